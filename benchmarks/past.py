@@ -103,7 +103,6 @@ async def _measure(path: Path, operations: list[str]) -> None:
                 figures.setdefault("open", []).append(time.perf_counter() - begun)
                 for what, load in (
                     ("context", _context),
-                    ("tree", _tree),
                     ("whole", _whole),
                     ("sent", _sent),
                 ):
@@ -121,11 +120,6 @@ async def _timed(opened: Database, load: Callable[[Reader], Awaitable[object]]) 
 async def _context(reader: Reader) -> object:
     """The context screen."""
     return await read_context(reader, OWNER, engine_rules(reader.schema).tail)
-
-
-async def _tree(reader: Reader) -> object:
-    """The first rows of the summary DAG."""
-    return await lineage.open_tree(reader, OWNER)
 
 
 async def _whole(reader: Reader) -> object:

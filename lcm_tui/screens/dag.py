@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,7 +13,7 @@ from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.values import Record, replace
 from lcm_core.store import lineage
 from lcm_core.store import summaries as store
-from lcm_core.store.lineage import SourceMessage, TreeOpening
+from lcm_core.store.lineage import SourceMessage
 from lcm_core.store.messages import get_message
 from lcm_core.store.summaries import SummaryEntry
 from textual import on
@@ -47,7 +47,7 @@ from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.tables.summaries import message_document, read_summary_document
 
 if TYPE_CHECKING:
-    from lcm_core.operations.past_point import Point
+    pass
 
 
 # -- the detail ------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class SummaryTree(LineView[Place]):
         super().__init__(self._draw_place, empty="Reading …", id="lines")
         self.known = Known(conversation_id)
         self.unfolding = Tree()
-        self.surveyed = asyncio.Event()  #: the whole graph is known
+        self.surveyed = asyncio.Event()  #: the graph was read
         self._painter = Painter(self.known, self.unfolding, None, marks)
         self._sections: set[Section] = set()  #: headings that were there before
         self._returning: tuple[Way, int] | None = None  #: to where the cursor was, and in which row
@@ -351,13 +351,10 @@ class SummaryTree(LineView[Place]):
             self.refresh()
         return seen
 
-    def unread_below(self) -> tuple[list[SummaryId], list[SummaryId]]:
-        """The summaries that are unfolded and whose sources, or messages, have not been read."""
+    def unread_below(self) -> list[SummaryId]:
+        """The summaries that are unfolded and whose messages have not been read."""
         ids = {SummaryId(place.step) for place in self.unfolding.unfolded if isinstance(place.step, str)}
-        return (
-            [summary_id for summary_id in ids if self.known.unread_sources(summary_id)],
-            [summary_id for summary_id in ids if self.known.unread_messages(summary_id)],
-        )
+        return [summary_id for summary_id in ids if self.known.unread_messages(summary_id)]
 
     def places_of(self, summary_ids: Collection[SummaryId]) -> list[Place]:
         """The rows of some summaries."""
@@ -433,14 +430,8 @@ class ReadBehind:
 
     async def _read_below(self) -> None:
         tree, session = self._tree, self._screen.session
-        while True:
-            sources, leaves = tree.unread_below()
-            if not sources and not leaves:
-                return
-            if sources:
-                tree.known.learn_sources(await session.read(lineage.sources_in, sources))
-            found = await session.read(lineage.messages_under, leaves) if leaves else {}
-            if tree.known.learn_messages(found) or sources:
+        while leaves := tree.unread_below():
+            if tree.known.learn_messages(await session.read(lineage.messages_under, leaves)):
                 tree.lay_rows()
                 self.fill_rows()
 
@@ -548,37 +539,24 @@ class TreeFinder:
 
 
 # -- what it reads ---------------------------------------------------------------------------------------
-# The first rows, the whole graph, and which summaries are stale.
+# The graph, and which summaries are stale.
 
 
 class Reading(Record, frozen=True):
-    """What one fetch brings: the first rows, or everything."""
+    """What one fetch brings."""
 
-    opening: TreeOpening
-    survey: Survey | None = None
-    seconds: float = 0.0  #: that reading the whole graph took
-
-
-async def read_opening(
-    session: Session,
-    conversation_id: ConversationId,
-    *,
-    select: SummaryId | None,
-    unfolded: Iterable[SummaryId],
-) -> Reading:
-    """The references of the context, the sources of what is *unfolded*, and the way to *select*."""
-    opening = await session.read(lineage.open_tree, conversation_id, select=select, unfolded=unfolded)
-    return Reading(opening)
+    ordinals: tuple[tuple[SummaryId, int], ...]  #: of the summaries in the context
+    survey: Survey
+    seconds: float  #: that reading it took
 
 
-async def read_all(session: Session, conversation_id: ConversationId, known: Survey | None) -> Reading:
+async def read_tree(session: Session, conversation_id: ConversationId, known: Survey) -> Reading:
     """The whole graph; what is *known* of it as long as its rows are as they were."""
     begun = time.monotonic()
-    fingerprint = known.fingerprint if known else ""
-    whole = await session.read(lineage.whole_tree, conversation_id, known=fingerprint)
-    if whole.graph is not None:
-        known = await asyncio.to_thread(survey, whole.graph, whole.fingerprint)
-    return Reading(TreeOpening(whole.context, {}, ()), known, time.monotonic() - begun)
+    whole = await session.read(lineage.whole_tree, conversation_id)
+    if known.columns != whole.columns:
+        known = await asyncio.to_thread(lambda: survey(whole.columns.graph, whole.columns))
+    return Reading(whole.ordinals, known, time.monotonic() - begun)
 
 
 async def read_stale(session: Session, conversation_id: ConversationId) -> set[SummaryId]:
@@ -646,10 +624,8 @@ focus (tab); n and N go to the next and the previous match.
         self._behind = ReadBehind(self, self.lines)
         self._wanted = select  #: where to stand as soon as the way there is known
         self._find = find  #: what the tree is searched for as soon as it has been read
-        self._openings = 0
         self._graph_seconds = 0.0
         self._shown: Place | None = None  #: whose detail is shown
-        self._unfold_later: Place | None = None
 
     # -- what it is made of --------------------------------------------------------------------------------
 
@@ -706,82 +682,48 @@ focus (tab); n and N go to the next and the previous match.
 
     # -- the tree ----------------------------------------------------------------------------------------
 
-    def look_at(self, session: Session, conversation_id: ConversationId, point: Point | None) -> None:
-        """Another moment has another graph: its first rows come before the whole."""
-        super().look_at(session, conversation_id, point)
-        self.lines.known.survey = None
-
     async def fetch(self) -> Reading:
-        """The context's references; once the whole graph was read, all of it again, but not all the time."""
-        known = self.lines.known.survey
-        if known is not None:
+        """The whole graph; of a large one not all the time."""
+        if self.lines.surveyed.is_set():
             await asyncio.sleep(min(LONGEST_WAIT, (SHARE - 1) * self._graph_seconds))
-            return await read_all(self.session, self.conversation_id, known)
-        unfolded = [place.step for place in self.lines.unfolding.unfolded if isinstance(place.step, str)]
-        ids = [SummaryId(step) for step in unfolded]
-        return await read_opening(self.session, self.conversation_id, select=self._wanted, unfolded=ids)
+        return await read_tree(self.session, self.conversation_id, self.lines.known.survey)
 
     def show(self, data: Reading) -> None:
         """Show the tree as it is now; selection, unfolding and place stay by path."""
-        known = self.lines.known
-        if data.survey is None and known.survey is not None:
-            return  # the graph has overtaken it
+        lines, known = self.lines, self.lines.known
         self._graph_seconds = data.seconds
-        again = known.survey is not None or (data.survey is None and self._openings > 0)
+        again, before = lines.surveyed.is_set(), known.ids
         if again:
             known.grow_old()
             self._want_detail()
-        if data.survey is None or data.survey is not known.survey:
-            self._show_tree(data, again=again)
+        ordinals = known.ordinals
+        known.learn_ordinals(data.ordinals)
+        if data.survey is not known.survey or known.ordinals != ordinals or self._wanted or not again:
+            lines.take_survey(data.survey)
+            lines.lay_rows(self._place_wanted())
+            if again:
+                lines.mark_fresh(lines.places_of(known.ids - before))
         self._read_on()
 
-    def _show_tree(self, data: Reading, *, again: bool) -> None:
-        """Lay the rows anew and mark those of summaries that were not there before."""
-        lines, known = self.lines, self.lines.known
-        before = known.ids
-        known.learn_opening(data.opening)
-        if data.survey is None:
-            self._openings += 1
-        else:
-            lines.take_survey(data.survey)
-        lines.lay_rows(self._place_wanted(data.opening.way))
-        if again:
-            lines.mark_fresh(lines.places_of(known.ids - before))
-
-    def _place_wanted(self, way: tuple[SummaryId, ...]) -> Place | None:
-        """The place of the summary that was asked for, once the way there is known."""
-        wanted, known = self._wanted, self.lines.known
+    def _place_wanted(self) -> Place | None:
+        """The place of the summary that was asked for."""
+        wanted, self._wanted = self._wanted, None
         if wanted is None:
             return None
-        path = way or known.path_to(wanted)
-        if path:
-            self._wanted = None
-            return self.lines.unfolded_to(path)
-        if known.survey is not None:
-            self._wanted = None
+        path = self.lines.known.path_to(wanted)
+        if path is None:
             self.app.notify(f"{wanted} is not in this conversation.", severity="warning")
-        return None
+            return None
+        return self.lines.unfolded_to(path)
 
     def _read_on(self) -> None:
         """Start what a new state of the tree calls for."""
-        if self.lines.known.survey is None:
-            self._behind.start("graph", self._read_graph)
-        elif (later := self._unfold_later) is not None:
-            self._unfold_later = None
-            self.lines.unfold_below(later)
         self._behind.fill()
         self._say_count()
         self.work_on("stale", self._read_stale)
         if self._find:
             self.work_on("search-prompt", self._in_tree.look_for, self._find)
             self._find = ""
-
-    async def _read_graph(self) -> None:
-        """Read the whole graph for the first time, behind the first rows."""
-        openings = self._openings
-        self.post_message(self.Loaded(await read_all(self.session, self.conversation_id, None)))
-        if self._openings != openings:  # the file changed meanwhile
-            self.load()
 
     async def _read_stale(self) -> None:
         self.lines.show_stale(await read_stale(self.session, self.conversation_id))
@@ -791,7 +733,7 @@ focus (tab); n and N go to the next and the previous match.
         self._behind.fill_rows()
 
     def stand_on(self, ref: str | int) -> None:
-        """Stand on a summary as soon as the way there is known."""
+        """Stand on a summary."""
         if isinstance(ref, str):
             self._wanted = SummaryId(ref)
             self.load()
@@ -800,11 +742,7 @@ focus (tab); n and N go to the next and the previous match.
         """How many are marked and found, and how many there are."""
         known = self.lines.known
         counts = [self.marks.text, self._in_tree.place]
-        if known.survey is not None:
-            counts.append(f"{len(known.survey.graph.nodes):,} summaries")
-        counts.append(f"{len(known.ordinals):,} in the context")
-        if known.survey is None:
-            counts.append("reading all …")
+        counts += [f"{len(known.ids):,} summaries", f"{len(known.ordinals):,} in the context"]
         self.title_bar.note = " · ".join(filter(None, counts))
 
     # -- the detail ----------------------------------------------------------------------------------------
@@ -893,9 +831,6 @@ focus (tab); n and N go to the next and the previous match.
         leaf = lines.summary is not None and lines.known.is_leaf(lines.summary)
         if leaf and lines.can_unfold(place) and not lines.is_unfolded(place):
             lines.toggle(place)
-        elif lines.known.survey is None:
-            self._unfold_later = place
-            return
         else:
             lines.unfold_below(place)
         self._behind.fill()

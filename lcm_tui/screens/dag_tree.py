@@ -13,8 +13,8 @@ from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as
 from lcm_core.base.times import format_local, parse_utc
 from lcm_core.base.values import Record
-from lcm_core.engine.graph import SummaryGraph
-from lcm_core.store.lineage import ContextSummary, SourceMessage, TreeOpening
+from lcm_core.engine.graph import GraphColumns, SummaryGraph
+from lcm_core.store.lineage import SourceMessage
 from lcm_core.store.summaries import SummaryEntry
 
 from lcm_tui.kit.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
@@ -208,7 +208,7 @@ def key_of(conversation_id: ConversationId) -> tuple[str, int]:
 
 
 # -- what is known ---------------------------------------------------------------------------------------
-# The context's references, rows as they come into sight, then all.
+# The whole graph, and the rows that were in sight.
 
 
 class Survey(Record, frozen=True):
@@ -220,10 +220,10 @@ class Survey(Record, frozen=True):
         SummaryId, SummaryId | None
     ]  #: in the order of a wholly unfolded tree, with the way there
     ranks: Mapping[SummaryId, int]
-    fingerprint: str = ""  #: of the rows that the graph was made from
+    columns: GraphColumns | None = None  #: what the graph was made from
 
 
-def survey(graph: SummaryGraph, fingerprint: str = "") -> Survey:
+def survey(graph: SummaryGraph, columns: GraphColumns | None = None) -> Survey:
     """Walk the whole graph once; for a thread, it takes as long as the graph is large."""
     sections = {
         Section.ORPHANS: graph.orphans,
@@ -233,7 +233,7 @@ def survey(graph: SummaryGraph, fingerprint: str = "") -> Survey:
     visits = graph.first_visits((*graph.roots, *(node for nodes in sections.values() for node in nodes)))
     ranks = {node: rank for rank, node in enumerate(visits)}
     shown = {name: nodes for name, nodes in sections.items() if nodes}
-    return Survey(graph, shown, visits, ranks, fingerprint)
+    return Survey(graph, shown, visits, ranks, columns)
 
 
 class Match(Record, frozen=True):
@@ -248,13 +248,11 @@ class Known:
 
     def __init__(self, conversation_id: ConversationId) -> None:
         self.conversation_id = conversation_id
-        self.roots: tuple[SummaryId, ...] = ()
         self.ordinals: dict[SummaryId, tuple[int, ...]] = {}
-        self.survey: Survey | None = None
+        self.survey: Survey = survey(SummaryGraph.build((), (), ()))
         self.entries: dict[SummaryId, SummaryEntry] = {}
         self.gone: set[SummaryId] = set()  #: asked for, and no row has this id
         self.messages: dict[SummaryId, dict[MessageId, SourceMessage]] = {}  #: in the order of the chunk
-        self._sources: dict[SummaryId, tuple[SummaryId, ...]] = {}
         self._old_entries: set[SummaryId] = set()  #: read before the file changed
         self._old_messages: set[SummaryId] = set()
 
@@ -266,35 +264,16 @@ class Known:
         self.messages = {leaf: found for leaf, found in self.messages.items() if found}
         self._old_messages = set(self.messages)
 
-    def learn_context(self, context: Sequence[ContextSummary]) -> None:
-        """Take the references of the context: roots, newest first, and ordinals."""
-        ordinals: dict[SummaryId, tuple[int, ...]] = {}
-        for held in context:
-            ordinals[held.summary_id] = (*ordinals.get(held.summary_id, ()), held.ordinal)
-        self.ordinals = ordinals
-        if self.survey is None:
-            self.roots = tuple(
-                dict.fromkeys(
-                    held.summary_id for held in reversed(context) if held.present and not held.consumed
-                )
-            )
-
-    def learn_opening(self, opening: TreeOpening) -> None:
-        """Take the first rows and the sources of what is unfolded."""
-        self.learn_context(opening.context)
-        self.learn_sources(opening.sources)
+    def learn_ordinals(self, ordinals: Iterable[tuple[SummaryId, int]]) -> None:
+        """Take where the context refers to summaries."""
+        self.ordinals = {}
+        for summary_id, ordinal in ordinals:
+            self.ordinals[summary_id] = (*self.ordinals.get(summary_id, ()), ordinal)
 
     def learn_survey(self, found: Survey) -> None:
-        """Take the whole graph; from now on it says what stands where."""
+        """Take the whole graph, which says what stands where."""
         self.survey = found
-        self.roots = found.graph.roots
-        self._sources.clear()
         self.gone = {summary_id for summary_id in self.gone if summary_id not in found.graph.nodes}
-
-    def learn_sources(self, sources: Mapping[SummaryId, tuple[SummaryId, ...]]) -> None:
-        """Take the sources of some summaries, read one by one."""
-        if self.survey is None:
-            self._sources.update(sources)
 
     def learn_messages(self, messages: Mapping[SummaryId, Sequence[SourceMessage]]) -> bool:
         """Take the messages of some leaves; returns whether any differs from what was known."""
@@ -328,27 +307,32 @@ class Known:
 
     @property
     def ids(self) -> set[SummaryId]:
-        """Every summary that is known to be there."""
-        return set(self.survey.graph.nodes) if self.survey else set(self.ordinals)
+        """Every summary that is there."""
+        return set(self.survey.graph.nodes)
+
+    @property
+    def roots(self) -> tuple[SummaryId, ...]:
+        """The summaries of the context that nothing was made from, newest first."""
+        return self.survey.graph.roots
 
     @property
     def tops(self) -> list[Step]:
         """What stands at the left margin: roots, then headings."""
-        return [*self.roots, *(self.survey.sections if self.survey else ())]
+        return [*self.roots, *self.survey.sections]
 
     def sources(self, summary_id: SummaryId) -> tuple[SummaryId, ...]:
-        """The sources of a summary, as far as they are known."""
+        """The sources of a summary."""
         return self.edges.get(summary_id, ())
 
     @property
     def edges(self) -> Mapping[SummaryId, tuple[SummaryId, ...]]:
-        """The sources of every summary that is known to have some."""
-        return self.survey.graph.sources if self.survey else self._sources
+        """The sources of every summary that has some."""
+        return self.survey.graph.sources
 
     def below(self, step: Step) -> Sequence[Step]:
         """What is known to stand right below a step: sources, then messages."""
         if isinstance(step, Section):
-            return self.survey.sections.get(step, ()) if self.survey else ()
+            return self.survey.sections.get(step, ())
         if not isinstance(step, str):
             return ()
         messages = self.messages.get(step)
@@ -357,7 +341,7 @@ class Known:
 
     def is_leaf(self, summary_id: SummaryId) -> bool | None:
         """Whether a summary was made from messages; None: not known yet."""
-        node = self.survey.graph.nodes.get(summary_id) if self.survey else None
+        node = self.survey.graph.nodes.get(summary_id)
         if node is not None:
             return node.kind == "leaf"
         entry = self.entries.get(summary_id)
@@ -372,16 +356,12 @@ class Known:
         entry = self.entries.get(step)
         if entry is not None:
             return bool(entry.source_summaries or entry.source_messages)
-        return bool(self.survey is None or self.sources(step) or self.is_leaf(step) is not False)
+        return bool(self.sources(step) or self.is_leaf(step) is not False)
 
     def unread_entry(self, summary_id: SummaryId) -> bool:
         """Whether the row of a summary must be read, for the first time or again."""
         known = summary_id in self.entries or summary_id in self.gone
         return not known or summary_id in self._old_entries
-
-    def unread_sources(self, summary_id: SummaryId) -> bool:
-        """Whether the sources of a summary must be read before it can be unfolded."""
-        return self.survey is None and summary_id not in self._sources
 
     def unread_messages(self, summary_id: SummaryId) -> bool:
         """Whether a summary has messages that have not been read; only leaves should have any (B8)."""
@@ -403,15 +383,10 @@ class Known:
 
     def places(self, summary_id: SummaryId) -> int:
         """Under how many consumers a summary stands; 1 for a root."""
-        if self.survey is not None:
-            return max(1, len(self.survey.graph.consumers.get(summary_id, ())))
-        entry = self.entries.get(summary_id)
-        return max(1, len(entry.consumers)) if entry is not None else 1
+        return max(1, len(self.survey.graph.consumers.get(summary_id, ())))
 
     def path_to(self, summary_id: SummaryId) -> Way | None:
-        """The way to where a summary stands first; None when it does not, or that is not known yet."""
-        if self.survey is None:
-            return (summary_id,) if summary_id in self.roots else None
+        """The way to where a summary stands first; None when it does not."""
         if summary_id not in self.survey.visits:
             return None
         way: list[Step] = [summary_id]
@@ -425,8 +400,6 @@ class Known:
 
     def elsewhere(self, place: Place) -> Way | None:
         """The next way to the same summary: the nearest one on the way here goes under its next consumer."""
-        if self.survey is None:
-            return None
         tail: list[Step] = []
         for found in place.upward():
             if found.step is None or isinstance(found.step, Section):
@@ -450,8 +423,9 @@ class Known:
     def matches(self, needle: str) -> list[Match]:
         """What holds *needle*, in any spelling, in what has been read."""
         sought = sought_as(needle)
-        ids = self.survey.visits if self.survey else self.entries
-        found = [Match(name) for name in ids if sought in fold(name) or self._says(name, sought)]
+        found = [
+            Match(name) for name in self.survey.visits if sought in fold(name) or self._says(name, sought)
+        ]
         for leaf, messages in self.messages.items():
             found += [
                 Match(leaf, place)
@@ -470,8 +444,7 @@ class Known:
 
     def rank(self, match: Match) -> tuple[int, int]:
         """Where a match stands in the wholly unfolded tree."""
-        last = len(self.survey.ranks) if self.survey else 0
-        rank = self.survey.ranks.get(match.summary_id, last) if self.survey else last
+        rank = self.survey.ranks.get(match.summary_id, len(self.survey.ranks))
         return (rank, 0 if match.message is None else match.message + 1)
 
 
@@ -556,9 +529,8 @@ class Painter(Record, frozen=True):
 
     def _heading(self, place: Place, section: Section) -> Line:
         said, style = _HEADINGS[section]
-        found = self.known.survey.sections.get(section, ()) if self.known.survey else ()
-        count = len(found)
-        if section is Section.CYCLES and self.known.survey is not None:
+        count = len(self.known.survey.sections.get(section, ()))
+        if section is Section.CYCLES:
             count = len(self.known.survey.graph.unreachable)
         head = Span(f"{self._mark(place)} {said} ", "error" if style == "error" else "warn")
         return (head, Span(f"{count:,}", "title"))
@@ -594,7 +566,7 @@ class Painter(Record, frozen=True):
         }
         if entry is None:
             gone = summary_id in known.gone
-            node = known.survey.graph.nodes.get(summary_id) if known.survey else None
+            node = known.survey.graph.nodes.get(summary_id)
             badge = Span(badge_of(node.kind, node.depth or 0), depth_style(node.depth)) if node else Span("")
             return cells | {
                 "depth": badge,

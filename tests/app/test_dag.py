@@ -151,24 +151,12 @@ def test_the_beginning_of_a_summary_is_the_last_column_to_go(width: int):
     assert shown_at["tree"] == 35 or shown_at.keys().isdisjoint({"time", "model"})
 
 
-async def test_rows_and_folding_need_nothing_but_what_is_in_sight(
-    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
-):
-    release = asyncio.Event()
-    whole_tree = lineage.whole_tree
-
-    async def late(*args: Any, **kwargs: Any) -> Any:
-        await release.wait()
-        return await whole_tree(*args, **kwargs)
-
-    monkeypatch.setattr(lineage, "whole_tree", late)
-    async with open_app(database_file("0.15.3-damaged")) as pilot:
-        screen = await go_to(pilot, DagScreen(conversation(pilot, 1)))
-        await wait_for_text(pilot, f"▸ {ROOTS[0]}", "reading all …", "broken")
-        assert not screen.lines.surveyed.is_set()
+async def test_rows_unfold_leaf_by_leaf(database_file: DatabaseFactory):
+    async with dag_of(database_file("0.15.3-damaged")) as (pilot, screen):
+        await wait_for_text(pilot, f"▸ {ROOTS[0]}", "broken", "Orphans", ORPHAN)
         await pilot.press("enter")
         await wait_for_text(pilot, f"▾ {ROOTS[0]}", f"▸ {D1}")
-        await pilot.press("l")  # into what is there: before that it would stay where it is
+        await pilot.press("l")
         await wait_for(pilot, lambda: selected(screen) == D1, "the first source")
         await pilot.press("enter")
         await wait_for_text(pilot, f"▾ {D1}", "11 msg")
@@ -176,11 +164,6 @@ async def test_rows_and_folding_need_nothing_but_what_is_in_sight(
         await wait_for(pilot, lambda: selected(screen) == LEAF, "the leaf")
         await pilot.press("l")
         await wait_for(pilot, lambda: any(isinstance(step, int) for step in steps(screen)), "messages")
-        before = steps(screen)
-        assert ORPHAN not in shown(pilot)
-        release.set()
-        await wait_for_text(pilot, "Orphans", ORPHAN)
-        assert steps(screen)[: len(before)] == before
         assert selected(screen) == LEAF
 
 
@@ -466,16 +449,8 @@ async def test_enter_on_a_message_opens_the_conversation_there(database_file: Da
         assert pilot.app.screen is screen
 
 
-async def test_a_selected_summary_is_unfolded_to_with_the_first_rows(
-    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
-):
-    async def never(*args: object, **kwargs: object) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(lineage, "whole_tree", never)
-    async with open_app(database_file("0.15.3")) as pilot:
-        screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SummaryId(LEAF)))
-        await wait_for(pilot, lambda: screen.lines.keys)
+async def test_a_selected_summary_is_unfolded_to(database_file: DatabaseFactory):
+    async with dag_of(database_file("0.15.3"), select=LEAF) as (pilot, screen):
         assert selected(screen) == LEAF
         await wait_for_text(pilot, f"▾ {ROOTS[0]}", f"▾ {D1}", f"▸ {LEAF}")
 

@@ -58,7 +58,6 @@ def unfolded(known: Known) -> tuple[Tree, list[Place]]:
 @pytest.mark.long
 @given(anything())
 def test_everything_there_is_has_a_row_once_all_is_unfolded(known: Known):
-    assert known.survey is not None
     graph = known.survey.graph
     _, rows = unfolded(known)
     shown = {place.step for place in rows}
@@ -68,7 +67,6 @@ def test_everything_there_is_has_a_row_once_all_is_unfolded(known: Known):
 
 @given(anything())
 def test_each_edge_is_one_row_so_that_shared_sources_do_not_multiply(known: Known):
-    assert known.survey is not None
     _, rows = unfolded(known)
     edges = sum(len(sources) for sources in known.edges.values())
     headed = sum(len(found) for found in known.survey.sections.values())
@@ -96,7 +94,6 @@ def test_splicing_gives_the_rows_that_computing_all_of_them_gives(known: Known, 
 @pytest.mark.long
 @given(anything())
 def test_the_way_to_every_summary_leads_along_edges_to_a_row(known: Known):
-    assert known.survey is not None
     for summary_id in known.survey.visits:
         path = known.path_to(summary_id)
         assert path is not None

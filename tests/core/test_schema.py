@@ -69,7 +69,6 @@ QUESTIONS: Mapping[str, Callable[[Reader], Awaitable[object]]] = {
     "graph": lambda reader: summaries.load_graph(reader, MAIN),
     "broken": lambda reader: summaries.broken_in(reader, MAIN),
     "tree": lambda reader: lineage.whole_tree(reader, MAIN),
-    "open": lambda reader: lineage.open_tree(reader, MAIN),
     "search": lambda reader: lineage.summaries_with(reader, MAIN, "lock"),
     "items": lambda reader: context.context_items(reader, MAIN),
     "files": lambda reader: files.list_files(reader, MAIN),

@@ -255,23 +255,6 @@ class SummaryGraph(Record, frozen=True, dict=True):
                     waiting.append(consumer)
         return found
 
-    def way_down(self, summary_id: SummaryId, roots: Iterable[SummaryId]) -> tuple[SummaryId, ...]:
-        """A shortest way from one of *roots* to a summary; empty when there is none."""
-        wanted = set(roots)
-        below: dict[SummaryId, SummaryId | None] = {summary_id: None}
-        waiting = [summary_id]
-        for node in waiting:  # grows while it is walked: breadth first
-            if node in wanted:
-                way = [node]
-                while (step := below[way[-1]]) is not None:
-                    way.append(step)
-                return tuple(way)
-            for consumer in self.consumers.get(node, ()):
-                if consumer not in below:
-                    below[consumer] = node
-                    waiting.append(consumer)
-        return ()
-
     def walk(self, start: Iterable[SummaryId]) -> Iterator[SummaryId]:
         """*start* and everything below it toward the messages, each node once, consumers first."""
         return (node for node, _ in self._visits(start, set()))
