@@ -133,15 +133,16 @@ async def context_messages(
     found: dict[ConversationId, list[ContextMessage]] = {key: [] for key in conversation_ids}
     if not reader.schema.has("context_items"):
         return found
-    for row in await reader.rows_in(
-        """SELECT c.conversation_id, c.message_id, c.ordinal, CAST(m.role AS TEXT) AS role,
-        CAST(m.token_count AS INTEGER) AS tokens
-        FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
+    message = "FROM messages AS m WHERE m.message_id = c.message_id"
+    # Looked up, not joined: so SQLite does it in what is laid over the tables, too (docs/past.md).
+    for owner, message_id, ordinal, role, tokens in await reader.rows_in(
+        f"""SELECT c.conversation_id, c.message_id, c.ordinal, (SELECT CAST(m.role AS TEXT) {message}) AS role,
+        (SELECT ifnull(CAST(m.token_count AS INTEGER), 0) {message}) AS tokens FROM context_items AS c
         WHERE c.conversation_id IN (?*) AND c.summary_id IS NULL ORDER BY c.conversation_id, c.ordinal""",
         list(found),
     ):
-        one = ContextMessage(row["message_id"], row["ordinal"], row["role"] or "", row["tokens"] or 0)
-        found[row["conversation_id"]].append(one)
+        if tokens is not None:
+            found[owner].append(ContextMessage(message_id, ordinal, role or "", tokens))
     return found
 
 
