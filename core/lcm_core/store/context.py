@@ -136,7 +136,8 @@ async def context_messages(
     message = "FROM messages AS m WHERE m.message_id = c.message_id"
     # Looked up, not joined: so SQLite does it in what is laid over the tables, too (docs/past.md).
     for owner, message_id, ordinal, role, tokens in await reader.rows_in(
-        f"""SELECT c.conversation_id, c.message_id, c.ordinal, (SELECT CAST(m.role AS TEXT) {message}) AS role,
+        f"""SELECT c.conversation_id, c.message_id, c.ordinal,
+        (SELECT CAST(m.role AS TEXT) {message}) AS role,
         (SELECT ifnull(CAST(m.token_count AS INTEGER), 0) {message}) AS tokens FROM context_items AS c
         WHERE c.conversation_id IN (?*) AND c.summary_id IS NULL ORDER BY c.conversation_id, c.ordinal""",
         list(found),
