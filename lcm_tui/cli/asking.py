@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from lcm_core.base.errors import CancelledError, ExitCode
 from lcm_core.base.javascript import Json, JsonObject
-from lcm_core.base.values import Record, replace, to_json
+from lcm_core.base.values import Struct, field, replace, to_json
 from lcm_core.store.database import Database
 from lcm_core.writers.cost import CallBudget, CallLoad, Forecast
 from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
@@ -21,6 +20,7 @@ from lcm_tui.cli.options import ModelOptions
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.recall import in_scope, passage_title
 from lcm_tui.cli.working import ask, can_ask, show_and_ask
+from lcm_tui.flows.asking import ask_memory
 from lcm_tui.flows.drafts import Modelling, cost_text, most_text, named_model, spent_text
 from lcm_tui.tables.blocks import Facts, Note, Prose
 from lcm_tui.tables.blocks import OutputBlock as Block
@@ -81,8 +81,8 @@ def forecast_blocks(
     ]
 
 
-class AskWork(Record, frozen=True):
-    """One run of ``ask``."""
+class AskWork(Struct):
+    """One run of ``ask`` (`AskUi`)."""
 
     run: Run
     question: str
@@ -90,6 +90,10 @@ class AskWork(Record, frozen=True):
     limits: AskLimits
     model: Modelling | None
     yes: bool
+    why: str = "No model was called: name one with --provider or --model. This is the evidence found."
+    data: dict[str, Json] = field(default_factory=dict)
+    blocks: list[Block] = field(default_factory=list)
+    line: ProgressLine = field(default_factory=lambda: ProgressLine(bar=False))
 
     def do(self, *, fail_empty: bool) -> Answer:
         """Find the evidence, ask when that was agreed to, and show both."""
@@ -101,54 +105,39 @@ class AskWork(Record, frozen=True):
         named, within = await database.read(in_scope, *self.scope)
         settings = recall_settings(self.run.settings)
         inquiry = Inquiry(database, settings, self.question, self.limits, within)
-        await inquiry.gather(for_model=self.model is not None)
-        if self.model is None:
-            why = "No model was called: name one with --provider or --model. This is the evidence found."
-            return self._answer(named, inquiry.evidence, why)
-        asking = opened(self.model)
         try:
-            return await self._with_model(named, inquiry, self.model, asking)
+            asked, spent = await ask_memory(self, inquiry, self.model)
         finally:
-            await asking.aclose()
+            self.line.clear()
+        if spent is not None:
+            self.data["spent"] = spent_document(spent)
+            self.blocks = [Facts([("Calls", spent.calls), ("Cost", spent_text(spent.usage))])]
+        return self._answer(named, asked)
 
-    async def _with_model(
-        self, named: str, inquiry: Inquiry, model: Modelling, asking: ModelSummarizer
-    ) -> Answer:
-        forecast = inquiry.forecast(asking)
-        most = at_most(asking, forecast)
-        data = {"writer": model_document(model), **forecast_document(forecast, most)}
-        blocks = forecast_blocks(model, forecast, most)
-        if not self._agreed(blocks, model):
-            why = "No model was called: confirm with --yes. This is the evidence found."
-            return self._answer(named, inquiry.evidence, why, data, blocks)
-        line = ProgressLine(bar=False)
-        try:
-            asked = await inquiry.ask(asking, lambda _, words: line.show(words))
-        finally:
-            line.clear()
-        data["spent"] = spent_document(asking.meter.budget.spent)
-        spent = asking.meter.budget.spent
-        facts = Facts([("Calls", spent.calls), ("Cost", spent_text(spent.usage))])
-        return self._answer(named, asked, "", data, [facts])
+    async def show_evidence(self, evidence: Asked) -> None:
+        """It is in the answer."""
 
-    def _agreed(self, blocks: Sequence[Block], model: Modelling) -> bool:
+    async def agree(self, model: Modelling, forecast: Forecast, budget: CallBudget) -> bool:
+        """Ask a person; without a terminal only ``--yes`` agrees."""
+        most = budget.at_most(forecast)
+        self.data = {"writer": model_document(model), **forecast_document(forecast, most)}
+        self.blocks = forecast_blocks(model, forecast, most)
+        self.why = "No model was called: confirm with --yes. This is the evidence found."
         if self.yes or not can_ask():
             return self.yes
-        output.print_aside(blocks, self.run.presentation)
+        output.print_aside(self.blocks, self.run.presentation)
         try:
             ask(f"Call {model.words}?")
         except CancelledError:
             return False
         return True
 
-    def _answer(
-        self,
-        named: str,
-        asked: Asked,
-        why: str,
-        data: Mapping[str, Json] = MappingProxyType({}),
-        last: Sequence[Block] = (),
-    ) -> Answer:
+    def progress(self, done: int, what: str) -> None:
+        """A line that goes away."""
+        del done
+        self.line.show(what)
+
+    def _answer(self, named: str, asked: Asked) -> Answer:
         blocks: list[Block] = []
         if asked.answer is not None:
             blocks.append(Prose(asked.answer, title=f"Answer of {asked.model}"))
@@ -161,7 +150,7 @@ class AskWork(Record, frozen=True):
         elif asked.failed is not None:
             blocks.append(Note(f"{asked.failed.message} This is the evidence found."))
         else:
-            blocks.append(Note(why))
+            blocks.append(Note(self.why))
         if asked.unfound:
             blocks.append(Note(asked.unfound_text))
         for one in asked.cited_first:
@@ -173,7 +162,9 @@ class AskWork(Record, frozen=True):
             Facts([("Scope", named), ("Evidence", f"~{asked.tokens:,} of {self.limits.tokens:,} tokens")])
         )
         blocks += [Note(f"Not searched or not shown: {gap}.") for gap in asked.gaps]
-        told = self.run.answer("ask", {**to_json(AskedAnswer.of(named, asked)), **data}, [*blocks, *last])
+        told = self.run.answer(
+            "ask", {**to_json(AskedAnswer.of(named, asked)), **self.data}, [*blocks, *self.blocks]
+        )
         if asked.failed is None:
             return told
         return replace(told, exit_code=asked.failed.exit_code, failed=asked.failed)

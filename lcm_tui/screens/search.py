@@ -21,7 +21,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.messages import get_file, seq_of_message
 from lcm_core.store.search import DocumentKind, Filter, has_search_table
 from lcm_core.store.summaries import get_summary
-from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
+from lcm_core.writers.cost import CallBudget, Forecast
 from lcm_recall.ask import Asked, Inquiry, terms_of
 from lcm_recall.queries import recall_settings
 from lcm_recall.read import Passage
@@ -32,12 +32,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
+from lcm_tui.flows.asking import ask_memory
 from lcm_tui.flows.drafts import Modelling, forecast_text, key_text, named_model, spent_text
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key, key_title
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
-from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
+from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock
 from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.pruning import Series
@@ -327,51 +328,65 @@ def _found_in(hit: Hit) -> str:
 # A question to the memory: its evidence at once, and an answer when a model was named and agreed to.
 
 
-async def ask_memory(screen: CommandScreen, question: str, within: tuple[ConversationId, ...] | None) -> None:
-    """Show the evidence for a question; ask a model about it when the operator agrees."""
-    session = screen.session
-    asking = _Asking(
-        screen, Inquiry(session.database, recall_settings(session.settings), question, within=within)
-    )
-    await asking.run()
+class AskPane:
+    """A question with its evidence over a screen (`AskUi`)."""
 
-
-class _Asking:
-    def __init__(self, screen: CommandScreen, inquiry: Inquiry) -> None:
+    def __init__(
+        self, screen: CommandScreen, question: str, within: tuple[ConversationId, ...] | None
+    ) -> None:
         self._screen = screen
-        self._inquiry = inquiry
+        session = screen.session
+        self._inquiry = Inquiry(session.database, recall_settings(session.settings), question, within=within)
         self._shown: Asked | None = None
+        self._note = ""
+        self._pane: TwoTexts | None = None
 
     async def run(self) -> None:
-        model, problem = None, ""
+        """Show the evidence; ask a model about it when the operator agrees."""
+        model = None
         try:
             model = await asyncio.to_thread(named_model, self._screen.session.settings)
+            self._note = NOBODY if model is None else UNASKED
         except LcmError as error:
-            problem = error.message
-        await self._inquiry.gather(for_model=model is not None)
-        evidence = self._inquiry.evidence
-        zone = self._screen.session.zone
-        note = problem or (NOBODY if model is None else UNASKED)
-        pane = TwoTexts(answer_document(evidence, note), evidence_document(evidence, zone), self._open)
-        self._shown = evidence
-        self._screen.app.push_screen(pane, self._leave)
-        if model is None:
-            return
-        opened = open_model(model.chosen, model.settings, call_budget(model.settings))
-        if opened is None:
-            return
-        try:
-            if await self._agreed(model, opened):
-                await pane.show(
-                    answer_document(evidence, f"{model.words} is being asked; esc cancels."),
-                    evidence_document(evidence, zone),
-                )
-                asked = self._shown = await self._inquiry.ask(opened)
-                spent = opened.meter.budget.spent
-                told = f"{spent.calls} calls, cost: {spent_text(spent.usage)}"
-                await pane.show(answer_document(asked, "", told), evidence_document(asked, zone))
-        finally:
-            await opened.aclose()
+            self._note = error.message
+        asked, spent = await ask_memory(self, self._inquiry, model)
+        if spent is not None:
+            await self._show(asked, "", f"{spent.calls} calls, cost: {spent_text(spent.usage)}")
+
+    async def show_evidence(self, evidence: Asked) -> None:
+        """Over the screen, with why nobody is asked."""
+        told, found = self._documents(evidence, self._note)
+        self._shown, self._pane = evidence, TwoTexts(told, found, self._open)
+        self._screen.app.push_screen(self._pane, self._leave)
+
+    async def agree(self, model: Modelling, forecast: Forecast, budget: CallBudget) -> bool:
+        """Ask with what it takes."""
+        most = budget.at_most(forecast)
+        said = (
+            Block(model.words),
+            Block(key_text(model)),
+            Block(f"If the first call answers: {forecast_text(forecast, budget)}."),
+            Block(
+                f"At most {most.calls:,} calls including retries, and {most.input_tokens:,} tokens in. "
+                "The question and passages of your database are sent."
+            ),
+        )
+        question = Question("Call this model?", said, (("a", "ask"),), leave="show only the evidence")
+        if not await self._screen.app.push_screen_wait(question):
+            return False
+        await self._show(self._inquiry.evidence, f"{model.words} is being asked; esc cancels.")
+        return True
+
+    def progress(self, done: int, what: str) -> None:
+        """The pane says that it is asked."""
+
+    async def _show(self, asked: Asked, note: str, told: str = "") -> None:
+        self._shown = asked
+        if self._pane is not None:
+            await self._pane.show(*self._documents(asked, note, told))
+
+    def _documents(self, asked: Asked, note: str, told: str = "") -> tuple[Document, Document]:
+        return answer_document(asked, note, told), evidence_document(asked, self._screen.session.zone)
 
     def _open(self, number: int) -> None:
         """Open a passage in its place; `esc` comes back to the evidence."""
@@ -386,22 +401,6 @@ class _Asking:
     def _leave(self, _: None) -> None:
         """End a call that is out: nobody waits for its answer any more."""
         self._screen.workers.cancel_group(self._screen, "ask")
-
-    async def _agreed(self, model: Modelling, opened: ModelSummarizer) -> bool:
-        forecast = self._inquiry.forecast(opened)
-        most = opened.meter.budget.at_most(forecast)
-        said = (
-            Block(model.words),
-            Block(key_text(model)),
-            Block(f"If the first call answers: {forecast_text(forecast, opened.meter.budget)}."),
-            Block(
-                f"At most {most.calls:,} calls including retries, and {most.input_tokens:,} tokens in. "
-                "The question and passages of your database are sent."
-            ),
-        )
-        question = Question("Call this model?", said, (("a", "ask"),), leave="show only the evidence")
-        answer = await self._screen.app.push_screen_wait(question)
-        return bool(answer)
 
 
 # -- the screen ------------------------------------------------------------------------------------------
@@ -659,7 +658,8 @@ without search tables gets a private index while you type; lcm-tui grep --forget
     def _ask_memory(self) -> None:
         """Ask what is typed; a question that was asked before is given up."""
         question = self.query_input.value.strip()
-        self.work_on("ask", ask_memory, self, question, self._narrowing.filter.conversations)
+        pane = AskPane(self, question, self._narrowing.filter.conversations)
+        self.work_on("ask", pane.run)
 
     # -- opening -----------------------------------------------------------------------------------------
 

@@ -297,7 +297,7 @@ async def test_a_model_is_asked_only_after_the_operator_agreed(
     monkeypatch.setenv("LCM_TUI_SUMMARY_BASE_URL", "http://127.0.0.1:9/v1")
     asked: list[str] = []
 
-    async def ask(self: Inquiry, model: Model) -> Asked:
+    async def ask(self: Inquiry, model: Model, progress: object) -> Asked:
         asked.append(model.name)
         return replace(self.evidence, answer="It is there \x1b[31m.", model=model.name)
 
