@@ -14,7 +14,9 @@ from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryId, Timestamp
 from lcm_core.base.times import with_z
 from lcm_core.base.tokens import Estimator, estimate
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
+from lcm_core.store.database import Reader
+from lcm_core.store.messages import message_before_end, message_ids
 from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.search import Document, DocumentKind, RecalledRows, SearchedRows
@@ -471,3 +473,49 @@ def _numbered(rows: SearchedRows, level: Level, first: int) -> Iterator[tuple[in
         for number, place in enumerate(some, start):
             if place in found:
                 yield number, (found[place], level.number)
+
+
+# -- a conversation --------------------------------------------------------------------------------------
+
+#: Messages that are looked at for a page; the one behind them begins the next.
+_WINDOW: Final = 500
+#: A message, and in a cursor the characters of it that were read before.
+_PLACE: Final = re.compile(r"(?:msg#|m)?(\d{1,18})(?:@[0-9a-f]{12})?(?:\.(\d{1,12}))?")
+
+
+async def read_conversation(
+    reader: Reader,
+    conversation_id: ConversationId,
+    place: str | None = None,
+    *,
+    last: int | None = None,
+    tokens: int = DEFAULT_TOKENS,
+) -> Page:
+    """A page of a conversation in its order: messages with their tool calls.
+
+    *place*: from this message or cursor on. *last*: without one, so many messages before the end; None: from
+    the beginning.
+
+    Raises:
+        NotFoundError: the message is not of this conversation.
+        UsageError: the text of the cursor has changed.
+    """
+    first, characters = None, "0"
+    if place is not None:
+        match = _PLACE.fullmatch(place.strip())
+        first, characters = MessageId(int(match[1]) if match else 0), (match and match[2]) or "0"
+    elif last is not None:
+        first = await message_before_end(reader, conversation_id, last)
+    ids = await message_ids(reader, conversation_id, first, _WINDOW + 1)
+    if not ids and place is not None:
+        raise NotFoundError(
+            f"There is no message {place[:80]} in conversation {conversation_id}.", details={"id": place[:80]}
+        )
+    if not ids:
+        return Page((), None)
+    window = Level(0, (), tuple(ids[:_WINDOW]), (), 0, 0)
+    page = await reader.run(
+        lambda rows: read_level(rows, reader.schema, window, tokens=tokens, cursor=f"0.{characters}")
+    )
+    number, _, begin = (page.next or f"{_WINDOW}.0").partition(".")
+    return replace(page, next=f"{ids[int(number)]}.{begin}" if int(number) < len(ids) else None)

@@ -75,6 +75,7 @@ class OutsideTime(Record, frozen=True):
 
     before: int
     after: int
+    at_least: bool
 
 
 class FoundPage(Record, frozen=True):

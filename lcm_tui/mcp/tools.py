@@ -14,13 +14,14 @@ from datetime import UTC, datetime
 from functools import wraps
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar, get_args
 
 import mcp_types as types
 import msgspec
 from lcm_core import __version__
 from lcm_core.base.errors import LcmError, NotFoundError, UsageError
-from lcm_core.base.records import ConversationId, MessageId, Timestamp
+from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import ELLIPSIS, counted, safe_line, safe_text
 from lcm_core.base.times import iso_z, span_of, typed_moment, with_z
@@ -29,20 +30,18 @@ from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.conversations import count_rows
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.listing import whole_id
-from lcm_core.store.messages import message_ids
 from lcm_core.store.opening import file_state
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_core.store.summaries import BrokenSummary, broken_in
 from lcm_recall.ask import Asked, AskedAnswer, AskLimits, Failure, Inquiry
 from lcm_recall.queries import recall_settings
 from lcm_recall.read import (
-    Level,
     Page,
     Passage,
     beginning_of,
     levels_below,
     read_below,
-    read_level,
+    read_conversation,
     text_of,
     unknown,
     verify,
@@ -71,9 +70,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Seconds of a call that a search, the reason for an empty one, and the search for broken summaries may take,
-#: and of a question the model.
-_SEARCH_SECONDS, _NEAR_SECONDS, _BROKEN_SECONDS, _MODEL_SECONDS = 2.0, 0.4, 1.5, 45.0
+#: Seconds of a call that a search may take, the reason for an empty one, and hits outside the time asked.
+_SEARCH_SECONDS, _NEAR_SECONDS, _OUTSIDE_SECONDS = 2.0, 0.4, 0.6
+#: Of the status the search for broken summaries, and of a question the model.
+_BROKEN_SECONDS, _MODEL_SECONDS = 1.5, 45.0
 #: Tokens of text in an answer.
 MAX_TOKENS: Final = 8_000
 #: Hits of each kind that are ranked: an answer has at most fifty.
@@ -95,19 +95,11 @@ _Id = Annotated[
     ),
 ]
 _Number = Annotated[int, Field(ge=1, le=2**53 - 1, description="The conversation, by its id.")]
-_OnlyNumber = Annotated[
-    int | None, Field(ge=1, le=2**53 - 1, description="Only this conversation, by its id.")
-]
-_OnlySession = Annotated[
-    str | None, Field(max_length=1_000, description="Only the conversations of this session key.")
-]
-_OnlyAgent = Annotated[
-    str | None, Field(max_length=200, description="Only the conversations of this agent, such as main.")
-]
+_OnlyNumber = Annotated[int | None, Field(ge=1, le=2**53 - 1, description="Only this conversation.")]
+_OnlySession = Annotated[str | None, Field(max_length=1_000, description="Only this session key.")]
+_OnlyAgent = Annotated[str | None, Field(max_length=200, description="Only this agent, such as main.")]
 _Tokens = Annotated[int, Field(ge=100, le=MAX_TOKENS, description="Tokens of text in this answer.")]
-_Cursor = Annotated[
-    str | None, Field(max_length=40, description="The next page: nextCursor of the previous answer.")
-]
+_Cursor = Annotated[str | None, Field(max_length=40, description="nextCursor of the page before.")]
 _Since = Annotated[
     str | None,
     Field(
@@ -115,9 +107,7 @@ _Since = Annotated[
         description="Not before this time: in ISO (local without a zone), or a span such as 7d up to now.",
     ),
 ]
-_Before = Annotated[
-    str | None, Field(max_length=40, description="Before this time: in ISO, or a span up to now.")
-]
+_Before = Annotated[str | None, Field(max_length=40, description="Before this time, given likewise.")]
 
 # -- answers ---------------------------------------------------------------------------------------------
 
@@ -337,16 +327,22 @@ class Memory:
                 since=start,
                 before=end,
             )
-            found = await self._search(reader, asked, wanted, limit, _number(cursor), _SEARCH_SECONDS)
+            end_at = monotonic() + _SEARCH_SECONDS + _OUTSIDE_SECONDS
+            size = limit, _number(cursor)
+            found = await self._search(reader, asked, wanted, size, _SEARCH_SECONDS, _NEAR_SECONDS)
 
-            async def count(after: str | None, until: str | None) -> int:
-                other = replace(wanted, since=after, before=until)
-                return (await self._search(reader, asked, other, 1, 0, _NEAR_SECONDS)).total
-
-            outside = None
+            sides: list[Found] = []
             if not found.total and (start or end):
-                sides = (await count(None, start) if start else 0, await count(end, None) if end else 0)
-                outside = OutsideTime(*sides) if any(sides) else None
+                for after, until in ((None, start), (end, None)):
+                    other, left = replace(wanted, since=after, before=until), end_at - monotonic()
+                    given = (after or until) and left > 0.1
+                    sides.append(
+                        await self._search(reader, asked, other, (1, 0), left, 0.0) if given else found
+                    )
+            outside = None
+            if any(one.total for one in sides):
+                at_least = any(one.total and one.at_least for one in sides)
+                outside = OutsideTime(sides[0].total, sides[1].total, at_least)
             page = FoundPage.of(asked.text, scope.name, found if outside is None else replace(found, near=()))
             return Answer(scope, replace(page, outside_time=outside), list(_hit_lines(page, outside, found)))
 
@@ -439,7 +435,9 @@ class Memory:
         start: Annotated[
             str | None, Field(max_length=40, description="Begin at this message, such as msg#12 of a hit.")
         ] = None,
-        last: Annotated[int | None, Field(ge=1, description="Begin so many messages before the end.")] = None,
+        last: Annotated[
+            int | None, Field(ge=1, le=10_000, description="Begin so many messages before the end.")
+        ] = None,
         tokens: _Tokens = 4_000,
         cursor: _Cursor = None,
     ) -> Answer[MessagePage]:
@@ -453,24 +451,12 @@ class Memory:
 
         async def load(reader: Reader) -> Answer[MessagePage]:
             scope = await scope_of(reader, self._allowed, conversation)
-            ids = await message_ids(reader, scope.ids[0])
-            at = 0 if last is None else max(0, len(ids) - last)
-            if start is not None:
-                digits = start.strip().partition("@")[0].removeprefix("msg#").removeprefix("m")
-                number = MessageId(int(digits) if digits.isascii() and digits.isdigit() else 0)
-                if number not in ids:
-                    raise NotFoundError(f"There is no message {short(start)} in conversation {conversation}.")
-                at = ids.index(number)
-            page = Page((), None)
-            if ids:
-                whole = Level(0, (), tuple(ids), (), 0, 0)
-                page = await reader.run(
-                    lambda rows: read_level(
-                        rows, reader.schema, whole, tokens=tokens, cursor=cursor or f"{at}.0"
-                    )
-                )
-            data = MessagePage(scope.ids[0], len(ids), page.tokens, page.passages, page.next)
-            of = f"Of {counted(len(ids), 'message')} of the conversation, in order:"
+            [owner] = scope.ids
+            place = start if cursor is None else cursor
+            page = await read_conversation(reader, owner, place, last=last, tokens=tokens)
+            [count] = await count_rows(reader, [owner])
+            data = MessagePage(owner, count.messages, page.tokens, page.passages, page.next)
+            of = f"Of {counted(count.messages, 'message')} of the conversation, in order:"
             return Answer(scope, data, [of, *_page_lines(page)])
 
         return await self._read(load)
@@ -658,15 +644,16 @@ class Memory:
         return scope, await whole_id(reader, name.strip(), None if scope.everything else scope.ids)
 
     async def _search(
-        self, reader: Reader, query: Query, wanted: Filter, limit: int, offset: int, seconds: float
+        self, reader: Reader, query: Query, wanted: Filter, page: tuple[int, int], seconds: float, near: float
     ) -> Found:
+        limit, offset = page
         return await reader.run(
             lambda rows: search(
                 *(rows, reader.schema, query, wanted, self._settings),
                 limit=limit,
                 offset=offset,
                 seconds=seconds,
-                near_seconds=_NEAR_SECONDS,
+                near_seconds=near,
                 words=self._words,
                 full_text=True,
                 index=index_of(self._database.path, self._index_folder) if self._by_index else None,
@@ -752,8 +739,10 @@ def _head(one: FoundHit | Passage, name: str) -> str:
 
 def _hit_lines(page: FoundPage, outside: OutsideTime | None, found: Found) -> Iterator[str]:
     if outside is not None:
-        sides = (f"{count:,} {side} it" for side, count in to_json(outside).items() if count)
-        yield f"0 hits in the time asked; {' and '.join(sides)}."
+        some = "at least " * outside.at_least
+        sides = (("before", outside.before), ("after", outside.after))
+        words = " and ".join(f"{some}{count:,} {side} it" for side, count in sides if count)
+        yield f"0 hits in the time asked; {words}."
     else:
         yield f"{len(page.hits)} of {found.total_text} hits, the best first." if page.total else "0 hits."
     searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in found.coverage.searched)

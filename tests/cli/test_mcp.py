@@ -181,9 +181,9 @@ async def test_hits_outside_of_the_time_asked_are_counted(memory: Path) -> None:
     async with client_of(memory) as client:
         text, data = await ask(client, "search", query="secret", kind="message", since="2999-01-01")
         assert "0 hits in the time asked; 1 before it." in text
-        assert data["outsideTime"] == {"before": 1, "after": 0}
+        assert data["outsideTime"] == {"before": 1, "after": 0, "atLeast": False}
         _, data = await ask(client, "search", query="secret", kind="message", before="2000-01-01")
-        assert data["outsideTime"] == {"before": 0, "after": 1}
+        assert data["outsideTime"] == {"before": 0, "after": 1, "atLeast": False}
         text, data = await ask(client, "search", query="nowhere", since="2999-01-01")
         assert data["outsideTime"] is None
         assert [one["term"] for one in data["near"]] == ["nowhere"]
@@ -214,6 +214,19 @@ async def test_a_conversation_is_read_in_its_order_from_any_place(memory: Path) 
         assert ids(data) == ["msg#4", "msg#5", "msg#6"]
         _, data = await ask(client, "messages", conversation=1, last=2)
         assert ids(data) == ["msg#5", "msg#6"]
+        _, data = await ask(client, "messages", conversation=1, last=99)
+        assert len(ids(data)) == 6
+        with building(memory) as rows:
+            for number in range(1_000):
+                rows.message(ConversationId(1), f"more {number}")
+        seen, cursor = list[str](), {}
+        for _ in range(99):
+            _, data = await ask(client, "messages", conversation=1, tokens=8_000, **cursor)
+            seen += ids(data)
+            if data["nextCursor"] is None:
+                break
+            cursor = {"cursor": data["nextCursor"]}
+        assert len(seen) == len(set(seen)) == data["total"] == 1_006
         assert "no message msg#7 in conversation 1" in await refusal(
             client, "messages", conversation=1, start="msg#7"
         )

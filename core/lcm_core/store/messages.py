@@ -397,12 +397,32 @@ async def _in_context(reader: Reader, messages: Sequence[Message]) -> frozenset[
     return frozenset(row["message_id"] for row in rows)
 
 
-async def message_ids(reader: Reader, conversation_id: ConversationId) -> list[MessageId]:
-    """The messages of a conversation in their order, whatever their seq is."""
+async def message_ids(
+    reader: Reader, conversation_id: ConversationId, first: MessageId | None = None, limit: int = -1
+) -> list[MessageId]:
+    """The messages of a conversation in their order, whatever their seq is; at most *limit*, or all.
+
+    *first*: from this message on, and none if it is not of this conversation; None: from the beginning.
+    """
+    place = "(SELECT seq, message_id FROM messages WHERE conversation_id = ? AND message_id = ?)"
     rows = await reader.rows(
-        "SELECT message_id FROM messages WHERE conversation_id = ? ORDER BY seq, message_id", conversation_id
+        f"""SELECT message_id FROM messages WHERE conversation_id = ?
+        {"" if first is None else f"AND (seq, message_id) >= {place}"} ORDER BY seq, message_id LIMIT ?""",
+        *((conversation_id,) if first is None else (conversation_id, conversation_id, first)),
+        limit,
     )
     return [MessageId(row["message_id"]) for row in rows]
+
+
+async def message_before_end(reader: Reader, conversation_id: ConversationId, count: int) -> MessageId | None:
+    """The message from which on a conversation has *count* of them; None when it has fewer."""
+    found: MessageId | None = await reader.value(
+        """SELECT message_id FROM messages WHERE conversation_id = ?
+        ORDER BY seq DESC, message_id DESC LIMIT 1 OFFSET ?""",
+        conversation_id,
+        count - 1,
+    )
+    return found
 
 
 async def whole_messages(
