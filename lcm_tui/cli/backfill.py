@@ -54,6 +54,7 @@ from lcm_tui.cli.presentation import NobodyToAskError
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import interruptible
 from lcm_tui.flows.change import Change
+from lcm_tui.flows.compaction import CompactionWish
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 from lcm_tui.tables.compaction import planned_compaction
@@ -88,7 +89,7 @@ class Steps(Record, frozen=True):
         blocks: list[OutputBlock] = []
         if self.after.compact:
             work = self._compaction(shown.conversation_id)
-            setting = work.setting(reader.schema)
+            setting = work.wish.setting(reader.schema, self.run.settings)
             loaded = await load_for_compaction(reader, shown.conversation_id, setting.rendering)
             seen = work.shown(_with_import(loaded, shown), setting)
             data["compaction"] = compact_report.document(seen)
@@ -139,11 +140,13 @@ class Steps(Record, frozen=True):
         return CompactWork(
             self.run,
             Selector(conversation_id, None),
-            Mode.SINGLE_ROOT if self.after.single_root else Mode.SWEEP,
+            CompactionWish(
+                Mode.SINGLE_ROOT if self.after.single_root else Mode.SWEEP,
+                budget_for(self.run.settings),
+                rules=self.after.rules,
+                adjust=lambda rules: configured(rules, self.after.settings()),
+            ),
             modelling.modelling(self.run, self.model),
-            budget_for(self.run.settings),
-            rules=self.after.rules,
-            adjust=lambda rules: configured(rules, self.after.settings()),
         )
 
 

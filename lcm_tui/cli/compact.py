@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
 
-from lcm_core.base.errors import CancelledError, RefusedError
+from lcm_core.base.errors import CancelledError
 from lcm_core.base.text import safe_line
 from lcm_core.base.values import Record, replace
-from lcm_core.engine.rules import EngineRules
-from lcm_core.engine.sessions import UNKNOWN_MODEL, RuntimeModel
 from lcm_core.operations.compact import (
-    CompactionForecast,
     CompactionSetting,
     ForecastPass,
     LoadedContext,
-    compaction_setting,
-    forecast_passes,
-    load_for_compaction,
-    noted_model,
-    warnings_of,
 )
-from lcm_core.operations.selection import Mode, PassMoved, PassSkipped, UnderResult, operation_of, reason_of
+from lcm_core.operations.selection import PassMoved, PassSkipped, UnderResult, reason_of
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.schema import Schema
 from lcm_core.writers.cost import CallBudget
 from lcm_core.writers.wire import ReplyCache
 
@@ -35,7 +24,15 @@ from lcm_tui.cli.drafts import model_document
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import can_ask, interruptible, show_and_ask
-from lcm_tui.flows.compaction import CompactionRun, Done, Order, Rule, step_words
+from lcm_tui.flows.compaction import (
+    CompactionRun,
+    CompactionWish,
+    Done,
+    Order,
+    Rule,
+    read_context,
+    step_words,
+)
 from lcm_tui.flows.drafts import Modelling
 from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.compaction import ShownCompaction, done_compaction, planned_compaction
@@ -120,17 +117,9 @@ class CompactWork(Record, frozen=True):
 
     run: Run
     named: Selector
-    mode: Mode
+    wish: CompactionWish
     model: Modelling
-    budget: int
-    tail: int | None = None
-    chunk: int | None = None
     no_fallback: bool = False
-    if_due: bool = False
-    adjust: Callable[[EngineRules], EngineRules] = lambda rules: rules
-    rules: str | None = None  #: by name; None: as the schema says
-    target: int | None = None  #: tokens that the context is to be under
-    current_turn: bool = False  #: finished tool calls of the current turn may go
     spending: CallBudget | None = None  #: what it shares with other work of the same run; None: its own
 
     def forecast(self) -> ShownCompaction:
@@ -139,55 +128,26 @@ class CompactWork(Record, frozen=True):
 
     async def _forecast(self, reader: Reader) -> ShownCompaction:
         conversation = await chosen(reader, self.named)
-        owner = conversation.conversation_id
-        setting = self.setting(reader.schema, conversation.session_key, await noted_model(reader, owner))
-        shown = self.shown(await load_for_compaction(reader, owner, setting.rendering), setting)
-        return replace(shown, warnings=await warnings_of(reader, owner) if shown.forecast.passes else ())
-
-    def setting(
-        self, schema: Schema, session_key: str | None = None, model: RuntimeModel = UNKNOWN_MODEL
-    ) -> CompactionSetting:
-        """How a session of a database of this schema is compacted by these options.
-
-        Raises:
-            RefusedError: the rules know nothing of the current turn, which was asked for.
-        """
-        setting = compaction_setting(
-            schema,
-            self.run.settings.engine,
-            self.run.zone,
-            self.budget,
-            tail=self.tail,
-            chunk=self.chunk,
-            rules=self.rules,
-            session_key=session_key,
-            model=model,
-        )
-        rules = self.adjust(setting.rendering.rules)
-        if self.current_turn and not rules.compaction.compacts_current_turn:
-            raise RefusedError(
-                f"The engine of this database ({rules.name}) never compacts the current turn: omit "
-                "--current-turn, or add --rules 1.1 to compact as the engine of 1.1 would.",
-                code="NOT_IN_THESE_RULES",
-            )
-        rendering = replace(setting.rendering, rules=rules)
-        return replace(setting, rendering=rendering, current_turn=self.current_turn)
+        setting, loaded, warnings = await read_context(reader, self.run.settings, conversation, self.wish)
+        shown = self.shown(loaded, setting)
+        return replace(shown, warnings=warnings if shown.forecast.passes else ())
 
     def shown(self, loaded: LoadedContext, setting: CompactionSetting) -> ShownCompaction:
         """What would be done to a context, also to one that nobody has written yet."""
-        operation = operation_of(self.mode, target=self.target, if_due=self.if_due)
-        forecast: CompactionForecast[Any] = forecast_passes(loaded, setting, operation)
+        forecast, wish = self.wish.forecast(loaded, setting), self.wish
         return ShownCompaction(
-            loaded.conversation_id, self.mode.value, setting, forecast, self.model, self.rules is not None
+            loaded.conversation_id, wish.mode.value, setting, forecast, self.model, wish.rules is not None
         )
 
     def planned(self, shown: ShownCompaction) -> Answer:
         """The answer of a dry run."""
         blocks = planned_compaction(shown)
         seen = shown.forecast
-        if self.target is not None and seen.tokens_after > self.target:
+        if self.wish.target is not None and seen.tokens_after > self.wish.target:
             about = f"~{seen.tokens_after:,}" if seen.passes else f"{seen.tokens_after:,}"
-            blocks.append(Note(f"That is {about} tokens: no pass brings the context below {self.target:,}."))
+            blocks.append(
+                Note(f"That is {about} tokens: no pass brings the context below {self.wish.target:,}.")
+            )
         if seen.passes:
             blocks.append(Note("No call was made and nothing was changed; --apply runs the passes."))
         return self.run.answer("compact", {**document(shown), "applied": False}, blocks)
@@ -207,7 +167,7 @@ class CompactWork(Record, frozen=True):
             LcmError: what ended it before anything was made; else `CompactionRun.failed` says so.
         """
         runs: list[CompactionRun] = []
-        order = Order(self.mode, self.target, shown.setting, self.if_due)
+        order = Order(self.wish, shown.setting)
 
         async def work(database: Database) -> None:
             said = 0
@@ -272,5 +232,5 @@ class CompactWork(Record, frozen=True):
             data["reached"] = done.result.success
             if not done.result.success:
                 words = f"The context has {done.result.final_tokens:,} tokens: no pass brings it below"
-                blocks.append(Note(f"{words} {self.target or self.budget:,}."))
+                blocks.append(Note(f"{words} {self.wish.target or self.wish.budget:,}."))
         return self.run.answer("compact", data, blocks).in_part(done.failed)

@@ -49,7 +49,7 @@ from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Selecto
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.selecting import as_text, chosen
 from lcm_tui.cli.working import show_and_ask
-from lcm_tui.flows.compaction import CompactionRun
+from lcm_tui.flows.compaction import CompactionRun, CompactionWish
 from lcm_tui.flows.drafts import Modelling, spent_text
 from lcm_tui.flows.focus import BriefWork
 from lcm_tui.kit.session import budget_for
@@ -282,9 +282,8 @@ def _around(
     work = CompactWork(
         run,
         named,
-        Mode.SWEEP,
+        CompactionWish(Mode.SWEEP, budget_for(run.settings, budget)),
         model,
-        budget_for(run.settings, budget),
         spending=spending,
     )
 

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from lcm_core.base.errors import LcmError
-from lcm_core.base.records import ConversationId
+from lcm_core.base.errors import LcmError, RefusedError
+from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.settings import Settings
 from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import new_batch_id
+from lcm_core.engine.rules import EngineRules
+from lcm_core.engine.sessions import UNKNOWN_MODEL, RuntimeModel
 from lcm_core.operations.compact import (
     CompactionForecast,
     CompactionSetting,
+    LoadedContext,
     PassDone,
     PassDraft,
     Runner,
+    compaction_setting,
+    forecast_passes,
+    load_for_compaction,
+    noted_model,
     refuse_fallback,
+    warnings_of,
 )
 from lcm_core.operations.selection import (
+    Compaction,
     Mode,
     Outcome,
+    Pass,
     PassMade,
     PassMoved,
     PassRefused,
@@ -31,7 +42,8 @@ from lcm_core.operations.selection import (
     UnderResult,
     operation_of,
 )
-from lcm_core.store.database import Database
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import Schema
 from lcm_core.writers.cost import likely_of_count
 from lcm_core.writers.request import NO_USAGE, ProviderAuthError, Summarizer, Usage
 from lcm_core.writers.wire import CachingSummarizer, ReplyCache, StoppableSummarizer
@@ -105,13 +117,82 @@ class Rule(StrEnum):
     NO_FALLBACK = "stop on truncation"
 
 
-class Order(Record, frozen=True):
-    """What is wanted."""
+class CompactionWish(Record, frozen=True):
+    """What an operator wants compacted: the options of the command, the choices of the screen."""
 
     mode: Mode
-    target: int | None  #: tokens, for until-under
-    setting: CompactionSetting
+    budget: int  #: tokens
+    target: int | None = None  #: tokens, for until-under; None: the budget
+    tail: int | None = None  #: newest messages that are left alone; None: as is configured
+    chunk: int | None = None  #: tokens; None: as is configured
+    rules: str | None = None  #: by name; None: as the schema says
     if_due: bool = False  #: nothing unless the engine would compact by itself
+    current_turn: bool = False  #: finished tool calls of the current turn may go
+    adjust: Callable[[EngineRules], EngineRules] = lambda rules: rules
+
+    @property
+    def operation(self) -> Callable[[Compaction], Generator[Pass, Outcome, Any]]:
+        """Its passes."""
+        return operation_of(self.mode, target=self.target, if_due=self.if_due)
+
+    def setting(
+        self,
+        schema: Schema,
+        settings: Settings,
+        session_key: str | None = None,
+        model: RuntimeModel = UNKNOWN_MODEL,
+    ) -> CompactionSetting:
+        """How a session of a database of this schema is compacted.
+
+        Raises:
+            RefusedError: the rules know nothing of the current turn, which was asked for.
+        """
+        setting = compaction_setting(
+            schema,
+            settings.engine,
+            settings.zone,
+            self.budget,
+            tail=self.tail,
+            chunk=self.chunk,
+            rules=self.rules,
+            session_key=session_key,
+            model=model,
+        )
+        rules = self.adjust(setting.rendering.rules)
+        if self.current_turn and not rules.compaction.compacts_current_turn:
+            raise RefusedError(
+                f"The engine of this database ({rules.name}) never compacts the current turn: omit "
+                "--current-turn, or add --rules 1.1 to compact as the engine of 1.1 would.",
+                code="NOT_IN_THESE_RULES",
+            )
+        rendering = replace(setting.rendering, rules=rules)
+        return replace(setting, rendering=rendering, current_turn=self.current_turn)
+
+    def forecast(self, loaded: LoadedContext, setting: CompactionSetting) -> CompactionForecast[Any]:
+        """The passes of a context, also of one that nobody has written yet; blocks."""
+        return forecast_passes(loaded, setting, self.operation)
+
+
+async def read_context(
+    reader: Reader, settings: Settings, conversation: Conversation, wish: CompactionWish
+) -> tuple[CompactionSetting, LoadedContext, tuple[str, ...]]:
+    """How it is compacted, its context, and what is to be known before, in one transaction.
+
+    Raises:
+        RefusedError: as `CompactionWish.setting`.
+    """
+    owner = conversation.conversation_id
+    model = await noted_model(reader, owner)
+    setting = wish.setting(reader.schema, settings, conversation.session_key, model)
+    loaded = await load_for_compaction(reader, owner, setting.rendering)
+    return setting, loaded, await warnings_of(reader, owner)
+
+
+class Order(Record, frozen=True):
+    """What is wanted, and how that is done."""
+
+    wish: CompactionWish
+    setting: CompactionSetting
 
 
 class Done(Record, frozen=True):
@@ -250,7 +331,7 @@ class CompactionRun:
             self._conversation_id,
             order.setting,
             self._writer,
-            operation_of(order.mode, target=order.target, if_due=order.if_due),
+            order.wish.operation,
             self._accept,
             self._clock,
             batch=self.batch,

@@ -18,10 +18,6 @@ from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.operations.compact import (
     CompactionForecast,
-    CompactionSetting,
-    compaction_setting,
-    forecast_passes,
-    load_for_compaction,
 )
 from lcm_core.operations.drafting import draft_setting
 from lcm_core.operations.focus import (
@@ -48,7 +44,7 @@ from lcm_core.operations.focus import (
     read_wish,
     text_of,
 )
-from lcm_core.operations.selection import Mode, operation_of
+from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.writers.briefing import BriefLimits, BriefQuestion, forecast_brief
@@ -59,6 +55,7 @@ from lcm_core.writers.source import Rendering
 from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
 
 from lcm_tui.flows.change import Change, Then
+from lcm_tui.flows.compaction import CompactionWish, read_context
 from lcm_tui.flows.drafts import Modelling, choose_writer, named_model
 from lcm_tui.kit.session import Session
 
@@ -67,22 +64,11 @@ from lcm_tui.kit.session import Session
 # shows it and is notified of changes.
 
 
-def sweep_setting(session: Session, conversation: Conversation) -> CompactionSetting:
-    """How the engine would sweep a conversation."""
-    return compaction_setting(
-        session.database.schema,
-        session.settings.engine,
-        session.engine_zone,
-        session.budget,
-        session_key=conversation.session_key,
-    )
-
-
 async def sweep_forecast(session: Session, conversation: Conversation) -> CompactionForecast[Any]:
     """The passes of the sweep that the engine forces. Nothing is sent."""
-    setting = sweep_setting(session, conversation)
-    loaded = await session.read(load_for_compaction, conversation.conversation_id, setting.rendering)
-    return await asyncio.to_thread(forecast_passes, loaded, setting, operation_of(Mode.SWEEP))
+    wish = CompactionWish(Mode.SWEEP, session.budget)
+    setting, loaded, _ = await session.read(read_context, session.settings, conversation, wish)
+    return await asyncio.to_thread(wish.forecast, loaded, setting)
 
 
 class BriefOutlook(Record, frozen=True):

@@ -9,29 +9,28 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
-from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.records import Conversation
 from lcm_core.base.text import parse_budget, step
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record
 from lcm_core.engine.rules import engine_rules
-from lcm_core.operations.compact import (
-    CompactionSetting,
-    LoadedContext,
-    PassDraft,
-    compaction_setting,
-    forecast_passes,
-    load_for_compaction,
-    read_source,
-    warnings_of,
-)
-from lcm_core.operations.selection import Mode, operation_of
-from lcm_core.store.database import Reader
+from lcm_core.operations.compact import CompactionSetting, PassDraft, read_source
+from lcm_core.operations.selection import Mode
 from lcm_core.writers.retention import Retention, measure, read_retention_source
+from lcm_core.writers.source import Rendering
 from lcm_core.writers.writer import SummaryWriter
 from textual import on
 from textual.app import ComposeResult
 
 from lcm_tui.flows.change import Choice
-from lcm_tui.flows.compaction import KEY_REFUSED, CompactionRun, Order, Rule, span_text
+from lcm_tui.flows.compaction import (
+    KEY_REFUSED,
+    CompactionRun,
+    CompactionWish,
+    Order,
+    Rule,
+    read_context,
+    span_text,
+)
 from lcm_tui.flows.drafts import Modelling, choose_writer, cost_text
 from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
@@ -139,19 +138,21 @@ class CompactionChoices:
         """The mode, and the tokens to come under."""
         return MODES[self.mode.value], self._targets[self.target.value].of(self.budget)
 
-    def setting(self) -> CompactionSetting:
-        """How the database is compacted."""
-        session = self._screen.session
-        rules = session.settings.engine
-        setting = compaction_setting(
-            session.database.schema,
-            rules,
-            session.engine_zone,
+    def wish(self) -> CompactionWish:
+        """What is chosen, together."""
+        mode, target = self.wanted()
+        return CompactionWish(
+            mode,
             self.budget,
-            tail=self.tail,
-            session_key=self._session_key,
+            target if mode is Mode.UNTIL_UNDER else None,
+            self.tail,
+            current_turn=self.mode.value == CURRENT_TURN,
         )
-        return replace(setting, current_turn=self.mode.value == CURRENT_TURN)
+
+    def setting(self) -> CompactionSetting:
+        """How the database is compacted, without what its engine has noted."""
+        session = self._screen.session
+        return self.wish().setting(session.database.schema, session.settings, self._session_key)
 
     def line(self) -> Line:
         """The choices, each with its key."""
@@ -309,17 +310,6 @@ class PassList(ListPane[int]):
         return self.passes.cells(key, self._doing() if key == len(self.passes.done) + 1 else "")
 
 
-# -- what it reads ---------------------------------------------------------------------------------------
-
-
-async def load_context(
-    reader: Reader, conversation_id: ConversationId, setting: CompactionSetting
-) -> tuple[LoadedContext, tuple[str, ...]]:
-    """The context, and what is to be known before it is compacted, in one transaction."""
-    loaded = await load_for_compaction(reader, conversation_id, setting.rendering)
-    return loaded, await warnings_of(reader, conversation_id)
-
-
 # -- the screen ------------------------------------------------------------------------------------------
 
 #: From this width on, the text is beside the passes and not below them.
@@ -426,7 +416,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         if self.compaction.running:
             await asyncio.sleep(rest_after(self._spent))
         begun, version = time.monotonic(), self.choices.version
-        setting, (mode, target) = self.choices.setting(), self.choices.wanted()
+        wish = self.choices.wish()
         problem = ""
         if self._model is None:
             try:
@@ -434,12 +424,12 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             except LcmError as error:
                 problem = error.message
         try:
-            loaded, warnings = await self.session.read(
-                load_context, self.conversation.conversation_id, setting
+            setting, loaded, warnings = await self.session.read(
+                read_context, self.session.settings, self.conversation, wish
             )
         except LcmError as error:
-            return Outlook(version, setting, None, (), self._model, error.message, problem)
-        seen = await asyncio.to_thread(forecast_passes, loaded, setting, operation_of(mode, target=target))
+            return Outlook(version, None, None, (), self._model, error.message, problem)
+        seen = await asyncio.to_thread(wish.forecast, loaded, setting)
         self._spent = time.monotonic() - begun
         return Outlook(version, setting, seen, warnings if seen.passes else (), self._model, "", problem)
 
@@ -449,7 +439,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             return  # another look follows
         self._outlook = data
         done, order = len(self.compaction.done), self.compaction.under_way
-        if order is None or order.mode not in ONCE:
+        if order is None or order.wish.mode not in ONCE:
             passes = data.forecast.passes if data.forecast is not None else ()
             self._coming = {done + one.number: Coming(done + one.number, one, done) for one in passes}
         self._show_passes()
@@ -532,7 +522,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         """Show the draft that waits; what it keeps of its source is measured in a thread."""
         if self._measured is None or self._measured[0] is not held:
             self.text.show(held_document(number, held, None))
-            self._measured = held, await asyncio.to_thread(_measure, held, self.choices.setting())
+            self._measured = held, await asyncio.to_thread(_measure, held, self.choices.setting().rendering)
         if self.compaction.held is held and self.list.table.selected == number:
             self.text.show(held_document(number, held, self._measured[1]), keep_place=True)
 
@@ -589,8 +579,9 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             self.work_on("compact", self._make, whole, exclusive=False)
 
     async def _make(self, whole: bool) -> None:
-        run, (mode, target) = self.compaction, self.choices.wanted()
-        order = Order(mode, target if mode is Mode.UNTIL_UNDER else None, self.choices.setting())
+        run = self.compaction
+        assert self._outlook.setting is not None  # _why_not_go has made sure
+        order = Order(self.choices.wish(), self._outlook.setting)
         try:
             if not run.made and not await backup_settled(self.app, self.session):
                 return
@@ -738,8 +729,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     COMMON: ClassVar[Sequence[Key[CompactingScreen]]] = (commands.RELOAD.does(_look_anew),)
 
 
-def _measure(draft: PassDraft, setting: CompactionSetting) -> Retention:
+def _measure(draft: PassDraft, rendering: Rendering) -> Retention:
     chunk = draft.chunk
-    estimator = setting.rendering.rules.estimator
+    estimator = rendering.rules.estimator
     source = read_retention_source(chunk.source.text, previous=chunk.previous or "", estimator=estimator)
     return measure(source, draft.text.content)

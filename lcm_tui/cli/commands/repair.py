@@ -254,6 +254,7 @@ def compact(
 
     from lcm_tui.cli.compact import CompactWork
     from lcm_tui.cli.drafts import modelling
+    from lcm_tui.flows.compaction import CompactionWish
     from lcm_tui.kit.session import budget_for
 
     asked = (
@@ -263,20 +264,10 @@ def compact(
         (True, Mode.SWEEP),
     )
     mode = next(mode for named, mode in asked if named)
-    work = CompactWork(
-        run,
-        named,
-        mode,
-        modelling(run, model),
-        budget_for(run.settings, budget),
-        tail,
-        chunk,
-        no_fallback,
-        if_due,
-        rules=rules,
-        target=until_under,
-        current_turn=current_turn,
+    wish = CompactionWish(
+        mode, budget_for(run.settings, budget), until_under, tail, chunk, rules, if_due, current_turn
     )
+    work = CompactWork(run, named, wish, modelling(run, model), no_fallback)
     shown = work.forecast()
     if not flags.apply or not shown.forecast.passes:
         return work.planned(shown)
