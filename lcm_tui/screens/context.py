@@ -204,6 +204,8 @@ class AccountBar(Drawn):
 OPENING_SECONDS: Final = 0.05
 #: Under a host that writes without a pause, assembling takes at most one part of so many of the time.
 SHARE_OF_TIME: Final = 4
+#: Where no item looks otherwise, a text behind one may still be another: it is looked for so much later.
+LATER_SECONDS: Final = 3.0
 
 
 class Assembly:
@@ -238,6 +240,8 @@ class Assembly:
         self._basis: AssemblyBasis | None = None
         self._made_for: AssemblySettings | None = None  #: what `ledger` was assembled for
         self._assembler: Worker[None] | None = None
+        self._pause = RELOAD_SECONDS
+        self._waits = False  #: for a while, as no item looks otherwise
         self._tried = asyncio.Event()  #: it was assembled once, or could not be
 
     async def ready(self) -> Ledger | None:
@@ -278,11 +282,14 @@ class Assembly:
         """Why nothing can be done with it; what is still being assembled is waited for."""
         return self.problem if self.ledger is None else None
 
-    def file_changed(self) -> None:
-        """The items were read: assemble them, unless that is under way."""
+    def file_changed(self, *, items: bool) -> None:
+        """The file was read: assemble it, unless that is under way; *items*: one looks otherwise."""
         self.changes += 1
-        if not self.working:
-            self._assembler = self._desk.work_on("assembly", self._assemble, OPENING_SECONDS)
+        self._pause = RELOAD_SECONDS if items else LATER_SECONDS
+        if not self.working or (items and self._waits):
+            self._assembler = self._desk.work_on(
+                "assembly", self._assemble, OPENING_SECONDS if items else LATER_SECONDS
+            )
 
     def settings_changed(self) -> None:
         """The budget, the prompt or the clamp has changed: assemble at once; what runs is for another one."""
@@ -299,8 +306,8 @@ class Assembly:
 
     async def _assemble(self, pause: float) -> None:
         """Assemble until what is shown is of this budget and of the file as it is."""
-        await asyncio.sleep(pause)
         try:
+            await self._sleep(pause)
             while True:
                 if self._is_current():  # only the file has changed: keys come first
                     await self._desk.calm()
@@ -308,7 +315,7 @@ class Assembly:
                 await self._assemble_once()
                 if self.read_at == self.changes and self._is_current():
                     break
-                await asyncio.sleep(max(RELOAD_SECONDS, (SHARE_OF_TIME - 1) * (time.monotonic() - began)))
+                await self._sleep(max(self._pause, (SHARE_OF_TIME - 1) * (time.monotonic() - began)))
         except LcmError as error:
             self.problem = error.message
             self._tried.set()
@@ -316,6 +323,11 @@ class Assembly:
             raise
         finally:
             self._desk.call_later(self._changed)
+
+    async def _sleep(self, seconds: float) -> None:
+        self._waits = seconds >= LATER_SECONDS
+        await asyncio.sleep(seconds)
+        self._waits = False
 
     def _is_current(self) -> bool:
         return self.ledger is not None and self._made_for == self._settings()
@@ -602,9 +614,9 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     def show(self, data: ContextView) -> None:
         """Show the items, then assemble them."""
-        self.items.show(data)
+        changed = self.items.show(data)
         self._show_counted()
-        self.assembly.file_changed()
+        self.assembly.file_changed(items=changed)
 
     def stand_on(self, ref: str | int) -> None:
         """Stand on a summary or a message once it has been read."""

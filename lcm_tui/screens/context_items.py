@@ -279,11 +279,12 @@ class ItemList(LineView[RowKey]):
         number = self._conversation.conversation_id
         return await session.read(read_context, number, self._rules, session.engine_zone)
 
-    def show(self, view: ContextView) -> None:
-        """Show it; selection and place are kept by key."""
+    def show(self, view: ContextView) -> bool:
+        """Show it, selection and place are kept by key; whether it is another one than before."""
         before, first = self.view, not self.was_read
         self.was_read = True
-        if first or view != before:
+        changed = first or view != before
+        if changed:
             self._view = view
             self.entries = dict(zip(view.items.refs, view.entries, strict=True))
             self.empty = self._why_empty()
@@ -301,6 +302,7 @@ class ItemList(LineView[RowKey]):
                 self.app.notify(f"{name[-1]} is not in this context.", severity="warning")
         self._wanted = None
         self.check_counts()
+        return changed
 
     def _why_empty(self) -> str:
         if not self._desk.session.database.schema.has("context_items"):
