@@ -53,7 +53,6 @@ def as_json(details: JsonObject) -> ToolAnswer:
 #: The largest whole number that the engine's language holds exactly; a cap that nobody named.
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 
-_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?")
 _MONTH_ALONE: Final = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2]))?")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -60,8 +60,6 @@ _COMMON: Final = 0.1
 _SHARE, _LEAST = 4, 40
 _GLUED: Final = "\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _BLANK: Final = re.compile(r"\s+")
-#: Characters in which a passage looks for the end of a word to begin behind.
-_WORD_END: Final = 30
 _WORD: Final = re.compile(rf'"([^"]+)"|([{_GLUED}]+)|([^\W{_GLUED}](?:[\w./:@#-]*[^\W{_GLUED}])?)')
 
 

@@ -158,10 +158,6 @@ class Grants:
         grant = self._grants.get(grant_id)
         return None if grant is None or grant.revoked or grant.expires_at <= self._clock() else grant
 
-    def id_of_session(self, session: str) -> str | None:
-        """The grant that a session is bound to, also one that is over."""
-        return self._by_session.get(session)
-
     def of_session(self, session: str) -> Grant | None:
         """The live grant of a session."""
         grant_id = self._by_session.get(session)

@@ -97,7 +97,6 @@ _CLASSES: Final = {
     "s": _SPACE,
 }
 _CONTROLS: Final = {"t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r"}
-_SYNTAX: Final = "^$\\.*+?()[]{}|/"
 
 
 #: Elements of a pattern when what is counted is written out: a larger one takes a second and more to compile.

@@ -412,18 +412,17 @@ class LineView(Scroller, Generic[K]):
         *,
         select: K | None = None,
         changed: bool = True,
-        alike: Iterable[K] = (),
     ) -> None:
         """Show other keys, keeping the selection and what is in sight where it stands on the screen.
 
         *select* moves the cursor; else it stays on its key, or where that key was. A view of tall keys that
         shows its end goes on showing it, as long as the selected key stays in sight. *changed* forgets what
-        the keys looked like, but for those that are *alike*.
+        the keys looked like.
         """
         before, kept, seen = self.keys, self.selected, self._cursor_is_seen
         followed = self._tall and self.at_end and bool(before)
         if changed:
-            self._forget_all_but(alike)
+            self._lines.clear()
         with self._in_place():
             self.keys = keys
             self._index = None
@@ -442,10 +441,10 @@ class LineView(Scroller, Generic[K]):
         if self.selected != kept or changed:
             self.post_message(self.Highlighted(self, self.selected))
 
-    def redraw(self, keys: Collection[K] | None = None, *, alike: Iterable[K] = ()) -> None:
-        """What these keys look like has changed (when None: all of them but those that are *alike*)."""
+    def redraw(self, keys: Collection[K] | None = None) -> None:
+        """What these keys look like has changed (None: all of them)."""
         if keys is None:
-            self._forget_all_but(alike)
+            self._lines.clear()
         else:
             self._forget(keys)
             if not self._tall and set(self.visible_keys).isdisjoint(keys):
@@ -647,12 +646,6 @@ class LineView(Scroller, Generic[K]):
     def _forget(self, keys: Iterable[K]) -> None:
         for key in keys:
             self._lines.discard(key)
-
-    def _forget_all_but(self, alike: Iterable[K]) -> None:
-        kept = [(key, lines) for key in alike if (lines := self._lines.get(key)) is not None]
-        self._lines.clear()
-        for key, lines in kept:
-            self._lines.set(key, lines)
 
     def _refresh_key(self, place: int) -> None:
         first = self._offset(place) - self._top

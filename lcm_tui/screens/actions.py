@@ -104,7 +104,6 @@ def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | No
 
 
 ITS_CONTEXT: Final[Key[Any]] = commands.CONTEXT.does(lambda s: s.open(places.Context(s.conversation)))
-ITS_SUMMARIES: Final[Key[Any]] = commands.SUMMARIES.does(lambda s: s.open(places.Summaries(s.conversation)))
 ITS_FILES: Final[Key[Any]] = commands.FILES.does(lambda s: s.open(places.Files(s.conversation)))
 ITS_BRIEFS: Final[Key[Any]] = commands.BRIEFS.does(lambda s: s.open(places.Briefs(s.conversation)))
 ITS_COMPACT: Final[Key[Any]] = commands.COMPACT.does(lambda s: s.open(places.Compaction(s.conversation)))

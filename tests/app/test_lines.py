@@ -82,18 +82,6 @@ def background(view: LineView[int], y: int) -> object:
 # -- what is drawn -----------------------------------------------------------------------------------------
 
 
-async def test_other_keys_that_are_alike_keep_their_look():
-    async with showing(range(100)) as (pilot, app):
-        app.drawn.clear()
-        app.suffix = "!"
-        app.view.replace(range(101), alike=range(2, 200))
-        await pilot.pause()
-        assert set(app.drawn) == {0, 1}
-        assert rows(app.view)[:3] == ["0.0!", "1.0!", "2.0"]
-        app.view.redraw(alike=[0, 1])
-        assert rows(app.view)[:3] == ["0.0!", "1.0!", "2.0!"]
-
-
 async def test_a_key_out_of_sight_is_drawn_when_it_comes_into_sight(monkeypatch: pytest.MonkeyPatch):
     async with showing(range(100)) as (pilot, app):
         await pilot.press("end", "home")
