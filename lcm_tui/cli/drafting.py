@@ -29,6 +29,7 @@ from lcm_core.operations.drafting import (
     ItemState,
     draft_setting,
     interrupted,
+    messages_below,
     retention_of,
     select_items,
 )
@@ -59,10 +60,8 @@ from lcm_tui.cli.drafts import (
     Taking,
     answer_of,
     measured,
-    messages_below,
     model_document,
     refuse_existing,
-    retention_in,
     tell,
     write_drafts,
 )
@@ -331,8 +330,8 @@ class _Work(Record, frozen=True):
         draft = item.draft or item.drafts[-1]
         material = await batch.material(item.summary_id)
         kept = await retention_of(material, draft.text, batch.setting)
-        messages = await messages_below(batch, material)
-        below = await retention_in(batch, material, messages, draft.text) if messages else None
+        messages = await batch.database.read(messages_below, material, batch.setting)
+        below = await retention_of(material, draft.text, batch.setting, messages) if messages else None
         blocks = drafts_view.draft_blocks(item, draft, material, kept, below)
         if item.why:
             blocks.append(Note(item.why))

@@ -42,8 +42,9 @@ from lcm_core.operations.drafting import (
     DraftSetting,
     ItemState,
     Material,
+    messages_below,
+    retention_of,
     storable,
-    text_below,
     text_member,
 )
 from lcm_core.operations.drafts import AcceptanceRule, item_from_json, item_to_json
@@ -53,7 +54,7 @@ from lcm_core.store.schema import Schema
 from lcm_core.writers.acceptance import judge_text
 from lcm_core.writers.cost import CallLoad, Price, Spent
 from lcm_core.writers.request import NO_USAGE, ProviderUnavailableError, Usage
-from lcm_core.writers.retention import Checked, Retention, measure, read_retention_source
+from lcm_core.writers.retention import Checked, Retention
 from lcm_core.writers.writer import SummaryWriter
 
 from lcm_tui.cli import changing
@@ -675,34 +676,15 @@ async def measured(batch: Batch, item: BatchItem) -> Document | None:
     if draft is None:
         return None
     material = await batch.material(item.summary_id)
-    messages = await messages_below(batch, material)
+    messages = await batch.database.read(messages_below, material, batch.setting)
     direct = await _both(batch, material, material.source.text, draft.text)
     below = await _both(batch, material, messages, draft.text) if messages else None
     return {**direct, "ofMessages": below}
 
 
-async def messages_below(batch: Batch, material: Material) -> str | None:
-    """The messages below a condensed summary as a source text; None: a leaf, or there are too many."""
-    if not material.source.summaries:
-        return None
-    return await batch.database.read(text_below, material.summary, batch.setting.rendering)
-
-
-async def retention_in(batch: Batch, material: Material, source: str, text: str) -> Retention:
-    """What a text keeps of a source text; worked out off the event loop."""
-    estimator = batch.setting.rendering.rules.estimator
-
-    def work() -> Retention:
-        return measure(
-            read_retention_source(source, previous=material.previous.text, estimator=estimator), text
-        )
-
-    return await asyncio.to_thread(work)
-
-
 async def _both(batch: Batch, material: Material, source: str, text: str) -> Document:
-    now = await retention_in(batch, material, source, material.base.content)
-    draft = await retention_in(batch, material, source, text)
+    now = await retention_of(material, material.base.content, batch.setting, source)
+    draft = await retention_of(material, text, batch.setting, source)
     return {"sourceTokens": draft.source_tokens, "now": _document(now), "draft": _document(draft)}
 
 

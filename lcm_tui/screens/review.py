@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from lcm_core.base.diff import compare_sentences
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import counted
-from lcm_core.base.tokens import Estimator
 from lcm_core.base.values import Record
 from lcm_core.change.commit import Committed
-from lcm_core.operations.drafting import BatchItem, Draft, DraftOrigin, ItemState, Material, text_below
+from lcm_core.operations.drafting import (
+    BatchItem,
+    Draft,
+    DraftOrigin,
+    ItemState,
+    Material,
+    messages_below,
+    retention_of,
+)
 from lcm_core.operations.stale import stale_in
 from lcm_core.store.database import Reader
 from lcm_core.writers.acceptance import DraftFault
-from lcm_core.writers.retention import Retention, RetentionSource, Reversal, measure, read_retention_source
+from lcm_core.writers.retention import Retention, Reversal
 from textual import on
 from textual.app import ComposeResult
 from textual.widget import Widget
@@ -69,76 +75,6 @@ class Texts(Record, frozen=True):
     now: str
     source: str
     previous: str
-
-
-class Against(Record, frozen=True):
-    """A source text, read once, and what the present text keeps of it."""
-
-    source: RetentionSource
-    now: str
-    previous: str
-    before: Retention
-
-
-class Measurement:
-    """What was measured last; a source that has not changed is not read again."""
-
-    def __init__(self, estimator: Estimator) -> None:
-        """*estimator* counts the tokens."""
-        self._estimator = estimator
-        self.texts: Texts | None = None
-        self.direct: Against | None = None  #: the text that the summary is made from
-        self.below: Against | None = None  #: the messages below a condensed summary
-        self._kept: Retention | None = None
-
-    def reversals_in(self, text: str) -> tuple[Reversal, ...] | None:
-        """The rules that a text reverses; None when another one was measured."""
-        if self._kept is None or self.texts is None or self.texts.text != text:
-            return None
-        return self._kept.reversed
-
-    async def measure(
-        self, texts: Texts, read_below: Callable[[], Awaitable[str | None]] | None
-    ) -> AsyncIterator[tuple[Fact, ...]]:
-        """Against the direct sources first, then against the messages below, which takes longer.
-
-        *read_below* gives the text of those messages, None when they are too many; without it the summary is
-        made from messages itself.
-        """
-        self.direct, kept = await self._against(self.direct, texts.source, texts)
-        self.texts, self._kept = texts, kept
-        before = self.direct.before
-        if read_below is None:
-            yield facts(before, kept)
-            return
-        yield facts(before, kept, nothing_below("…"))
-        messages = await read_below()
-        if not messages:
-            why = "not run: too many" if messages is None else "none is left"
-            yield facts(before, kept, nothing_below(why))
-            return
-        self.below, below = await self._against(self.below, messages, texts)
-        yield facts(before, kept, facts_below(self.below.before, below))
-
-    async def _against(
-        self, known: Against | None, source_text: str, texts: Texts
-    ) -> tuple[Against, Retention]:
-        """Read the source unless that is *known*, and measure the present text and the other one."""
-
-        def work() -> tuple[Against, Retention]:
-            against = known
-            if against is None or (against.source.text, against.now, against.previous) != (
-                source_text,
-                texts.now,
-                texts.previous,
-            ):
-                source = read_retention_source(
-                    source_text, previous=texts.previous, estimator=self._estimator
-                )
-                against = Against(source, texts.now, texts.previous, measure(source, texts.now))
-            return against, measure(against.source, texts.text)
-
-        return await asyncio.to_thread(work)
 
 
 # -- the facts -------------------------------------------------------------------------------------------
@@ -494,7 +430,10 @@ The truncated source is never accepted automatically.
         self._panes = TwoPanes(self.view, self.facts, shares=(0.6, 0.6), beside=120, below=False)
         self.head = Head(self.head_lines)
         self.drafter = Drafter(self, self.subject, shown=self.shown_text, changed=self.refresh_review)
-        self.measurement = Measurement(work.batch.setting.rendering.rules.estimator)
+        self.texts: Texts | None = None  #: that were measured last
+        self.kept: Retention | None = None  #: what the text then kept of its source
+        #: the same of the present text, and what that keeps of the messages below it
+        self.before: tuple[Retention, ...] = ()
         self._finder = DiffFinder(self.view)
 
     def compose_body(self) -> ComposeResult:
@@ -615,7 +554,7 @@ The truncated source is never accepted automatically.
             subject.changed_meanwhile,
             subject.work.author,
             None if draft is None else subject.work.author_of(draft),
-            None if draft is None else self.measurement.reversals_in(self._measurable(draft)),
+            self._reversals(draft),
             subject.pair,
             subject.pair_place,
             self._changes_text(),
@@ -637,6 +576,12 @@ The truncated source is never accepted automatically.
         shown, pair = self.view.text, self.subject.pair
         return shown if shown is not None and (pair is None or pair.takes) else draft.text
 
+    def _reversals(self, draft: Draft | None) -> tuple[Reversal, ...] | None:
+        """The rules that the text shown reverses; None when another one was measured."""
+        if draft is None or self.kept is None or self.texts is None:
+            return None
+        return self.kept.reversed if self.texts.text == self._measurable(draft) else None
+
     def _measure_again(self) -> None:
         """Measure the text shown, unless all that it is held against is what was measured last."""
         draft, material = self.subject.draft, self.subject.material
@@ -644,15 +589,32 @@ The truncated source is never accepted automatically.
             return
         now, source, previous = material.base.content, material.source.text, material.previous.text
         texts = Texts(self._measurable(draft), now, source, previous)
-        if texts != self.measurement.texts:
+        if texts != self.texts:
             self.work_on("measure", self._measure, material, texts)
 
     async def _measure(self, material: Material, texts: Texts) -> None:
-        rendering = self.subject.work.batch.setting.rendering
-        below = partial(self.session.read, text_below, material.summary, rendering)
-        async for found in self.measurement.measure(texts, below if material.source.summaries else None):
-            self.facts.replace(found)
-            self.refresh_review()
+        """Against the direct sources first, then against the messages below, which takes longer."""
+        setting = self.subject.work.batch.setting
+        before = await retention_of(material, texts.now, setting)
+        kept = await retention_of(material, texts.text, setting)
+        self.texts, self.kept, self.before = texts, kept, (before,)
+        if not material.source.summaries:
+            self._show_facts(facts(before, kept))
+            return
+        self._show_facts(facts(before, kept, nothing_below("…")))
+        messages = await self.session.read(messages_below, material, setting)
+        if not messages:
+            why = "not run: too many" if messages is None else "none is left"
+            self._show_facts(facts(before, kept, nothing_below(why)))
+            return
+        now = await retention_of(material, texts.now, setting, messages)
+        draft = await retention_of(material, texts.text, setting, messages)
+        self.before = (before, now)
+        self._show_facts(facts(before, kept, facts_below(now, draft)))
+
+    def _show_facts(self, found: Sequence[Fact]) -> None:
+        self.facts.replace(found)
+        self.refresh_review()
 
     # -- commands ----------------------------------------------------------------------------------------
 
@@ -713,7 +675,7 @@ The truncated source is never accepted automatically.
             if not self.view.unfold():
                 self.app.notify("Nothing to unfold here.", timeout=3)
             return
-        fact, texts = self.facts.place, self.measurement.texts
+        fact, texts = self.facts.place, self.texts
         if fact is None or fact.spot is None or texts is None:
             return
         of_source = fact.spot.side is Side.SOURCE

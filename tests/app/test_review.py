@@ -201,7 +201,7 @@ async def test_what_is_kept_is_measured_again_when_the_summary_or_its_source_cha
         run(path, f"UPDATE summaries SET content = 'lib/host.py' WHERE summary_id = '{LEAF}'")
         await wait_for(
             pilot,
-            lambda: screen.measurement.direct is not None and screen.measurement.direct.now == "lib/host.py",
+            lambda: screen.texts is not None and screen.texts.now == "lib/host.py",
         )
         run(
             path,
@@ -210,10 +210,7 @@ async def test_what_is_kept_is_measured_again_when_the_summary_or_its_source_cha
         )
         await wait_for(
             pilot,
-            lambda: (
-                screen.measurement.direct is not None
-                and "src/only_here.py" in screen.measurement.direct.source.text
-            ),
+            lambda: screen.texts is not None and "src/only_here.py" in screen.texts.source,
             "the other source",
         )
         await pilot.press("tab")
@@ -328,15 +325,13 @@ async def test_the_cut_of_the_source_is_made_by_hand_and_taken_only_after_a_ques
 async def test_what_a_condensed_summary_keeps_of_the_messages_below_it(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await review_of(pilot, NODE, 1)
-        await wait_for(pilot, lambda: screen.measurement.below is not None, "the messages below")
-        direct, below = screen.measurement.direct, screen.measurement.below
-        assert direct is not None
-        assert below is not None
-        assert below.source.tokens > direct.source.tokens
-        assert below.before.share is not None
-        assert direct.before.share is not None
-        assert below.before.share < direct.before.share, "what its sources had lost shows here alone"
-        await wait_for_text(pilot, f"{below.source.tokens:,} tokens")
+        await wait_for(pilot, lambda: len(screen.before) == 2, "the messages below")
+        direct, below = screen.before
+        assert below.source_tokens > direct.source_tokens
+        assert below.share is not None
+        assert direct.share is not None
+        assert below.share < direct.share, "what its sources had lost shows here alone"
+        await wait_for_text(pilot, f"{below.source_tokens:,} tokens")
 
 
 @pytest.mark.long
@@ -348,9 +343,7 @@ async def test_a_draft_is_measured_also_while_its_pane_hides_the_diff(database_c
         await ask_again(pilot, "cut")
         await wait_for(pilot, lambda: len(screen.subject.item.drafts) == 2, "the cut")
         cut = screen.subject.item.drafts[1].text
-        await wait_for(
-            pilot, lambda: screen.measurement.texts is not None and screen.measurement.texts.text == cut
-        )
+        await wait_for(pilot, lambda: screen.texts is not None and screen.texts.text == cut)
 
 
 @pytest.mark.long

@@ -8,13 +8,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryId, SummaryText
 from lcm_core.base.times import iso_z, sort_key
-from lcm_core.base.tokens import estimate
+from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import Record, replace
 from lcm_core.change.guard import check_whole
 from lcm_core.engine.graph import SummaryGraph
@@ -34,7 +35,7 @@ from lcm_core.writers.acceptance import (
     without_wrapping,
 )
 from lcm_core.writers.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
-from lcm_core.writers.retention import Retention, measure, read_retention_source
+from lcm_core.writers.retention import Retention, RetentionSource, measure, read_retention_source
 from lcm_core.writers.source import (
     Rendering,
     SummarySource,
@@ -361,17 +362,33 @@ def _draft(
     )
 
 
-async def retention_of(material: Material, text: str, setting: DraftSetting) -> Retention:
-    """What a text keeps of its source, loses and invents; worked out off the event loop."""
+async def retention_of(
+    material: Material, text: str, setting: DraftSetting, source: str | None = None
+) -> Retention:
+    """What a text keeps of its source, loses and invents; worked out off the event loop.
 
-    def work() -> Retention:
-        estimator = setting.rendering.rules.estimator
-        source = read_retention_source(
-            material.source.text, previous=material.previous.text, estimator=estimator
-        )
-        return measure(source, text)
+    *source* is held against it in place of the text that the summary is made from.
+    """
+    against = material.source.text if source is None else source
+    previous, estimator = material.previous.text, setting.rendering.rules.estimator
+    return await asyncio.to_thread(_kept, against, previous, estimator, text)
 
-    return await asyncio.to_thread(work)
+
+@lru_cache(maxsize=4)  # while a draft is edited, the present text stays, and so do two sources
+def _kept(source: str, previous: str, estimator: Estimator, text: str) -> Retention:
+    return measure(_read_source(source, previous, estimator), text)
+
+
+@lru_cache(maxsize=2)
+def _read_source(source: str, previous: str, estimator: Estimator) -> RetentionSource:
+    return read_retention_source(source, previous=previous, estimator=estimator)
+
+
+async def messages_below(reader: Reader, material: Material, setting: DraftSetting) -> str | None:
+    """The messages below a condensed summary as a source text; None: a leaf, or there are too many."""
+    if not material.source.summaries:
+        return None
+    return await text_below(reader, material.summary, setting.rendering)
 
 
 # -- the messages below a condensed summary -------------------------------------------------------------
