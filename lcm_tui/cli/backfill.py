@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,7 @@ from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import interruptible
 from lcm_tui.flows.change import Change
 from lcm_tui.flows.compaction import CompactionWish
+from lcm_tui.flows.ui import Ui
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 from lcm_tui.tables.compaction import planned_compaction
@@ -374,9 +375,9 @@ class _Work(Change):
             async with await Database.open(self._run.settings.database.value) as database:
                 await self._files.take_back(database)
 
-    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+    async def before(self, ui: Ui, plan: Plan) -> None:
         """Write the payloads of a part."""
-        del database, stopped
+        del ui
         await asyncio.to_thread(self._files.write, plan)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -34,7 +34,7 @@ from lcm_core.operations.prune import (
     selection,
     space_of,
 )
-from lcm_core.store.database import Database, Reader
+from lcm_core.store.database import Reader
 from lcm_core.store.statistics import ConversationSize
 from lcm_host.appending import plan_new_session
 
@@ -46,6 +46,7 @@ from lcm_tui.cli.options import ChangeFlags, SqlFlags
 from lcm_tui.cli.working import interruptible
 from lcm_tui.flows.change import Confirmation
 from lcm_tui.flows.changes import Deleting
+from lcm_tui.flows.ui import Ui
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, bytes_text
 
 # -- disk use --------------------------------------------------------------------------------------------
@@ -375,9 +376,9 @@ class _Pruning(Deleting):
         how = "it permanently" if len(ids) == 1 else "permanently"
         return Confirmation(wanted.text, f"Type {what} to erase {how} ({wanted.text}):")
 
-    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+    async def before(self, ui: Ui, plan: Plan) -> None:
         """Export what goes, or take it out of the history."""
-        await super().before(database, plan, stopped)
+        await super().before(ui, plan)
         if self._last is not None:  # one plan follows on another only when that was committed
             self._begun.add(self._last)
         self._last, self._tried = plan.conversation_id, True

@@ -105,21 +105,17 @@ class Change:
         """What the operator has to type before it is applied; None: nothing."""
         return None
 
-    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+    async def before(self, ui: Ui, plan: Plan) -> None:
         """Put on the disk what must lie there before a plan is committed; an LcmError stops the change."""
 
-    async def failed(
-        self, database: Database, error: LcmError, done: Sequence[Committed]
-    ) -> Sequence[Notice]:
+    async def failed(self, ui: Ui, error: LcmError, done: Sequence[Committed]) -> Sequence[Notice]:
         """It stopped with an error after what was *done*."""
-        del database, error, done
+        del ui, error, done
         return ()
 
-    async def applied(
-        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
-    ) -> Sequence[Notice]:
+    async def applied(self, ui: Ui, done: Sequence[Committed]) -> Sequence[Notice]:
         """All was committed."""
-        del database, done, stopped
+        del ui, done
         return ()
 
     async def left(self, database: Database) -> None:
@@ -234,7 +230,7 @@ async def apply(ui: ChangeUi, change: Change, state: ChangeState) -> None:
                 await _commit(ui, change, state)
         except LcmError as error:
             moved_on = state.running and isinstance(error, StalePlanError | ReplacedError)
-            ui.tell(await change.failed(ui.database, error, state.committed))
+            ui.tell(await change.failed(ui, error, state.committed))
             if not state.finished:
                 state.fail(error)
             if not moved_on:
@@ -250,7 +246,7 @@ async def _commit(ui: ChangeUi, change: Change, state: ChangeState) -> None:
     while state.ahead:
         for plan in state.ahead:
             check_wanted(ui.cancelled)
-            await change.before(ui.database, plan, ui.cancelled)
+            await change.before(ui, plan)
             committed = await commit_plan(
                 ui.database, plan, wait=ui.wait, inode=state.inode, stopped=ui.cancelled
             )
@@ -260,4 +256,4 @@ async def _commit(ui: ChangeUi, change: Change, state: ChangeState) -> None:
             check_wanted(ui.cancelled)
             await ui.plan_rest(state)
     state.finished = True
-    ui.tell(await change.applied(ui.database, state.committed, ui.cancelled))
+    ui.tell(await change.applied(ui, state.committed))

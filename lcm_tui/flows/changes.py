@@ -63,6 +63,7 @@ from lcm_host.sessions import HostSession
 from lcm_host.transcript_files import SessionState
 
 from lcm_tui.flows.change import BlockedError, Change, Choice, Confirmation, Notice, Then
+from lcm_tui.flows.ui import Ui
 from lcm_tui.tables.history import HistoryLine
 
 # -- import ----------------------------------------------------------------------------------------------
@@ -126,16 +127,14 @@ class Importing(Change):
         warnings = (*shown.warnings, *_rest_of(shown))
         return Batch((replace(plans[0], warnings=(*plans[0].warnings, *warnings)), *plans[1:]), shown.more)
 
-    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+    async def before(self, ui: Ui, plan: Plan) -> None:
         """Write the payloads of a part."""
-        del database, stopped
+        del ui
         await asyncio.to_thread(self._files.write, plan)
 
-    async def applied(
-        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
-    ) -> Sequence[Notice]:
+    async def applied(self, ui: Ui, done: Sequence[Committed]) -> Sequence[Notice]:
         """Where it is now."""
-        del database, stopped
+        del ui
         numbers = {one.operation.conversation_id for one in done if one.operation is not None}
         return [Notice("", f"The session is conversation {number} now.") for number in numbers]
 
@@ -217,18 +216,15 @@ class ClosingDebt(Change):
         self._target = target
         self._made: Backup | None = None
 
-    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+    async def before(self, ui: Ui, plan: Plan) -> None:
         """Copy the file, once."""
-        del plan, stopped
-        self._made = self._made or await asyncio.to_thread(
-            make_backup, database.path, self._target(database.path)
-        )
+        del plan
+        path = ui.database.path
+        self._made = self._made or await asyncio.to_thread(make_backup, path, self._target(path))
 
-    async def applied(
-        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
-    ) -> Sequence[Notice]:
+    async def applied(self, ui: Ui, done: Sequence[Committed]) -> Sequence[Notice]:
         """Where the copy is."""
-        del database, done, stopped
+        del ui, done
         return () if self._made is None else (Notice("Backup made before", str(self._made.path)),)
 
 
@@ -302,45 +298,41 @@ class Deleting(Change):
         what = "how many they are" if several > 1 else "the number of the conversation"
         return Confirmation(str(wanted), f"type {what} to erase permanently ({wanted}); esc cancels")
 
-    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+    async def before(self, ui: Ui, plan: Plan) -> None:
         """Export what is deleted; of what is forgotten, take away its traces, which its rows tell."""
         number = plan.conversation_id
         if number is None:
             raise RefusedError(f"{plan.title}: it belongs to no conversation. Nothing was changed.")
         if self.forgets and number not in self._untraced:
             self.traces += await asyncio.to_thread(
-                lambda: forget_traces(self._path, ConversationId(number), stopped=stopped)
+                lambda: forget_traces(self._path, ConversationId(number), stopped=ui.cancelled)
             )
             self._untraced.add(number)
         covered = any(one.conversation_id == number and one.covers(plan.edits) for one in self.exports)
         if not self.forgets and not covered:
-            self.exports.append(await database.read(_export, number, self.folder, self._path))
+            self.exports.append(await ui.database.read(_export, number, self.folder, self._path))
 
-    async def failed(
-        self, database: Database, error: LcmError, done: Sequence[Committed]
-    ) -> Sequence[Notice]:
+    async def failed(self, ui: Ui, error: LcmError, done: Sequence[Committed]) -> Sequence[Notice]:
         """Of what was forgotten so far nothing is left in the file; before that, say what became of it."""
         if self.forgets and done:
-            return await self._scrub(database, lambda: False)
+            return await self._scrub(ui, lambda: False)
         if self.forgets:
             self.traces.add_to(error)
         return ()
 
-    async def applied(
-        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
-    ) -> Sequence[Notice]:
+    async def applied(self, ui: Ui, done: Sequence[Committed]) -> Sequence[Notice]:
         """Where the exports are, or that nothing is left."""
         del done
         if self.forgets:
-            return await self._scrub(database, stopped)
+            return await self._scrub(ui, ui.cancelled)
         return (Notice("Exported to", "\n".join(str(one.path) for one in self.exports)),)
 
-    async def _scrub(self, database: Database, stopped: Callable[[], bool]) -> Sequence[Notice]:
+    async def _scrub(self, ui: Ui, stopped: Callable[[], bool]) -> Sequence[Notice]:
         try:
-            done = await asyncio.to_thread(lambda: scrub(database.path, stopped=stopped))
+            done = await asyncio.to_thread(lambda: scrub(self._path, stopped=stopped))
         except LcmError as error:
             done = Scrubbed((), False, False, (error.message.rstrip("."),))
-        await database.refresh()
+        await ui.database.refresh()
         self.scrubbed = done
         gone = f"Operations removed from the history: {self.traces.operations:,}"
         anew = ". The file was rewritten (VACUUM)" if done.rewritten else ""
@@ -515,12 +507,10 @@ class Fixing(Change):
             raise RefusedError("No row has to change any more: go back and run the checks again.")
         return _with_search(fixes)
 
-    async def applied(
-        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
-    ) -> Sequence[Notice]:
+    async def applied(self, ui: Ui, done: Sequence[Committed]) -> Sequence[Notice]:
         """Bring the search tables in step with the rows that were committed."""
-        del done, stopped
-        return (await bring_in_step(database, self._tables),) if self._tables else ()
+        del done
+        return (await bring_in_step(ui.database, self._tables),) if self._tables else ()
 
 
 def about_fixes(findings: Sequence[Finding]) -> str:

@@ -19,7 +19,7 @@ from lcm_core.change.journal import decode_edits
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import Planner
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Database, Reader
+from lcm_core.store.database import Reader
 
 from lcm_tui.cli import answer, working
 from lcm_tui.cli.answer import Answer, Run
@@ -29,6 +29,7 @@ from lcm_tui.cli.presentation import Presentation
 from lcm_tui.cli.readable import Page
 from lcm_tui.flows import change as flow
 from lcm_tui.flows.change import Change
+from lcm_tui.flows.ui import Ui
 from lcm_tui.tables.blocks import Note
 from tests.change.support import REAL, changed, context_of, dissolvable, dump, plan_of, update
 from tests.cli.support import run
@@ -402,7 +403,7 @@ class Failing(Change):
         super().__init__(planner)
         self._number, self._error = number, error
 
-    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+    async def before(self, ui: Ui, plan: Plan) -> None:
         self._number -= 1
         if not self._number:
             raise self._error
