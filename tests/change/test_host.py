@@ -13,7 +13,7 @@ from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import edits_of, get
 from lcm_core.change.plan import BusyError, Cells, Edit, Plan, RowChange, StalePlanError, deletions
-from lcm_core.change.undo import in_effect, plan_redo, plan_undo
+from lcm_core.change.undo import plan_redo, plan_undo, undone_by
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database, Reader
 
@@ -65,7 +65,7 @@ class Operator:
         await self.database.refresh()
         if self.operations and self.random.random() < 0.4:
             operation = self.random.choice(self.operations)
-            effective = await self.database.read(in_effect, operation)
+            effective = await self.database.read(undone_by, operation) is None
             return await self.database.read(plan_undo if effective else plan_redo, operation)
         choices = [summary for owner, summary in dissolvable(self.path) if owner == CONVERSATION]
         if not choices:
@@ -108,7 +108,7 @@ async def purged(path: Path, operator: Operator) -> set[str]:
     found: set[str] = set()
     async with await Database.open(path) as database:
         for operation_id in operator.operations:
-            if await database.read(in_effect, operation_id):
+            if await database.read(undone_by, operation_id) is None:
                 operation = await database.read(Reader.run, get, operation_id)
                 for edit in deletions(await database.read(Reader.run, edits_of, operation)):
                     if edit.table == "summaries":

@@ -27,7 +27,6 @@ from lcm_core.change.plan import (
 from lcm_core.change.preview import preview_plan
 from lcm_core.change.undo import (
     NotUndoableError,
-    in_effect,
     latest,
     plan_redo,
     plan_undo,
@@ -72,7 +71,7 @@ def listed(path: Path, **options: object) -> list[Operation]:
 
 
 def effective(path: Path, operation: str) -> bool:
-    return bool(asyncio.run(reading(path, lambda reader: in_effect(reader, operation))))
+    return asyncio.run(reading(path, lambda reader: undone_by(reader, operation))) is None
 
 
 # -- the table -------------------------------------------------------------------------------------------

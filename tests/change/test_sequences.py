@@ -15,7 +15,7 @@ from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import all_operations
 from lcm_core.change.plan import Plan
-from lcm_core.change.undo import in_effect, plan_redo, plan_undo, plan_undo_with_later
+from lcm_core.change.undo import plan_redo, plan_undo, plan_undo_with_later, undone_by
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Reader
 
@@ -71,7 +71,7 @@ class Sequence:
 
     def effective(self, operation: str) -> bool:
         async def ask(reader):
-            return await in_effect(reader, operation)
+            return await undone_by(reader, operation) is None
 
         return bool(asyncio.run(reading(self.path, ask)))
 
@@ -165,7 +165,7 @@ def take_all_back(path: Path, rng: random.Random) -> None:
 
     async def held(reader: Reader) -> list[str]:
         found = [one for one in await reader.run(lambda db: list(all_operations(db))) if one.undoes is None]
-        return [one.id for one in found if await in_effect(reader, one.id)]
+        return [one.id for one in found if await undone_by(reader, one.id) is None]
 
     while waiting := asyncio.run(reading(path, held)):
         rng.shuffle(waiting)

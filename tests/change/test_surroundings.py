@@ -204,12 +204,12 @@ def check(path: Path, edits: list[Edit]) -> bool:
         foreseen = try_change(writer, catalog, verified, resolved)
         around = Surroundings(writer, catalog, resolved.edits, lists_of(verified, resolved.values))
         before, tokens, foreign = found_whole(writer, catalog, around), tokens_of(writer), of_others(writer)
-        before |= missing_targets(writer, catalog, resolved.edits).before
+        before |= missing_targets(writer, catalog, resolved.edits)[0]
         mixed = is_mixed(writer)
         write(writer, writes_of(resolved.edits, verified.contexts, resolved.values), quiet)
         after = found_whole(writer, catalog, around)
         # Of rows that are there by then, "before" is what the file says now.
-        after |= missing_targets(writer, catalog, resolved.edits).before
+        after |= missing_targets(writer, catalog, resolved.edits)[0]
         foreign |= of_others(writer)
         if mixed or is_mixed(writer):  # the walks of a commit cross the border, those of the doctor do not
             foreign |= {

@@ -508,10 +508,10 @@ def resolved(key: str, values: Mapping[str, SqlValue]) -> str:
     return f"{place}{kind}{values[name]!s}" if name in values else key
 
 
-def reference_key(table: str, column: str, value: SqlValue, conversation_id: int | None = None) -> str:
+def reference_key(table: str, column: str, value: SqlValue, conversation_id: SqlValue = None) -> str:
     """A reference without a target; *conversation_id* of a context item."""
     check = _REFERENCES.get((table, column), "FK")
-    if conversation_id is not None:
+    if isinstance(conversation_id, int):
         return f"{check}:{conversation_id}:{'message' if column == 'message_id' else 'summary'}:{value!s}"
     return f"{check}:-:{table}.{column}:{value!s}"
 

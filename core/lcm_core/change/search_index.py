@@ -97,12 +97,6 @@ class SearchWrites(Record, frozen=True):
     broken: bool = False
 
 
-def touches_search(edits: Iterable[Edit]) -> bool:
-    """Whether search tables have to follow these edits."""
-    found = search_entries(edits)
-    return any((found.gone, found.come, found.gone_summaries, found.come_summaries))
-
-
 def written_tables(edits: Iterable[Edit], schema: Schema) -> frozenset[str]:
     """The tables that a commit of *edits* writes: theirs, the journal, and what has to follow."""
     written = {JOURNAL}

@@ -11,8 +11,8 @@ the database itself, as far as the edits cause them (`missing_targets`).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from lcm_core.base.records import ContextItems
@@ -28,7 +28,6 @@ from lcm_core.change.plan import (
     Edit,
     Ref,
     RowChange,
-    Symbol,
     Values,
     briefs_key,
     fault_key,
@@ -72,12 +71,12 @@ Lists = Mapping[int, tuple[Listing, Listing]]
 def try_change(writer: Writer, catalog: Catalog, verified: Verified, resolved: ResolvedEdits) -> Tried:
     """Read what is around the edits, and ask the checks of it before and after."""
     edits = resolved.edits
-    lacking = missing_targets(writer, catalog, edits)
+    lacking, lacking_then = missing_targets(writer, catalog, edits)
     around = Surroundings(writer, catalog, edits, lists_of(verified, resolved.values))
     before, leaving = around.findings(), around.tokens()
     around.apply(edits)
     after, entering = around.findings(), around.tokens()
-    return Tried(before | lacking.before, after | lacking.after, entering - leaving)
+    return Tried(before | lacking, after | lacking_then, entering - leaving)
 
 
 def lists_of(verified: Verified, values: Values) -> Lists:
@@ -406,121 +405,57 @@ def _below(sources: Mapping[str, set[str]], start: Iterable[str]) -> set[str]:
 # -- references without a target ------------------------------------------------------------------------
 
 
-#: Values that touched rows name or bear, by the table and column they are keys of.
-NamedRow = dict[tuple[str, str], set[SqlValue]]
-
-
-def named_by(edits: Iterable[Edit], catalog: Catalog) -> NamedRow:
-    """Everything that the touched rows refer to, and every key that comes or goes."""
-    found: dict[tuple[str, str], set[Cell]] = {}
-    alike: dict[tuple[str, tuple[str, ...]], list[tuple[Cell, ...]]] = {}  # a plan has few kinds of rows
-    for table, _, row in (one for edit in edits for one in touched_rows(edit)):
-        alike.setdefault((table, row.columns), []).append(row.cells)
-    for (table, columns), rows in alike.items():
-        naming = [(reference, reference.column) for reference in catalog.of(table)]
-        naming += ((reference, reference.target_column) for reference in catalog.to(table))
-        for reference, column in naming:
-            if column in columns:
-                values = map(itemgetter(columns.index(column)), rows)
-                found.setdefault((reference.target, reference.target_column), set()).update(values)
-    return {
-        key: {one for one in values if one is not None and not isinstance(one, Symbol)}
-        for key, values in found.items()
-    }
-
-
-class MissingTargets(Record, frozen=True):
-    """Keys of the references without a target, among those that edits touch."""
-
-    before: frozenset[str]
-    after: frozenset[str]
-
-
-def missing_targets(writer: Writer, catalog: Catalog, edits: Sequence[Edit]) -> MissingTargets:
-    """What lacks its target in the database as it is, and what will behind resolved *edits*.
+def missing_targets(
+    writer: Writer, catalog: Catalog, edits: Iterable[Edit]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Keys of what lacks its target in the database as it is, and of what will behind resolved *edits*.
 
     Rows are counted: those that are there, less those that the edits take away, and those that they make.
     """
-    change = _Change.of(edits)
+    rows: defaultdict[str, list[tuple[int, Cells]]] = defaultdict(list)
+    for table, comes, row in (one for edit in edits for one in touched_rows(edit)):
+        rows[table].append((1 if comes else -1, row))
     before: set[str] = set()
     after: set[str] = set()
-    for (target, column), values in named_by(edits, catalog).items():
-        rows = writer.rows_in(
-            f"SELECT {quoted(column)} FROM {quoted(target)} WHERE {quoted(column)} IN (?*)", values
-        )
-        there: Counter[SqlValue] = Counter(row[0] for row in rows)
-        then = there + Counter()
-        then.update(change.of_column(target, column))
+    for target, column in {(one.target, one.target_column) for one in catalog.references}:
+        named = [one for one in catalog.to(target) if one.target_column == column]
+        moved = {one: _moved(rows[one.table], one.column, _owner_column(one)) for one in named}
+        made = _moved(rows[target], column)
+        values = {value for counts in (made, *moved.values()) for value, _ in counts} - {None}
+        sql = f"SELECT {quoted(column)} FROM {quoted(target)} WHERE {quoted(column)} IN (?*)"
+        there = Counter(row[0] for row in writer.rows_in(sql, values))
         lacking = {one for one in values if there[one] <= 0}
-        lacking_then = {one for one in values if then[one] <= 0}
-        if lacking or lacking_then:
-            for reference in catalog.to(target):
-                if reference.target_column == column:
-                    now, later = _referring(writer, reference, lacking | lacking_then, change)
-                    before.update(key for value, key in now if value in lacking)
-                    after.update(key for value, key in later if value in lacking_then)
-    return MissingTargets(frozenset(before), frozenset(after))
+        lacking_then = {one for one in values if there[one] + made[one, None] <= 0}
+        for reference in named if lacking or lacking_then else ():
+            now = _referring(writer, reference, lacking | lacking_then)
+            later = now + moved[reference]  # what is no more is left out
+            key = partial(reference_key, reference.table, reference.column)
+            before.update(key(*one) for one in now if one[0] in lacking)
+            after.update(key(*one) for one in later if one[0] in lacking_then)
+    return frozenset(before), frozenset(after)
 
 
-#: A value that is referred to, and the key of the reference.
-_Referring = set[tuple[SqlValue, str]]
+#: How many rows name a value; in contexts, by the conversation beside it.
+_Counts = Counter[tuple[SqlValue, SqlValue]]
 
 
-def _referring(
-    writer: Writer, reference: Reference, values: Iterable[SqlValue], change: _Change
-) -> tuple[_Referring, _Referring]:
-    """What names one of *values*, before the change and behind it."""
-    wanted = set(values)
-    owner = None
-    if reference.table == CONTEXT and reference.column != "conversation_id":
-        owner = "conversation_id"
+def _owner_column(reference: Reference) -> str | None:
+    return "conversation_id" if reference.table == CONTEXT and reference.column != "conversation_id" else None
+
+
+def _moved(rows: Iterable[tuple[int, Cells]], column: str, owner: str | None = None) -> _Counts:
+    """By how many rows a column's values grow or shrink; what stays as many is there with 0."""
+    found: _Counts = Counter()
+    for sign, row in rows:
+        if column in row.columns:
+            found[value_of(row[column]), value_of(row.get(owner)) if owner else None] += sign
+    return found
+
+
+def _referring(writer: Writer, reference: Reference, values: Iterable[SqlValue]) -> _Counts:
     rows = writer.rows_in(
-        f"""SELECT {quoted(reference.column)}, {owner or "NULL"}, count(*) FROM {quoted(reference.table)}
-        WHERE {quoted(reference.column)} IN (?*) GROUP BY 1, 2""",
-        wanted,
+        f"""SELECT {quoted(reference.column)}, {_owner_column(reference) or "NULL"}, count(*)
+        FROM {quoted(reference.table)} WHERE {quoted(reference.column)} IN (?*) GROUP BY 1, 2""",
+        values,
     )
-    now: Counter[tuple[SqlValue, SqlValue]] = Counter()
-    for value, of, count in rows:
-        now[value, of] += count
-    later = Counter(now)
-    for (value, of), count in change.of_reference(reference.table, reference.column, owner).items():
-        if value in wanted:
-            later[value, of] += count
-    return _keys(reference, now), _keys(reference, later)
-
-
-def _keys(reference: Reference, counts: Mapping[tuple[SqlValue, SqlValue], int]) -> _Referring:
-    return {
-        (value, reference_key(reference.table, reference.column, value, of if isinstance(of, int) else None))
-        for (value, of), count in counts.items()
-        if count > 0
-    }
-
-
-class _Change(Record, frozen=True):
-    """Rows that come (1) and go (-1), by table: only the columns that an edit knows."""
-
-    rows: Mapping[str, Sequence[tuple[int, Cells]]]
-
-    @classmethod
-    def of(cls, edits: Iterable[Edit]) -> _Change:
-        found: dict[str, list[tuple[int, Cells]]] = {}
-        for table, comes, row in (one for edit in edits for one in touched_rows(edit)):
-            found.setdefault(table, []).append((1 if comes else -1, row))
-        return cls(found)
-
-    def of_column(self, table: str, column: str) -> Counter[SqlValue]:
-        """By how many rows a column's values grow or shrink."""
-        found: Counter[SqlValue] = Counter()
-        for sign, row in self.rows.get(table, ()):
-            if column in row.columns:
-                found[value_of(row[column])] += sign
-        return found
-
-    def of_reference(self, table: str, column: str, owner: str | None) -> Counter[tuple[SqlValue, SqlValue]]:
-        """The same with the conversation beside it, where *owner* names its column."""
-        found: Counter[tuple[SqlValue, SqlValue]] = Counter()
-        for sign, row in self.rows.get(table, ()):
-            if column in row.columns:
-                found[value_of(row[column]), value_of(row.get(owner)) if owner else None] += sign
-        return found
+    return Counter({(value, of): count for value, of, count in rows})

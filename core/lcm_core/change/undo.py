@@ -174,11 +174,6 @@ async def latest(reader: Reader, *, undone: bool = False) -> Operation:
     return found
 
 
-async def in_effect(reader: Reader, operation_id: str) -> bool:
-    """Whether what an operation did holds now, as far as the history tells."""
-    return await undone_by(reader, operation_id) is None
-
-
 async def undone_by(reader: Reader, operation_id: str) -> str | None:
     """What undoes an operation as things are now: the last of undo, redo, undo ...; None when it holds.
 
