@@ -363,38 +363,6 @@ def session_of(disk: DiskSession) -> Session:
     return Session(disk.stem if disk.topic is not None else disk.session_id, disk.session_key)
 
 
-async def plan_backfill(
-    reader: Reader,
-    session: Session,
-    transcript: HostFile,
-    rules: IngestRules,
-    *,
-    large_files: Path,
-    archived: bool = False,
-    is_noted: bool = True,
-    title: str | None = None,
-    now: datetime | None = None,
-) -> Backfill:
-    """Plan to store what *transcript* has and the database lacks; nothing is written.
-
-    Only the first parts of a large one are planned, see `Backfilling`, whose values these are.
-
-    Raises:
-        TranscriptError: the transcript cannot be read, is none, or was rewritten meanwhile.
-    """
-    work = Backfilling(
-        session,
-        transcript,
-        rules,
-        large_files,
-        archived=archived,
-        is_noted=is_noted,
-        title=title,
-        now=now,
-    )
-    return await work.plan(reader)
-
-
 class Backfilling(Struct):
     """An import of any size: at most `_HELD` parts, or `_HELD_BYTES` of them, are planned and held at a time.
 

@@ -61,7 +61,6 @@ from lcm_recall.queries import engine_recall
 from lcm_recall.tools import TOOLS, RecallTools
 
 from lcm_host.appending import (
-    Adoption,
     Append,
     CacheSnapshot,
     Session,
@@ -135,7 +134,7 @@ class Appender:
     def __init__(self, database: Database, large_files: Path, clock: Callable[[], datetime]) -> None:
         self._database = database
         self._large_files = large_files
-        self._clock = clock
+        self.clock = clock
 
     async def append(
         self, session: Session, messages: Sequence[StoredMessage], checkpoint: TranscriptCheckpoint | None
@@ -146,39 +145,13 @@ class Appender:
             StalePlanError: others keep appending.
             LcmError: the database or the large-files folder cannot be written.
         """
-        return await self._committed(self._plan, session, messages, checkpoint)
-
-    async def adopt(self, session: Session, adoptions: Sequence[Adoption]) -> None:
-        """Give stored rows the ids of the transcript's entries that they are. Raises as `append`."""
-        await self._committed(plan_adoption, session, adoptions)
+        return await self.committed(self._plan, session, messages, checkpoint)
 
     async def prune(self, session: Session, after: int, rules: IngestRules) -> None:
         """Delete the host's idle turns that end behind the seq *after*. Raises as `append`."""
-        await self._committed(plan_heartbeat_pruning, session, after, polls=rules.preserve_heartbeat_poll)
+        await self.committed(plan_heartbeat_pruning, session, after, polls=rules.preserve_heartbeat_poll)
 
-    async def archive(self, session: Session) -> None:
-        """Put the conversation of a session's key aside. Raises as `append`."""
-        await self._committed(plan_rollover_archive, session, self._clock())
-
-    async def mark_fork(self, session: Session) -> None:
-        """Note that a conversation was begun from a fork. Raises as `append`."""
-        await self._committed(plan_fork_mark, session)
-
-    async def end(self, session: Session, reason: str, following: Session | None) -> Append | None:
-        """Do what the end of a session does to its conversation. Raises as `append`."""
-        return await self._committed(plan_session_end, session, reason, following, now=self._clock())
-
-    async def reset(self, session: Session) -> Append | None:
-        """Put a conversation aside and begin another one. Raises as `append`."""
-        return await self._committed(plan_reset, session, now=self._clock())
-
-    async def note_cache(
-        self, session: Session, snapshot: CacheSnapshot, rendering: Rendering, model: RuntimeModel
-    ) -> None:
-        """Note what a turn saw of the provider's cache. Raises as `append`."""
-        await self._committed(self._plan_telemetry, session, snapshot, rendering, model)
-
-    async def _plan_telemetry(
+    async def plan_telemetry(
         self,
         reader: Reader,
         session: Session,
@@ -193,20 +166,16 @@ class Appender:
         context = (await load_for_compaction(reader, owner, rendering)).context
         tail = rendering.rules.tail
         raw = raw_tokens(context, tail_start(context, tail.fresh_tail_count, tail))
-        return await plan_telemetry(reader, owner, snapshot, raw, now=self._clock(), model=model)
+        return await plan_telemetry(reader, owner, snapshot, raw, now=self.clock(), model=model)
 
-    async def prune_context(self, session: Session, retain_depth: int) -> None:
-        """Prune the context of a session as `/new` does. Raises as `append`."""
-        await self._committed(self._plan_pruning, session, retain_depth)
-
-    async def _plan_pruning(self, reader: Reader, session: Session, retain_depth: int) -> Append | None:
+    async def plan_pruning(self, reader: Reader, session: Session, retain_depth: int) -> Append | None:
         holding = await find_holding(reader, session.session_id, session.session_key)
         if holding is None:
             return None
-        plan = await plan_new_session(reader, holding.conversation_id, retain_depth, now=self._clock())
+        plan = await plan_new_session(reader, holding.conversation_id, retain_depth, now=self.clock())
         return Append(plan, holding.conversation_id, (), 0, 0)
 
-    async def _committed(
+    async def committed(
         self, plan: Callable[Concatenate[Reader, P], Awaitable[A]], /, *given: P.args, **named: P.kwargs
     ) -> A:
         """Plan and commit, again while other writers are quicker.
@@ -239,7 +208,7 @@ class Appender:
             reader,
             session,
             messages,
-            now=self._clock(),
+            now=self.clock(),
             large_files=self._large_files,
             checkpoint=checkpoint,
             whole_rows=False,
@@ -309,13 +278,13 @@ class Transcripts:
         stored_before = await self._database.read(stored_session, session)
         if await asyncio.to_thread(_is_read, stored_before, path):
             if await asyncio.to_thread(_is_fork, path):
-                await self._appender.mark_fork(session)
+                await self._appender.committed(plan_fork_mark, session)
             return Bootstrapped(stored_before.conversation_id, 0, 0, 0, AnchorProof.EMPTY, UP_TO_DATE)
         file = await asyncio.to_thread(read_host_file, path)
         if not stored_before.is_empty and await asyncio.to_thread(_is_left_behind, stored_before, session):
             found = await self._database.read(reconcile, session, file, stored_before)
             if found.proof is AnchorProof.NONE:
-                await self._appender.archive(session)
+                await self._appender.committed(plan_rollover_archive, session, self._appender.clock())
                 stored_before = await self._database.read(stored_session, session)
         if stored_before.is_empty:
             return await self._first(session, file, rules)
@@ -363,7 +332,7 @@ class Transcripts:
         """Store what a transcript has and a conversation with messages lacks; say how many messages."""
         found = await self._database.read(reconcile, session, file, stored_before)
         if found.adopted:
-            await self._appender.adopt(session, found.adopted)
+            await self._appender.committed(plan_adoption, session, found.adopted)
         if not found.new and not found.moves_on:
             return found, 0
         tally = ImportTally()
@@ -656,7 +625,7 @@ class Engine:
             if prompt_cache is not None:
                 seen = cache_snapshot(prompt_cache)
                 rendering = Rendering(self._rules(), self._zone)
-                await self._appender.note_cache(session, seen, rendering, model)
+                await self._appender.committed(self._appender.plan_telemetry, session, seen, rendering, model)
         return done
 
     async def bootstrap(self, session: Session, transcript: Path) -> Bootstrapped:
@@ -687,7 +656,8 @@ class Engine:
         """
         if self._is_stored(session):
             async with self._turn(session):
-                await self._appender.prune_context(session, self._settings.new_session_retain_depth.value)
+                depth = self._settings.new_session_retain_depth.value
+                await self._appender.committed(self._appender.plan_pruning, session, depth)
 
     async def reset(self, session: Session) -> int | None:
         """`/reset`: put the conversation aside and begin another one; its id, None where nothing was done.
@@ -697,7 +667,7 @@ class Engine:
         if not self._is_stored(session):
             return None
         async with self._turn(session):
-            done = await self._appender.reset(session)
+            done = await self._appender.committed(plan_reset, session, now=self._clock())
         return None if done is None else done.conversation_id
 
     async def end_session(
@@ -711,7 +681,9 @@ class Engine:
         if not self._is_stored(session):
             return None
         async with self._turn(session):
-            done = await self._appender.end(session, reason, following)
+            done = await self._appender.committed(
+                plan_session_end, session, reason, following, now=self._clock()
+            )
         return None if done is None else done.conversation_id
 
     # -- what the model sees -----------------------------------------------------------------------------

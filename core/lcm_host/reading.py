@@ -402,7 +402,7 @@ def _entry(row: EventRow, text_limit: int | None) -> TranscriptEntry:
     try:
         value, problem = value_of(row)
     except BadLineError as error:
-        return unread_entry(line, navigation_of(row), on_path=True, reason=str(error))
+        return unread_entry(line, navigation_of(row), reason=str(error))
     if problem is not None:
-        return unread_entry(line, value, on_path=True, reason=problem)
-    return read_entry(line, value, on_path=True, text_limit=text_limit)
+        return unread_entry(line, value, reason=problem)
+    return read_entry(line, value, text_limit=text_limit)

@@ -8,7 +8,6 @@ whose key is of a wrong type is left out and counted, every other value is read 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, Final
 
 from lcm_core.base.values import Record
@@ -404,14 +403,6 @@ def events_at(rows: HostRows, session_id: str, seqs: Sequence[int]) -> Iterator[
         row = rows.first(sql, (session_id, seq))
         if row is not None:
             yield _event(row)
-
-
-def all_events(rows: HostRows, session_id: str, after: int, limit: int) -> list[EventRow]:
-    """At most *limit* entries behind a place, in the order of the file."""
-    sql = (
-        f"SELECT {_event_list(rows)} FROM {_EVENTS} AS e WHERE e.session_id = ? AND e.seq > ? ORDER BY e.seq"
-    )
-    return list(map(_event, islice(rows.each(sql, (session_id, after)), limit)))
 
 
 def _event(row: Row, position: int | None = None) -> EventRow:

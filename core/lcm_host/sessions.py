@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, BinaryIO, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from lcm_core.base.errors import ConfigurationError, LcmError, NotFoundError
 from lcm_core.base.javascript import Json, JsonObject
@@ -457,31 +457,11 @@ MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _PIECE: Final = 256 * 1024
 
 
-class _Decompressor(Protocol):
-    """As ``compression.zstd`` has it."""
-
-    eof: bool
-    needs_input: bool
-    unused_data: bytes
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
-class _Zstd(Protocol):
-    """The part of ``compression.zstd`` that is used."""
-
-    ZstdError: type[Exception]
-
-    def ZstdDecompressor(self) -> _Decompressor: ...  # noqa: N802
-
-    def get_frame_info(self, frame_buffer: bytes) -> Any: ...
-
-
-def _zstd() -> _Zstd:
+def _zstd() -> Any:
     """The standard library's module, or its copy for Python below 3.14."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
-            return cast(_Zstd, importlib.import_module(name))
+            return importlib.import_module(name)
         except ImportError:
             continue
     raise ConfigurationError(
@@ -509,7 +489,7 @@ def unpacked_entry(data: bytes, size: int | None, limit: int) -> bytes:
         if said is not None and said != size:
             raise BadLineError(f"compressed; its frame says {said:,} bytes, its row {size:,}")
         unpacking = zstd.ZstdDecompressor()
-        text = unpacking.decompress(data, size + 1)
+        text: bytes = unpacking.decompress(data, size + 1)
     except zstd.ZstdError as error:
         raise BadLineError(f"compressed, and its zstd frame is damaged ({error})") from error
     if len(text) != size or not unpacking.eof or unpacking.unused_data:
@@ -536,8 +516,8 @@ def unpacked(name: str, packed: Iterator[bytes], limit: int) -> Iterator[bytes]:
         raise _damaged(name, f"its zstd frame is damaged: {error}") from error
 
 
-def _unpack(zstd: _Zstd, name: str, packed: Iterator[bytes]) -> Iterator[bytes]:
-    unpacking: _Decompressor | None = None
+def _unpack(zstd: Any, name: str, packed: Iterator[bytes]) -> Iterator[bytes]:
+    unpacking = None
     for data in packed:
         while data:
             if unpacking is None or unpacking.eof:
@@ -1110,4 +1090,4 @@ def _path_of(lines: Sequence[bytes], text_limit: int) -> Iterator[TranscriptEntr
         line_number, offset = scan.place_of(at)
         data = lines[line_number - 1][offset : offset + scan.columns.size[at]]
         line = RawLine(0, 0, len(data), b"", False, ended=True)
-        yield read_entry(line, decode_object(data), on_path=True, text_limit=text_limit)
+        yield read_entry(line, decode_object(data), text_limit=text_limit)

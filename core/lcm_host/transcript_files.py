@@ -67,36 +67,27 @@ def read_entries(
     start: int,
     stop: int,
     *,
-    everything: bool = False,
-    line_limit: int | None = None,
     text_limit: int | None = None,
     cancelled: Cancelled = never_cancelled,
 ) -> list[TranscriptEntry]:
     """The entries at positions *start* to *stop* of the path, those that exist.
 
-    With *everything* a position counts all entries in file order, abandoned ones too. *line_limit* (bytes,
-    at least `HEAD_BYTES`; the index's when None) bounds what is parsed of one line, *text_limit* (code
-    points) the text of one part: `ContentPart.cut` says how much is missing.
+    *text_limit* (code points) bounds the text of one part: `ContentPart.cut` says how much is missing.
 
     Raises:
         TranscriptChangedError: a line is not the one that was indexed.
         TranscriptError: the file cannot be opened or read any more.
         CancelledError: the caller stopped it.
     """
-    chosen = (index.numbers if everything else index.shown)[max(0, start) : max(0, stop)]
-    on_path = set(index.shown) if everything else set(chosen)
-    limit = max(HEAD_BYTES, index.line_limit if line_limit is None else line_limit)
     with open_transcript(index.path) as file:
         return [
-            _entry(index, _read_line(index, file, number, limit, cancelled), number in on_path, text_limit)
-            for number in chosen
+            _entry(index, _read_line(index, file, number, cancelled), text_limit)
+            for number in index.shown[max(0, start) : max(0, stop)]
         ]
 
 
-def _read_line(
-    index: TranscriptIndex, file: BinaryIO, number: int, limit: int, cancelled: Cancelled = never_cancelled
-) -> RawLine:
-    """The line of an entry by its number; only its start when it has more than *limit* bytes.
+def _read_line(index: TranscriptIndex, file: BinaryIO, number: int, cancelled: Cancelled) -> RawLine:
+    """The line of an entry by its number; only its start when it is too long.
 
     Raises:
         TranscriptChangedError: the line is not the one that was indexed.
@@ -105,7 +96,7 @@ def _read_line(
     check_cancelled(cancelled)
     columns = index.scan.columns
     size, place = columns.size[number], columns.offset[number]
-    too_long = size > limit
+    too_long = size > index.line_limit
     file.seek(place)
     data = file.read(min(size, HEAD_BYTES) if too_long else size)
     if fingerprint(data) != columns.check[number]:
@@ -113,16 +104,14 @@ def _read_line(
     return RawLine(columns.line[number], place, size, data, too_long, ended=True)
 
 
-def _entry(index: TranscriptIndex, line: RawLine, on_path: bool, text_limit: int | None) -> TranscriptEntry:
+def _entry(index: TranscriptIndex, line: RawLine, text_limit: int | None) -> TranscriptEntry:
     if line.too_long:
-        return unread_entry(line, peek_object(line.data), on_path=on_path)
+        return unread_entry(line, peek_object(line.data))
     try:
         value = decode_object(line.data)
     except BadLineError as error:
-        if line.size > index.line_limit:  # it is parsed for the first time: the caller raised the limit
-            return unread_entry(line, peek_object(line.data), on_path=on_path, reason=str(error))
         raise _changed(index, line.number) from error
-    return read_entry(line, value, on_path=on_path, text_limit=text_limit)
+    return read_entry(line, value, text_limit=text_limit)
 
 
 def _changed(index: TranscriptIndex, line: int) -> TranscriptChangedError:
@@ -168,11 +157,6 @@ class TranscriptIndex(Record, frozen=True):
     def bad_lines(self) -> int:
         """Lines of which something cannot be read; each is among the problems."""
         return self.scan.bad_lines
-
-    @property
-    def numbers(self) -> Sequence[int]:
-        """All entries in file order, as `read_entries` takes them with ``everything``."""
-        return range(self.entry_count)
 
     def line_at(self, position: int) -> int:
         """The entry's line, from 1."""
@@ -450,16 +434,13 @@ class TranscriptEntry(Record, frozen=True):
     type: str  #: message, compaction, model_change ... as in the file
     timestamp: str | None  #: as in the file (epoch milliseconds as digits)
     moment: datetime | None  #: the same in UTC; None when it is no time
-    on_path: bool  #: the host sees it; False on an abandoned branch
     message: TranscriptMessage | None  #: of entries of type message
     title: str  #: one line that says what an entry is that is no message
     parts: tuple[ContentPart, ...]  #: what it holds: the message's parts, a summary, a custom payload
     problem: str | None  #: why it is not shown whole
 
 
-def read_entry(
-    line: RawLine, value: JsonObject, *, on_path: bool, text_limit: int | None = None
-) -> TranscriptEntry:
+def read_entry(line: RawLine, value: JsonObject, *, text_limit: int | None = None) -> TranscriptEntry:
     """The entry that a parsed line holds, each part's text at most *text_limit* code points long."""
     held = value.get("message")
     inner: JsonObject = held if isinstance(held, dict) else {}
@@ -467,24 +448,21 @@ def read_entry(
     title, parts = ("", host_parts(inner)) if is_message else _described(value)
     if text_limit is not None:
         parts = tuple(shorten(part, text_limit) for part in parts)
-    return _entry_of(line, value, on_path, _message(inner, parts) if is_message else None, title, parts, None)
+    return _entry_of(line, value, _message(inner, parts) if is_message else None, title, parts, None)
 
 
-def unread_entry(
-    line: RawLine, head: JsonObject, *, on_path: bool, reason: str | None = None
-) -> TranscriptEntry:
+def unread_entry(line: RawLine, head: JsonObject, *, reason: str | None = None) -> TranscriptEntry:
     """The entry of a line of which only the start was read; *reason* when it is not its length."""
     held = head.get("message")
     inner: JsonObject = held if isinstance(held, dict) else {}
     message = _message(inner, ()) if head.get("type") == "message" else None
     title = "" if message else str(head.get("type") or "entry")
-    return _entry_of(line, head, on_path, message, title, (), reason or f"too long ({line.size:,} bytes)")
+    return _entry_of(line, head, message, title, (), reason or f"too long ({line.size:,} bytes)")
 
 
 def _entry_of(
     line: RawLine,
     value: JsonObject,
-    on_path: bool,
     message: TranscriptMessage | None,
     title: str,
     parts: tuple[ContentPart, ...],
@@ -501,7 +479,6 @@ def _entry_of(
         type=str(value.get("type") or ""),
         timestamp=str(stamp) if isinstance(stamp, str | int | float) else None,
         moment=read_moment(stamp),
-        on_path=on_path,
         message=message,
         title=" ".join(title.split()),
         parts=parts,
@@ -1070,14 +1047,3 @@ def import_cap(stored: int) -> int:
     Source: docs/engine/ingest.md, "Later reads".
     """
     return max(stored // 5, 50)
-
-
-def overlap(batch: Sequence[tuple[str, str]], stored: Sequence[tuple[str, str]]) -> int:
-    """How many messages at the start of a batch are the newest stored ones, by identity and time.
-
-    Texts repeat; only together with its time is a message the same (docs/engine/ingest.md, "Turns").
-    """
-    for length in range(min(len(batch), len(stored)), 0, -1):
-        if list(batch[:length]) == list(stored[-length:]):
-            return length
-    return 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.text import safe_line
@@ -74,16 +74,6 @@ ATTEMPTS: Final = 10_000
 BATCH_CHARACTERS: Final = 1_000_000
 
 
-class Target(Protocol):
-    """Remnic's database: asked, or asked and written to."""
-
-    def look(self, load: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a load over one state of the file."""
-
-    def make(self, steps: Callable[[Rows], Sequence[Step]]) -> Sequence[Step]:
-        """Find steps, and do them where this is a run."""
-
-
 class Looking(Record, frozen=True):
     """A preview or a comparison: nothing is written. *path* None: there is no database yet."""
 
@@ -100,19 +90,8 @@ class Looking(Record, frozen=True):
         return self.look(steps)
 
 
-class Running(Record, frozen=True):
-    """A run: each question and each batch is a transaction of its own."""
-
-    writer: RemnicWriter
-
-    def look(self, load: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a load over one state of the file."""
-        with self.writer.writer.snapshot():
-            return load(self.writer.writer, *args, **kwargs)
-
-    def make(self, steps: Callable[[Rows], Sequence[Step]]) -> Sequence[Step]:
-        """Find steps under the lock and do them."""
-        return self.writer.transact(steps)
+#: Remnic's database: asked, or asked and written to.
+Target: TypeAlias = Looking | RemnicWriter
 
 
 def import_into(
@@ -335,7 +314,7 @@ class _SessionWork(Struct):
                 self.appended += 1
             placed.append(step)
         came = sum(step.origin is not None for step in placed)
-        if came and isinstance(self.target, Running):
+        if came and isinstance(self.target, RemnicWriter):
             self.last_id = max(self.last_id, self._last_id(rows)) + came
         return placed
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.text import safe_line
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.store.opening import Row, Rows, SqlValue, quoted
 from lcm_core.store.schema import Schema, number, text
 
@@ -301,21 +301,7 @@ def _load_contents(rows: Rows) -> Contents:
         name = key.removeprefix(_RECORDS).partition(":")[2]
         records[name] = records.get(name, 0) + 1
         counted.setdefault(name, SessionEntry(SessionId(name), 0, 0, 0, 0, None, 0, None, None))
-    entries = (
-        SessionEntry(
-            one.session,
-            one.turns,
-            one.imported,
-            one.parts,
-            one.nodes,
-            one.max_depth,
-            one.tokens,
-            one.first_at,
-            one.last_at,
-            records.get(one.session, 0),
-        )
-        for one in counted.values()
-    )
+    entries = (replace(one, records=records.get(one.session, 0)) for one in counted.values())
     return Contents(version, tuple(sorted(entries, key=lambda one: (one.first_at or "", one.session))))
 
 

@@ -275,11 +275,6 @@ def has_table(rows: Rows, name: str) -> bool:
     return bool(rows.tuples("SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table'", (name,)))
 
 
-def is_remnic(tables: frozenset[str]) -> bool:
-    """Whether a file with these tables is Remnic's."""
-    return tables.issuperset(_ESSENTIAL)
-
-
 def check_readable(rows: Rows, path: Path) -> None:
     """Refuse a file of another program.
 
@@ -357,14 +352,6 @@ _INPUTS: Final = ("arguments", "input")
 _CALLS: Final = frozenset(
     {"tool_use", "toolUse", "tool-use", "toolCall", "tool_call", "functionCall", "function_call"}
 )
-#: The type of a part that Remnic made itself, by its kind.
-_BACK: Final = {
-    "tool_call": "tool",
-    "tool_result": "tool",
-    "file_read": "file",
-    "file_write": "file",
-    **dict.fromkeys(_ALIKE, ""),
-}
 
 
 def payload_of(part: Stored, role: str) -> tuple[str, Payload, str | None, str | None]:

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 import platformdirs
 from lcm_core.base.errors import DatabaseBusyError, NotFoundError, RefusedError
@@ -36,6 +36,9 @@ from lcm_remnic.target import read_remnic
 # each further line what one transaction wrote, on the disk before that was committed; the last one that it
 # ended. Of a row that was added the journal keeps its key and a digest, of one that changed the columns
 # before and after.
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 FORMAT: Final = "lcm-tui remnic import"
 VERSION: Final = 1
@@ -360,16 +363,21 @@ class RemnicWriter(Struct):
         """Note that the import is whole."""
         self.journal.end()
 
-    def transact(self, make: Callable[[Rows], Sequence[Step]]) -> Sequence[Step]:
-        """Do in one transaction what *make* finds under its lock.
+    def look(self, load: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a load over one state of the file."""
+        with self.writer.snapshot():
+            return load(self.writer, *args, **kwargs)
+
+    def make(self, find: Callable[[Rows], Sequence[Step]]) -> Sequence[Step]:
+        """Do in one transaction what *find* finds under its lock.
 
         Raises:
-            MovedOnError: *make* says so, or a row changed; nothing was written.
+            MovedOnError: *find* says so, or a row changed; nothing was written.
             LcmError: the lock was not free, or the disk is full.
         """
         self.writer.begin()
         try:
-            steps = make(self.writer)
+            steps = find(self.writer)
             self.writer.write_only(schema.WRITTEN)
             written = self._apply(steps)
             self.journal.wrote(written)

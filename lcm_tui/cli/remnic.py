@@ -10,7 +10,7 @@ from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, Lcm
 from lcm_core.base.setting_values import Json, SettingSource, Sourced
 from lcm_core.base.values import replace
 from lcm_remnic import write as journal
-from lcm_remnic.importing import Looking, Running, import_into, left_behind
+from lcm_remnic.importing import Looking, import_into, left_behind
 from lcm_remnic.reading import read_contents, read_session, session_names
 from lcm_remnic.records import Report, Step, What
 from lcm_remnic.source import Source
@@ -202,7 +202,7 @@ def _imported(
         try:
             import_into(
                 source,
-                Running(writer),
+                writer,
                 sessions,
                 report=report,
                 told=lambda done, of: meter.show("Importing messages", done, of),

@@ -12,7 +12,6 @@ from lcm_host.transcript_files import (
     anchor_by_entry,
     comparable,
     import_cap,
-    overlap,
 )
 
 
@@ -44,14 +43,6 @@ def test_ids_of_files_are_no_difference() -> None:
     one, other = (f"[LCM File: file_{digit * 16} | a | b | 1 bytes]" for digit in "ab")
     assert comparable("user", one) == comparable("user", other)
     assert comparable("user", one) != comparable("tool", one)
-
-
-def test_the_start_of_a_batch_that_is_stored() -> None:
-    stored = [("a", "1"), ("b", "2"), ("a", "3")]
-    assert overlap([("b", "2"), ("a", "3"), ("c", "4")], stored) == 2
-    assert overlap([("a", "4")], stored) == 0  # the same text at another time is another message
-    assert overlap(stored, stored) == 3
-    assert overlap([], stored) == 0
 
 
 def test_the_engines_own_cap() -> None:

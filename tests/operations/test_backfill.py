@@ -20,7 +20,7 @@ from lcm_core.change.plan import StalePlanError
 from lcm_core.change.reindex import reindex
 from lcm_core.engine.rules import RULES_PRESENT
 from lcm_host.appending import Session
-from lcm_host.backfill import find_transcript, plan_backfill, session_of
+from lcm_host.backfill import Backfilling, find_transcript, session_of
 from lcm_host.engine import Engine
 from lcm_host.messages import read_host_file
 from lcm_host.sessions import list_sessions
@@ -335,13 +335,9 @@ def test_what_the_host_reset_is_archived(openclaw_home: Path) -> None:
 async def made(path: Path, file: Path, tmp: Path, session: Session | None = None) -> Any:
     return await reading(
         path,
-        lambda reader: plan_backfill(
-            reader,
-            session or Session("s-new"),
-            read_host_file(file),
-            RULES_PRESENT.ingest,
-            large_files=tmp / "files",
-        ),
+        Backfilling(
+            session or Session("s-new"), read_host_file(file), RULES_PRESENT.ingest, tmp / "files"
+        ).plan,
     )
 
 

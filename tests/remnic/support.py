@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lcm_remnic.importing import Looking, Running, import_into
+from lcm_remnic.importing import Looking, import_into
 from lcm_remnic.records import Report, Step, What
 from lcm_remnic.source import Source
 from lcm_remnic.write import writing
@@ -13,7 +13,7 @@ from lcm_remnic.write import writing
 def imported(source: Path, path: Path, *sessions: str) -> Report:
     """Import and give what was done."""
     with Source(source) as opened, writing(path, source, 5.0) as writer:
-        report = import_into(opened, Running(writer), sessions)
+        report = import_into(opened, writer, sessions)
         writer.end()
     return report
 

@@ -14,7 +14,7 @@ import pytest
 from lcm_core.base.errors import NotFoundError, RefusedError
 from lcm_remnic import importing
 from lcm_remnic import write as journal
-from lcm_remnic.importing import Running, import_into
+from lcm_remnic.importing import import_into
 from lcm_remnic.records import What
 from lcm_remnic.source import Source
 from lcm_remnic.write import RemnicWriter, preview_undo, undo_import, writing
@@ -95,7 +95,7 @@ def test_two_imports_at_once_bring_everything_once(
 ):
     source = database_file("1.0-next")
     script = _RUN + "imported(Path(sys.argv[1]), Path(sys.argv[2]))"
-    transact, number = RemnicWriter.transact, [0]
+    transact, number = RemnicWriter.make, [0]
 
     def overtaken(self: RemnicWriter, make: Any) -> Any:
         number[0] += 1
@@ -104,7 +104,7 @@ def test_two_imports_at_once_bring_everything_once(
             subprocess.run(command, env=_environment(), check=True)
         return transact(self, make)
 
-    monkeypatch.setattr(RemnicWriter, "transact", overtaken)
+    monkeypatch.setattr(RemnicWriter, "make", overtaken)
     report = imported(source, remnic)
     assert 0 < report.rows[What.TURN].missing < 268
     check_import(source, remnic)
@@ -121,7 +121,7 @@ def test_remnic_may_write_between_two_transactions(
     source = database_file("1.0-next")
     monkeypatch.setattr(importing, "BATCH", 10)
     monkeypatch.setattr(importing, "BATCH_CHARACTERS", 10_000)
-    transact, said = RemnicWriter.transact, [0]
+    transact, said = RemnicWriter.make, [0]
 
     def disturbed(self: RemnicWriter, make: Any) -> Any:
         with opened(remnic) as db:
@@ -129,9 +129,9 @@ def test_remnic_may_write_between_two_transactions(
         said[0] += 1
         return transact(self, make)
 
-    monkeypatch.setattr(RemnicWriter, "transact", disturbed)
+    monkeypatch.setattr(RemnicWriter, "make", disturbed)
     with Source(source) as one, writing(remnic, source, 5.0) as writer:
-        import_into(one, Running(writer))
+        import_into(one, writer)
     with opened(remnic) as db:
         assert db.execute("SELECT count(*) FROM lcm_messages").fetchone() == (268 + said[0],)
         repeated = "SELECT 1 FROM lcm_messages GROUP BY session_id, turn_index HAVING count(*) > 1"
@@ -199,7 +199,7 @@ def test_what_is_noted_is_private_and_holds_no_text_that_came(database_file: Dat
 def test_an_import_that_runs_is_not_undone(database_file: DatabaseFactory, remnic: Path):
     source = database_file("1.0-next")
     with Source(source) as opened_source, writing(remnic, source, 5.0) as writer:
-        import_into(opened_source, Running(writer))
+        import_into(opened_source, writer)
         with pytest.raises(RefusedError, match="still running"):
             undo_import(remnic, journal.find_import(remnic, None), 5.0)
 

@@ -111,11 +111,6 @@ def estimator_of(text: str, stored: int) -> Estimator | None:
     return Estimator.UTF16 if estimate_utf16(text) == stored else None
 
 
-def fits_either(text: str, stored: int) -> bool:
-    """Whether *stored* is what one of the estimators gives for *text*."""
-    return estimator_of(text, stored) is not None
-
-
 class Verdict(StrEnum):
     """What recomputing a message's stored count showed."""
 

@@ -218,7 +218,6 @@ class _Marks(Record, frozen=True):
     signed: bool = False  #: 0.15.2, by the same column as `sender`; never in the 1.x line
     prepared: bool = False  #: 1.0-beta, which left the line before 0.15.2
     whole_turns: bool = False  #: 1.1.0, whose schema is that of 1.0.0
-    live_ranges: bool = False  #: 1.1.1
     cursors: bool = False  #: after 1.1.1
     other_line: bool = False  #: the 1.x line, whatever else the file has
 
@@ -250,7 +249,6 @@ def _marks_of(schema: Tables) -> _Marks:
         signed=not newer and has("messages", "openclaw_sender_metadata"),
         prepared=newer,
         whole_turns=newer and has("messages", "openclaw_sender_metadata"),
-        live_ranges=newer and has("pending_summary_nodes", "active_ordinal_start"),
         cursors=newer and has("conversation_transcript_cursors"),
     )
 
@@ -407,7 +405,7 @@ RULES_0_1 = _rules(_Marks())
 RULES_PRESENT = _rules(_OF_0_15)
 RULES_1_0_BETA = _rules(replace(_OF_1_0, sender=False))
 RULES_1_0 = _rules(_OF_1_0)
-RULES_1_1 = _rules(replace(_OF_1_0, whole_turns=True, live_ranges=True, cursors=True))
+RULES_1_1 = _rules(replace(_OF_1_0, whole_turns=True, cursors=True))
 
 #: Rules that an operator can ask for by name, whatever wrote the file.
 NAMED: Mapping[str, EngineRules] = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
 from lcm_core.base.engine_settings import EngineSettings, ThresholdRule
 from lcm_core.base.javascript import JsonObject
-from lcm_core.base.setting_values import Json, Sourced
+from lcm_core.base.setting_values import Sourced
 from lcm_core.base.text import BLANKS
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.stored_parts import first_text
@@ -134,27 +134,6 @@ class RuntimeModel(Record, frozen=True):
 
 
 UNKNOWN_MODEL: Final = RuntimeModel()
-
-
-def runtime_model(given: Mapping[str, Json]) -> RuntimeModel:
-    """The model of a host's own notes."""
-    windows = (given.get(name) for name in _WINDOWS)
-    return RuntimeModel(
-        _first_words(given, "provider", "providerId"),
-        _first_words(given, "model", "modelId"),
-        next((int(one) for one in windows if _is_window(one) and isinstance(one, int | float)), None),
-    )
-
-
-def _first_words(given: Mapping[str, Json], *names: str) -> str | None:
-    words = (value.strip() for name in names if isinstance(value := given.get(name), str))
-    return next((one for one in words if one), None)
-
-
-def _is_window(value: Json) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 1
-    )
 
 
 class Threshold(Record, frozen=True):

@@ -468,12 +468,6 @@ class Found(Record, frozen=True):
         return Point(self.operations[place].id) if place >= 0 else None
 
 
-def newest_point(db: Rows, conversation_id: int, read: Read) -> Point | None:
-    """The moment before the newest operation on a conversation; None: nothing was ever changed."""
-    found = operations_on(db, conversation_id, read)
-    return Point(found[0].id) if found else None
-
-
 def operations_on(db: Rows, conversation_id: int, read: Read) -> tuple[Operation, ...]:
     """The operations that changed a conversation, the newest first; their undos and redos are among them."""
     found = touching(db, conversation_id, SEVERAL)
