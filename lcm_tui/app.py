@@ -102,9 +102,9 @@ def _by_another(
 
             return screen_for(places.Preview(Importing(place.session, session.settings)), session)
         case places.Deletion():
-            from lcm_tui.flows.changes import DeletingMarked
+            from lcm_tui.flows.changes import deleting
 
-            change = DeletingMarked(place.conversations, session.database.path, place.then)
+            change = deleting(place.conversations, session.database.path, place.then)
             return screen_for(places.Preview(change), session)
         case places.Earlier():
             from lcm_tui.screens import frame

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.base.errors import LcmError
-from lcm_core.base.records import ConversationId
 from lcm_core.base.values import replace
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import Scrubbed, rewrite_file
@@ -331,7 +330,8 @@ class _Pruning(Deleting):
         self._last = None
         if self._chosen is None:
             self._chosen = await selection(reader, self._criteria)
-            ids = self.conversations
+            ids = [one.id for one in self._chosen.conversations]
+            self.conversations = tuple(ids)
         else:
             again = replace(self._criteria, ids=(), larger_than=None)
             meant = {one.id for one in await select(reader, again, sizes=False)} | self._begun
@@ -361,11 +361,6 @@ class _Pruning(Deleting):
             nothing=nothing,
             brief=True,
         )
-
-    @property
-    def conversations(self) -> Sequence[ConversationId]:
-        """Those that were meant at first."""
-        return [] if self._chosen is None else [one.id for one in self._chosen.conversations]
 
     def confirmation(self) -> Confirmation | None:
         """The number, in a question of a terminal."""

@@ -76,8 +76,6 @@ class Confirmation(Record, frozen=True):
 class Change:
     """What a preview shows and applies; a kind of change with more than rows, such as files, says so here."""
 
-    offers_backup = True  #: whether a backup is offered before the first change of a day
-
     def __init__(
         self,
         planner: Planner,
@@ -100,6 +98,11 @@ class Change:
     def title(self) -> str:
         """Where this is, as it is chosen now (``Dissolve, conversation 3``)."""
         return self._title
+
+    @property
+    def offers_backup(self) -> bool:
+        """Whether a backup is offered before the first change of a day."""
+        return True
 
     def confirmation(self) -> Confirmation | None:
         """What the operator has to type before it is applied; None: nothing."""

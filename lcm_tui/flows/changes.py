@@ -209,12 +209,15 @@ and the change is refused if the engine has changed the record meanwhile. U, the
 class ClosingDebt(Change):
     """The debt of a conversation, closed behind a copy of the file at *target*."""
 
-    offers_backup = False  #: one is made
-
     def __init__(self, planner: Planner, title: str, target: Callable[[Path], Path]) -> None:
         super().__init__(planner, title, ABOUT_CLOSING_DEBT)
         self._target = target
         self._made: Backup | None = None
+
+    @property
+    def offers_backup(self) -> bool:
+        """None is offered: one is made."""
+        return False
 
     async def before(self, ui: Ui, plan: Plan) -> None:
         """Copy the file, once."""
@@ -258,21 +261,24 @@ Copies elsewhere, such as backups, are listed and not touched.
 class Deleting(Change):
     """Conversations that go: each exported before, or (`forgets`) with every trace of them."""
 
-    def __init__(self, planner: Planner, path: Path, folder: Path, then: Then | None = None) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        path: Path,
+        folder: Path,
+        conversations: Sequence[ConversationId] = (),
+        then: Then | None = None,
+    ) -> None:
         """*path* is the database, *folder* where the exports go."""
         self.kept = Choice("mode", ("delete with export and undo", "erase permanently (NO UNDO)"))
         super().__init__(planner, about=ABOUT_DELETING, choices=(self.kept,), then=then)
         self.folder = folder
+        self.conversations = tuple(conversations)
         self.exports: list[Exported] = []
         self.traces = Traces()  #: of what was forgotten, gone too
         self.scrubbed: Scrubbed | None = None  #: nothing of it is left in the file
         self._path = path
         self._untraced: set[int] = set()  #: the history does not know them any more
-
-    @property
-    def conversations(self) -> Sequence[ConversationId]:
-        """Those that go."""
-        raise NotImplementedError
 
     @property
     def forgets(self) -> bool:
@@ -285,7 +291,7 @@ class Deleting(Change):
         return f"{'Forget' if self.forgets else 'Delete'} {named_conversations(self.conversations)}"
 
     @property
-    def offers_backup(self) -> bool:  # type: ignore[override]
+    def offers_backup(self) -> bool:
         """No backup is offered of what is to be forgotten."""
         return not self.forgets
 
@@ -342,36 +348,30 @@ class Deleting(Change):
         return (Notice("Erased", f"{gone}{anew}."), *problems)
 
 
-class DeletingMarked(Deleting):
-    """Some conversations that were marked."""
+def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | None = None) -> Change:
+    """Delete *conversations* of the database at *path*, or forget them."""
+    batch = new_batch_id()
 
-    def __init__(self, conversations: Sequence[ConversationId], path: Path, then: Then | None = None) -> None:
-        super().__init__(self._plan, path, default_folder(), then)
-        self._conversations = tuple(conversations)
-        self._batch = new_batch_id()
-
-    @property
-    def conversations(self) -> Sequence[ConversationId]:
-        """Those that were marked."""
-        return self._conversations
-
-    async def _plan(self, reader: Reader) -> Sequence[Plan]:
-        forget, wanted = self.forgets, self._conversations
-        deletion = await plan_delete(reader, wanted, forget=forget, rows=MOST_ROWS)
+    async def plan(reader: Reader) -> Sequence[Plan]:
+        forget = change.forgets
+        deletion = await plan_delete(reader, conversations, forget=forget, rows=MOST_ROWS)
         if not deletion.complete:
-            ids = " ".join(str(one) for one in wanted)
+            ids = " ".join(str(one) for one in conversations)
             raise RefusedError(
                 f"This changes more than {MOST_ROWS:,} rows. Use the command line, which works part by "
                 f"part: lcm-tui prune {ids} --{'forget' if forget else 'delete'}"
             )
         if not deletion.plans:
             raise RefusedError("These conversations were already deleted.")
-        notes: tuple[str, ...] = (f"Each is exported to {self.folder} before it is deleted",)
+        notes: tuple[str, ...] = (f"Each is exported to {change.folder} before it is deleted",)
         if forget:
-            notes = await asyncio.to_thread(forgetting_means, self._path, wanted)
+            notes = await asyncio.to_thread(forgetting_means, path, conversations)
         first, *rest = deletion.plans
         noted = [replace(first, warnings=(*notes, *first.warnings)), *rest]
-        return [replace(one, batch=self._batch) for one in noted]
+        return [replace(one, batch=batch) for one in noted]
+
+    change = Deleting(plan, path, default_folder(), conversations, then)
+    return change
 
 
 async def _export(reader: Reader, number: int, folder: Path, path: Path) -> Exported:

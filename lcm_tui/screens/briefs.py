@@ -29,7 +29,7 @@ from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import Block, Column, Span, StyleName
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, pruning
-from lcm_tui.screens.frame import CommandScreen, DataScreen
+from lcm_tui.screens.frame import DataScreen
 from lcm_tui.tables.blocks import moment_text
 from lcm_tui.tables.focus import brief_document, sent_document, sweep_text
 
@@ -182,99 +182,6 @@ def _around(entry: BriefEntry) -> tuple[Span, Span]:
     return saves, Span("stale", "warn") if entry.state.outdated else Span("current", "ok")
 
 
-# -- changes ---------------------------------------------------------------------------------------------
-# What can be done with the briefs of a conversation: a new one, refocus, activate, clear, delete.
-
-
-class BriefChanges:
-    """The changes of one screen of briefs."""
-
-    def __init__(self, screen: CommandScreen, conversation: Conversation, chosen: BriefList) -> None:
-        self._screen = screen
-        self._conversation = conversation
-        self._list = chosen
-
-    # -- reasons -----------------------------------------------------------------------------------------
-
-    def _why_unknown(self) -> str | None:
-        if self._list.briefs is None:
-            return "still loading: try again in a moment"
-        return None if self._list.recorded else "this engine version has no focus briefs (added in 0.11.0)"
-
-    def _why_none_active(self) -> str | None:
-        if (unknown := self._why_unknown()) is not None:
-            return unknown
-        briefs = self._list.briefs
-        found = briefs is not None and briefs.active is not None
-        return None if found else "no focus brief is active"
-
-    def _why_not_activated(self) -> str | None:
-        entry = self._list.selected
-        if entry is None:
-            return self._list.why_none()
-        if entry.is_active:
-            return "this brief is active"
-        return None if entry.brief.content.strip() else "this brief has no text"
-
-    # -- commands ----------------------------------------------------------------------------------------
-
-    async def _new(self) -> None:
-        typed = await self._screen.ask("What should the brief be about?", check=_prompt_problem)
-        if typed is not None and typed.strip():
-            self._open(FocusKind.CREATE, typed.strip())
-
-    def _refocus(self) -> None:
-        briefs = self._list.briefs
-        if briefs is not None and briefs.active is not None:
-            self._open(FocusKind.REFOCUS, briefs.by_id[briefs.active].brief.prompt)
-
-    def _open(self, kind: FocusKind, prompt: str) -> None:
-        work = BriefOnScreen(self._screen.session, self._conversation, kind, prompt)
-        self._screen.open(places.BriefDraft(work))
-
-    def _activate(self) -> None:
-        if (entry := self._list.selected) is not None:
-            self._screen.open(places.Preview(activating(self._conversation, entry.brief.brief_id)))
-
-    def _delete(self) -> None:
-        if (entry := self._list.selected) is not None:
-            self._screen.open(places.Preview(deleting_brief(self._conversation, entry.brief.brief_id)))
-
-    async def _clear(self) -> None:
-        """Preview it, with what the engine does behind it; then offer that."""
-        session, batch = self._screen.session, new_batch_id()
-        passes, notes = "", []
-        try:
-            seen = await sweep_forecast(session, self._conversation)
-            if seen.passes:
-                passes = sweep_text(seen, await asyncio.to_thread(choose_writer, session.settings))
-                notes.append(f"The engine then sweeps: {passes}; offered after this")
-        except LcmError as error:
-            notes.append(f"The sweep after it cannot be estimated: {error.message.rstrip('.')}")
-
-        def then(done: Sequence[Committed]) -> None:
-            if done and passes:
-                self._screen.work_on("sweep", self._offer_sweep, passes, batch, exclusive=False)
-
-        self._screen.open(places.Preview(clearing(self._conversation, batch, notes, then)))
-
-    async def _offer_sweep(self, passes: str, batch: str) -> None:
-        question = Question(
-            "Sweep the context?",
-            (Block(f"{passes}. The engine would sweep now; the passes belong to the same batch."),),
-            (("a", "show the passes with their cost"),),
-            leave="skip it; the engine would not",
-            decides=False,
-        )
-        if await self._screen.app.push_screen_wait(question):
-            self._screen.open(places.Compaction(self._conversation, batch))
-
-
-def _prompt_problem(text: str) -> str | None:
-    said = len(text.strip())
-    return None if said <= MOST_PROMPT else f"at most {MOST_PROMPT:,} characters, not {said:,}"
-
-
 # -- the screen ------------------------------------------------------------------------------------------
 
 
@@ -303,7 +210,6 @@ the context: the passes are shown with their cost, and belong to the same batch.
         self.list = BriefList()
         self.text = TextView(id="text")
         self._in_text = TextFinder(self.text)
-        self.changes = BriefChanges(self, conversation, self.list)
         self._as_sent = False
         self._wanted = select  #: the brief to select
         self._find = find
@@ -401,6 +307,81 @@ the context: the passes are shown with their cost, and belong to the same batch.
         self._show_text()
         self.refresh_bars()
 
+    # -- reasons -----------------------------------------------------------------------------------------
+
+    def _why_unknown(self) -> str | None:
+        if self.list.briefs is None:
+            return "still loading: try again in a moment"
+        return None if self.list.recorded else "this engine version has no focus briefs (added in 0.11.0)"
+
+    def _why_none_active(self) -> str | None:
+        if (unknown := self._why_unknown()) is not None:
+            return unknown
+        briefs = self.list.briefs
+        found = briefs is not None and briefs.active is not None
+        return None if found else "no focus brief is active"
+
+    def _why_not_activated(self) -> str | None:
+        entry = self.list.selected
+        if entry is None:
+            return self.list.why_none()
+        if entry.is_active:
+            return "this brief is active"
+        return None if entry.brief.content.strip() else "this brief has no text"
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    async def _new(self) -> None:
+        typed = await self.ask("What should the brief be about?", check=_prompt_problem)
+        if typed is not None and typed.strip():
+            self._write(FocusKind.CREATE, typed.strip())
+
+    def _refocus(self) -> None:
+        briefs = self.list.briefs
+        if briefs is not None and briefs.active is not None:
+            self._write(FocusKind.REFOCUS, briefs.by_id[briefs.active].brief.prompt)
+
+    def _write(self, kind: FocusKind, prompt: str) -> None:
+        work = BriefOnScreen(self.session, self.conversation, kind, prompt)
+        self.open(places.BriefDraft(work))
+
+    def _activate(self) -> None:
+        if (entry := self.list.selected) is not None:
+            self.open(places.Preview(activating(self.conversation, entry.brief.brief_id)))
+
+    def _delete(self) -> None:
+        if (entry := self.list.selected) is not None:
+            self.open(places.Preview(deleting_brief(self.conversation, entry.brief.brief_id)))
+
+    async def _clear(self) -> None:
+        """Preview it, with what the engine does behind it; then offer that."""
+        session, batch = self.session, new_batch_id()
+        passes, notes = "", []
+        try:
+            seen = await sweep_forecast(session, self.conversation)
+            if seen.passes:
+                passes = sweep_text(seen, await asyncio.to_thread(choose_writer, session.settings))
+                notes.append(f"The engine then sweeps: {passes}; offered after this")
+        except LcmError as error:
+            notes.append(f"The sweep after it cannot be estimated: {error.message.rstrip('.')}")
+
+        def then(done: Sequence[Committed]) -> None:
+            if done and passes:
+                self.work_on("sweep", self._offer_sweep, passes, batch, exclusive=False)
+
+        self.open(places.Preview(clearing(self.conversation, batch, notes, then)))
+
+    async def _offer_sweep(self, passes: str, batch: str) -> None:
+        question = Question(
+            "Sweep the context?",
+            (Block(f"{passes}. The engine would sweep now; the passes belong to the same batch."),),
+            (("a", "show the passes with their cost"),),
+            leave="skip it; the engine would not",
+            decides=False,
+        )
+        if await self.app.push_screen_wait(question):
+            self.open(places.Compaction(self.conversation, batch))
+
     KEYS: ClassVar[Sequence[Key[BriefsScreen]]] = (
         commands.OPEN.does(lambda s: s.text.focus(), lambda s: s.list.why_none()),
         Key(
@@ -408,14 +389,14 @@ the context: the passes are shown with their cost, and belong to the same batch.
             "ctrl+n",
             "New brief",
             "Write a focus brief about one question, with a model or by hand.",
-            lambda s: s.changes._new(),
-            lambda s: s.changes._why_unknown(),
+            _new,
+            _why_unknown,
             words="focus on; new focus; write brief",
             where="focus briefs",
         ),
         commands.REWRITE.does(
-            lambda s: s.changes._refocus(),
-            lambda s: s.changes._why_none_active(),
+            _refocus,
+            _why_none_active,
             title="Refocus",
             help="Rewrite the active brief with newer summaries.",
         ),
@@ -424,19 +405,17 @@ the context: the passes are shown with their cost, and belong to the same batch.
             "asterisk",
             "Activate",
             "Preview making the selected focus brief the active one.",
-            lambda s: s.changes._activate(),
-            lambda s: s.changes._why_not_activated(),
+            _activate,
+            _why_not_activated,
             where="focus briefs",
         ),
         commands.ARCHIVE.does(
-            lambda s: s.changes._clear(),
-            lambda s: s.changes._why_none_active(),
+            _clear,
+            _why_none_active,
             title="Clear",
             help="Preview deactivating the active brief, which is kept.",
         ),
-        commands.DELETE.does(
-            lambda s: s.changes._delete(), lambda s: s.list.why_none(), help="Preview deleting this brief."
-        ),
+        commands.DELETE.does(_delete, lambda s: s.list.why_none(), help="Preview deleting this brief."),
         commands.OTHER_VIEW.does(
             _turn_form,
             _why_not_sent,
@@ -448,3 +427,8 @@ the context: the passes are shown with their cost, and belong to the same batch.
         actions.ITS_HISTORY,
         *pruning.row_keys("brief", lambda s: s.list.table),
     )
+
+
+def _prompt_problem(text: str) -> str | None:
+    said = len(text.strip())
+    return None if said <= MOST_PROMPT else f"at most {MOST_PROMPT:,} characters, not {said:,}"
