@@ -103,150 +103,6 @@ def target_of(text: str) -> Target | None:
     return None if tokens is None else Target(tokens=tokens)
 
 
-class CompactionChoices:
-    """The choices of one screen, and how they are turned."""
-
-    def __init__(
-        self,
-        screen: CommandScreen,
-        session_key: str | None,
-        *,
-        changed: Callable[[], None],
-        redraw: Callable[[], None],
-    ) -> None:
-        """*changed*: another compaction is wanted; *redraw*: what is said of the choices is old."""
-        self._screen = screen
-        self._session_key = session_key
-        self._changed = changed
-        self._redraw = redraw
-        self._targets = dict(TARGETS)
-        self.mode = Choice("mode", tuple(MODES))
-        self.target = Choice("target", tuple(TARGETS))
-        self.rule = Choice("accept", tuple(rule.value for rule in Rule))
-        self.what_if: int | None = None  #: the budget that was set here, in tokens; None: as configured
-        self.tail: int | None = None  #: newest messages that are left alone; None: as is configured
-        self.version = 0  #: grows with every choice: a look that began before one is worth nothing
-
-    # -- what is chosen ----------------------------------------------------------------------------------
-
-    @property
-    def budget(self) -> int:
-        """In tokens."""
-        return self._screen.session.budget if self.what_if is None else self.what_if
-
-    def wanted(self) -> tuple[Mode, int]:
-        """The mode, and the tokens to come under."""
-        return MODES[self.mode.value], self._targets[self.target.value].of(self.budget)
-
-    def wish(self) -> CompactionWish:
-        """What is chosen, together."""
-        mode, target = self.wanted()
-        return CompactionWish(
-            mode,
-            self.budget,
-            target if mode is Mode.UNTIL_UNDER else None,
-            self.tail,
-            current_turn=self.mode.value == CURRENT_TURN,
-        )
-
-    def setting(self) -> CompactionSetting:
-        """How the database is compacted, without what its engine has noted."""
-        session = self._screen.session
-        return self.wish().setting(session.database.schema, session.settings, self._session_key)
-
-    def line(self) -> Line:
-        """The choices, each with its key."""
-        spans = [Span(" ")]
-        for number, choice in enumerate((self.mode, self.target, self.rule), 1):
-            used = choice is not self.target or self._why_no_target() is None
-            key = self._screen.key_of(f"choice-{number}")
-            spans += [
-                Span(f"{key} ", "key" if used else "dim"),
-                Span(f"{choice.title}: ", "dim"),
-                Span(f"{choice.value}  ") if used else Span("–  ", "dim"),
-            ]
-        if self.what_if is not None:
-            key = self._screen.key_of("budget")
-            spans += [Span(f"{key} ", "key"), Span("budget: ", "dim"), Span(f"{self.budget:,}  ")]
-        if self.tail is not None:
-            key = self._screen.key_of("tail")
-            spans += [Span(f"{key} ", "key"), Span("tail: ", "dim"), Span(f"{self.tail:,}")]
-        return tuple(spans)
-
-    # -- turning them ------------------------------------------------------------------------------------
-
-    def renew(self) -> None:
-        """Something else is wanted, or the same of what is there now."""
-        self.version += 1
-        self._changed()
-
-    def _turn_mode(self) -> None:
-        self.mode.turn()
-        rules = engine_rules(self._screen.session.database.schema).compaction
-        if self.mode.value == CURRENT_TURN and not rules.compacts_current_turn:
-            self.mode.turn()
-        self.renew()
-
-    def _turn_target(self) -> None:
-        self.target.turn()
-        self.renew()
-
-    def _turn_rule(self) -> None:
-        self.rule.turn()
-        self._redraw()
-
-    def _why_no_target(self) -> str | None:
-        wanted = MODES[self.mode.value] is Mode.UNTIL_UNDER
-        return None if wanted else "The target applies only to the mode “until under”"
-
-    # -- typing them -------------------------------------------------------------------------------------
-
-    async def _ask_target(self) -> None:
-        """Ask what the context is to come under; the mode becomes the one that it belongs to."""
-        label = "Target size: tokens (40k) or a share of the budget (60%)"
-        text = await self._screen.ask(label, check=_target_problem)
-        target = target_of(text) if text is not None else None
-        if target is None:
-            return
-        self._targets = {**TARGETS, target.words: target}
-        self.target = Choice("target", tuple(self._targets), chosen=target.words)
-        under = next(words for words, mode in MODES.items() if mode is Mode.UNTIL_UNDER)
-        self.mode = Choice("mode", tuple(MODES), chosen=under)
-        self.renew()
-
-    async def _ask_tail(self) -> None:
-        """Ask how many messages are left alone."""
-        count = self.setting().bounds().fresh_tail_count
-        text = await self._screen.ask(
-            f"Newest messages to protect, e.g. 16 (now {count:,}; empty: as configured)",
-            check=_count_problem,
-        )
-        if text is None:
-            return
-        text = text.strip()
-        tail = int(text) if text else None
-        if tail != self.tail:
-            self.tail = tail
-            self.renew()
-
-    async def _ask_budget(self) -> None:
-        """Ask for the budget."""
-        configured = self._screen.session.budget
-        text = await self._screen.ask(
-            f"Budget in tokens, e.g. 64k (empty: {configured:,}, as configured)", check=budget_problem
-        )
-        if text is not None:
-            self._set_budget(parse_budget(text) if text.strip() else None)
-
-    def _step_budget(self, direction: int) -> None:
-        self._set_budget(step(self.budget, direction))
-
-    def _set_budget(self, budget: int | None) -> None:
-        before, self.what_if = self.budget, budget
-        if self.budget != before:
-            self.renew()
-
-
 def _target_problem(text: str) -> str | None:
     """Why a text is no target."""
     if not text.strip() or target_of(text) is not None:
@@ -349,15 +205,18 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         super().__init__()
         self.conversation = conversation
         self._batch = batch
-        self.choices = CompactionChoices(
-            self, conversation.session_key, changed=self._choices_changed, redraw=self._redraw_head
-        )
+        self._targets = dict(TARGETS)
+        self.mode = Choice("mode", tuple(MODES))
+        self.target = Choice("target", tuple(TARGETS))
+        self.rule = Choice("accept", tuple(rule.value for rule in Rule))
+        self.what_if: int | None = None  #: the budget that was set here, in tokens; None: as configured
+        self.tail: int | None = None  #: newest messages that are left alone; None: as is configured
         self.head = Lines(self._head, id="head")
         self.list = PassList(self._doing)
         self.text = TextView(id="text")
         self._finder = TextFinder(self.text)
         self._run: CompactionRun | None = None
-        self._outlook = Outlook(0, None, None)
+        self._outlook = Outlook(None, None, None)
         self._coming: dict[int, Coming] = {}  #: by number
         self._model: Modelling | None = None
         self._writer: SummaryWriter | None = None
@@ -409,14 +268,133 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         if self._writer is not None:
             await self._writer.aclose()
 
+    # -- what is chosen ----------------------------------------------------------------------------------
+
+    @property
+    def budget(self) -> int:
+        """In tokens."""
+        return self.session.budget if self.what_if is None else self.what_if
+
+    def wanted(self) -> tuple[Mode, int]:
+        """The mode, and the tokens to come under."""
+        return MODES[self.mode.value], self._targets[self.target.value].of(self.budget)
+
+    def wish(self) -> CompactionWish:
+        """What is chosen, together."""
+        mode, target = self.wanted()
+        return CompactionWish(
+            mode,
+            self.budget,
+            target if mode is Mode.UNTIL_UNDER else None,
+            self.tail,
+            current_turn=self.mode.value == CURRENT_TURN,
+        )
+
+    def setting(self) -> CompactionSetting:
+        """How the database is compacted, without what its engine has noted."""
+        session = self.session
+        return self.wish().setting(session.database.schema, session.settings, self.conversation.session_key)
+
+    def _choices_line(self) -> Line:
+        """The choices, each with its key."""
+        spans = [Span(" ")]
+        for number, choice in enumerate((self.mode, self.target, self.rule), 1):
+            used = choice is not self.target or self._why_no_target() is None
+            key = self.key_of(f"choice-{number}")
+            spans += [
+                Span(f"{key} ", "key" if used else "dim"),
+                Span(f"{choice.title}: ", "dim"),
+                Span(f"{choice.value}  ") if used else Span("–  ", "dim"),
+            ]
+        if self.what_if is not None:
+            key = self.key_of("budget")
+            spans += [Span(f"{key} ", "key"), Span("budget: ", "dim"), Span(f"{self.budget:,}  ")]
+        if self.tail is not None:
+            key = self.key_of("tail")
+            spans += [Span(f"{key} ", "key"), Span("tail: ", "dim"), Span(f"{self.tail:,}")]
+        return tuple(spans)
+
+    # -- turning them ------------------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        """Read the context again, for what is wanted now."""
+        self.compaction.failed = None
+        self._redraw_head()
+        self.load()
+
+    def _turn_mode(self) -> None:
+        self.mode.turn()
+        rules = engine_rules(self.session.database.schema).compaction
+        if self.mode.value == CURRENT_TURN and not rules.compacts_current_turn:
+            self.mode.turn()
+        self._renew()
+
+    def _turn_target(self) -> None:
+        self.target.turn()
+        self._renew()
+
+    def _turn_rule(self) -> None:
+        self.rule.turn()
+        self._redraw_head()
+
+    def _why_no_target(self) -> str | None:
+        wanted = MODES[self.mode.value] is Mode.UNTIL_UNDER
+        return None if wanted else "The target applies only to the mode “until under”"
+
+    # -- typing them -------------------------------------------------------------------------------------
+
+    async def _ask_target(self) -> None:
+        """Ask what the context is to come under; the mode becomes the one that it belongs to."""
+        label = "Target size: tokens (40k) or a share of the budget (60%)"
+        text = await self.ask(label, check=_target_problem)
+        target = target_of(text) if text is not None else None
+        if target is None:
+            return
+        self._targets = {**TARGETS, target.words: target}
+        self.target = Choice("target", tuple(self._targets), chosen=target.words)
+        under = next(words for words, mode in MODES.items() if mode is Mode.UNTIL_UNDER)
+        self.mode = Choice("mode", tuple(MODES), chosen=under)
+        self._renew()
+
+    async def _ask_tail(self) -> None:
+        """Ask how many messages are left alone."""
+        count = self.setting().bounds().fresh_tail_count
+        text = await self.ask(
+            f"Newest messages to protect, e.g. 16 (now {count:,}; empty: as configured)",
+            check=_count_problem,
+        )
+        if text is None:
+            return
+        text = text.strip()
+        tail = int(text) if text else None
+        if tail != self.tail:
+            self.tail = tail
+            self._renew()
+
+    async def _ask_budget(self) -> None:
+        """Ask for the budget."""
+        configured = self.session.budget
+        text = await self.ask(
+            f"Budget in tokens, e.g. 64k (empty: {configured:,}, as configured)", check=budget_problem
+        )
+        if text is not None:
+            self._set_budget(parse_budget(text) if text.strip() else None)
+
+    def _step_budget(self, direction: int) -> None:
+        self._set_budget(step(self.budget, direction))
+
+    def _set_budget(self, budget: int | None) -> None:
+        before, self.what_if = self.budget, budget
+        if self.budget != before:
+            self._renew()
+
     # -- what is to come ---------------------------------------------------------------------------------
 
     async def fetch(self) -> Outlook:
         """What is to come, from the context as it is."""
         if self.compaction.running:
             await asyncio.sleep(rest_after(self._spent))
-        begun, version = time.monotonic(), self.choices.version
-        wish = self.choices.wish()
+        begun, wish = time.monotonic(), self.wish()
         problem = ""
         if self._model is None:
             try:
@@ -428,14 +406,14 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
                 read_context, self.session.settings, self.conversation, wish
             )
         except LcmError as error:
-            return Outlook(version, None, None, (), self._model, error.message, problem)
+            return Outlook(wish, None, None, (), self._model, error.message, problem)
         seen = await asyncio.to_thread(wish.forecast, loaded, setting)
         self._spent = time.monotonic() - begun
-        return Outlook(version, setting, seen, warnings if seen.passes else (), self._model, "", problem)
+        return Outlook(wish, setting, seen, warnings if seen.passes else (), self._model, "", problem)
 
     def show(self, data: Outlook) -> None:
         """Show what is to come behind what was done."""
-        if data.version != self.choices.version:
+        if data.wish != self.wish():
             return  # another look follows
         self._outlook = data
         done, order = len(self.compaction.done), self.compaction.under_way
@@ -453,16 +431,10 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         self.list.show(Passes(done, self._coming), nothing=nothing)
         self._say_state()
 
-    def _choices_changed(self) -> None:
-        """Read the context again, for what is wanted now."""
-        self.compaction.failed = None
-        self._redraw_head()
-        self.load()
-
     def _look_anew(self) -> None:
         """Choose who writes, and read the context, again."""
         self._model = self._model if self._writer is not None else None
-        self.choices.renew()
+        self._renew()
 
     # -- what is said ------------------------------------------------------------------------------------
 
@@ -476,7 +448,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         self.head.again()
 
     def _head(self, width: int) -> list[Line]:
-        lines: list[Line] = [self.choices.line()]
+        lines: list[Line] = [self._choices_line()]
         for block in head_lines(self._outlook, self.compaction):
             wrapped = WrappedBlock(block, max(width - 1, 12))
             lines += [wrapped.line(at) for at in range(len(wrapped))]
@@ -512,7 +484,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         number, held = self.list.table.selected, self.compaction.held
         if number is None:
             keys = {name: self.key_of(name) for name in ("choice-1", "tail", "under")}
-            self.text.show(nothing_document(self._outlook, *self.choices.wanted(), keys))
+            self.text.show(nothing_document(self._outlook, *self.wanted(), keys))
         elif held is not None and number == len(self.compaction.done) + 1:
             self.work_on("detail", self._load_held, number, held)
         else:
@@ -522,7 +494,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         """Show the draft that waits; what it keeps of its source is measured in a thread."""
         if self._measured is None or self._measured[0] is not held:
             self.text.show(held_document(number, held, None))
-            self._measured = held, await asyncio.to_thread(_measure, held, self.choices.setting().rendering)
+            self._measured = held, await asyncio.to_thread(_measure, held, self.setting().rendering)
         if self.compaction.held is held and self.list.table.selected == number:
             self.text.show(held_document(number, held, self._measured[1]), keep_place=True)
 
@@ -532,7 +504,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         if refs not in self._sources:
             await asyncio.sleep(DETAIL_SECONDS)
             try:
-                found = await self.session.read(read_source, refs, self.choices.setting().rendering)
+                found = await self.session.read(read_source, refs, self.setting().rendering)
             except LcmError as error:
                 self._sources = {refs: error.message}
             else:
@@ -566,7 +538,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             return "a pass is running; esc stops after it"
         if self._outlook.refusal or self._outlook.problem:
             return self._outlook.refusal or self._outlook.problem
-        if self._outlook.forecast is None or self._outlook.version != self.choices.version:
+        if self._outlook.forecast is None or self._outlook.wish != self.wish():
             return "still loading: try again in a moment"
         return None if self._coming else "there is nothing to compact in this mode"
 
@@ -581,7 +553,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     async def _make(self, whole: bool) -> None:
         run = self.compaction
         assert self._outlook.setting is not None  # _why_not_go has made sure
-        order = Order(self.choices.wish(), self._outlook.setting)
+        order = Order(self.wish(), self._outlook.setting)
         try:
             if not run.made and not await backup_settled(self.app, self.session):
                 return
@@ -594,7 +566,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         finally:
             self._offering = False
         assert self._writer is not None  # _why_not_go has made sure
-        run.rule = Rule(self.choices.rule.value)
+        run.rule = Rule(self.rule.value)
         who = "" if self._model is None else self._model.words
         await run.go(order, self._writer, who, whole=whole)
         if run.failure.startswith(KEY_REFUSED):  # it is looked for again; a limit of cost would start anew
@@ -684,20 +656,20 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             _open_text, _why_no_pass, title="Whole text", help="Open the text of the selected pass."
         ),
         commands.CHOICE_1.does(
-            lambda s: s.choices._turn_mode(),
+            _turn_mode,
             _why_running,
             title="Mode",
             help="Change the mode: sweep (1.1: current turn too), one leaf, leaf then condense, until under, "
             "single root.",
         ),
         commands.CHOICE_2.does(
-            lambda s: s.choices._turn_target(),
-            lambda s: s._why_running() or s.choices._why_no_target(),
+            _turn_target,
+            lambda s: s._why_running() or s._why_no_target(),
             title="Target",
             help="Change the target size, as a share of the budget.",
         ),
         commands.CHOICE_3.does(
-            lambda s: s.choices._turn_rule(),
+            _turn_rule,
             _why_running,
             title="Accept",
             help="Change how drafts are accepted: all, ask each, stop on truncation.",
@@ -708,7 +680,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             "equals_sign",
             "Target",
             "Set a target size: tokens (40k) or a share of the budget (60%).",
-            lambda s: s.choices._ask_target(),
+            _ask_target,
             words="shrink to; how small; reduce to",
         ),
         Key(
@@ -716,15 +688,15 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             "number_sign",
             "Fresh tail",
             "Set how many of the newest messages to protect.",
-            lambda s: s.choices._ask_tail(),
+            _ask_tail,
         ),
         commands.BUDGET.does(
-            lambda s: s.choices._ask_budget(),
+            _ask_budget,
             _why_running,
             help="Set the token budget that decides when compaction is due.",
         ),
-        commands.BUDGET_MORE.does(lambda s: s.choices._step_budget(1), _why_running),
-        commands.BUDGET_LESS.does(lambda s: s.choices._step_budget(-1), _why_running),
+        commands.BUDGET_MORE.does(lambda s: s._step_budget(1), _why_running),
+        commands.BUDGET_LESS.does(lambda s: s._step_budget(-1), _why_running),
     )
     COMMON: ClassVar[Sequence[Key[CompactingScreen]]] = (commands.RELOAD.does(_look_anew),)
 

@@ -18,7 +18,15 @@ from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
 from lcm_core.writers.acceptance import Level
 from lcm_core.writers.retention import Checked, Retention
 
-from lcm_tui.flows.compaction import CompactionRun, Done, cost_of, depth_text, span_text, step_words
+from lcm_tui.flows.compaction import (
+    CompactionRun,
+    CompactionWish,
+    Done,
+    cost_of,
+    depth_text,
+    span_text,
+    step_words,
+)
 from lcm_tui.flows.drafts import Modelling, cost_text
 from lcm_tui.kit.spans import Block, Column, Document, Span, StyleName, depth_style, heading, text_field
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
@@ -218,7 +226,7 @@ COLUMNS: Final = (
 class Outlook(Record, frozen=True):
     """What is to come, as it was read; why nothing can be made, if so."""
 
-    version: int  #: of the choices that it answers
+    wish: CompactionWish | None  #: what it answers
     setting: CompactionSetting | None
     forecast: CompactionForecast[Any] | None
     warnings: tuple[str, ...] = ()

@@ -221,14 +221,14 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
         await pilot.press("equals_sign", *"9k", "enter")
         await settled(pilot)
         assert "mode: until under  2 target: 9,000  3 accept" in shown(pilot)
-        assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 9_000)
+        assert screen.wanted() == (Mode.UNTIL_UNDER, 9_000)
         await pilot.press("equals_sign", *"60%", "enter")
         await settled(pilot)
-        assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 76_800)
+        assert screen.wanted() == (Mode.UNTIL_UNDER, 76_800)
         assert "is already below 76,800" in shown(pilot)
         await pilot.press("2")
         await settled(pilot)
-        assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 128_000), "after what was typed it begins anew"
+        assert screen.wanted() == (Mode.UNTIL_UNDER, 128_000), "after what was typed it begins anew"
         await pilot.press("equals_sign", *"much", "enter")
         await wait_until_refused(pilot, "“much” is neither a number of tokens")
         await pilot.press("escape", *"1111", "number_sign", *"500", "enter")
