@@ -349,8 +349,22 @@ class Work:
             self._writers[author] = author.open(self.budget)
         return self._writers[author]
 
-    def note_author(self, author: Modelling, drafts: Iterable[Draft]) -> None:
-        """Remember who was asked for drafts."""
+    async def draft(
+        self, summary_id: SummaryId, author: Modelling, instructions: str = "", *, first: bool = False
+    ) -> None:
+        """Ask *author* for another draft of one summary; the *first* one is asked for with its batch.
+
+        Raises:
+            LcmError: there is none.
+        """
+        if first:
+            await self.batch.run()
+            if self.batch.failed is not None:
+                raise self.batch.failed
+            return
+        writer = self.writer_of(author)
+        asked = Instructed(writer, instructions) if instructions else writer
+        drafts = await self.batch.again(summary_id, asked)
         self._authors.update({(one.summary_id, one.number): author for one in drafts})
 
     def author_of(self, draft: Draft) -> Modelling | None:

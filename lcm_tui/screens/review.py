@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from lcm_core.base.diff import compare_sentences
@@ -32,7 +32,6 @@ from textual.widget import Widget
 from lcm_tui.flows.drafts import (
     CUT,
     Asked,
-    Instructed,
     Modelling,
     Work,
     author_like,
@@ -261,136 +260,6 @@ async def offer_rewrite_above(screen: CommandScreen, item: BatchItem, above: Seq
         await rewrite_summary(screen, item.conversation_id, above[0])
 
 
-# -- new drafts ------------------------------------------------------------------------------------------
-# A model writes one, or a person.
-
-
-class Drafter:
-    """Asks for drafts of one summary, and takes what was written by hand."""
-
-    def __init__(
-        self,
-        screen: CommandScreen,
-        subject: Subject,
-        *,
-        shown: Callable[[], str | None],
-        changed: Callable[[], None],
-    ) -> None:
-        """*shown*: the text in sight, None when none can be taken; *changed*: `busy` says something else."""
-        self._screen = screen
-        self._subject = subject
-        self._shown = shown
-        self._changed = changed
-        self._asked = Asked()  #: what was asked for last
-        self.busy = ""  #: what is being done, while it is
-
-    def why_not(self) -> str | None:
-        """One draft is made at a time."""
-        return f"wait: {self.busy}" if self.busy else None
-
-    def why_not_edited(self) -> str | None:
-        """There must be a text to begin with."""
-        unread = self._subject.material is None
-        return self.why_not() or ("it is still being read" if unread else None)
-
-    def _set_busy(self, what: str) -> None:
-        self.busy = what
-        self._changed()
-
-    # -- asking a model ----------------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Ask for the first draft; whoever costs something is asked only after a question."""
-        self._set_busy("asking …")
-        self._screen.work_on("rewrite", self._ask, self._subject.work.author, "", True)
-
-    async def ask_again(self) -> None:
-        """Ask for another draft, as the operator says."""
-        subject, screen = self._subject, self._screen
-        form = AskAgain("Draft again", subject.work.author.words, self._asked, cut=True)
-        asked = await screen.app.push_screen_wait(form)
-        if asked is None:
-            return
-        self._asked = asked
-        if asked.whom == CUT:
-            await subject.work.batch.cut(subject.summary_id)
-            return
-        self._set_busy("asking …")
-        try:
-            author = await asyncio.to_thread(author_like, screen.session.settings, subject.work.author, asked)
-        except LcmError as error:
-            self._say_failed(error)
-            self._set_busy("")
-            return
-        await self._ask(author, asked.instructions, first=False)
-
-    async def _ask(self, author: Modelling, instructions: str, first: bool) -> None:
-        """Put the question, and ask."""
-        work = self._subject.work
-        try:
-            if not await self._agreed(author):
-                return
-            self._set_busy(f"{author.words.partition(' (')[0]} writes …")
-            if first:
-                await work.batch.run()
-                failed = work.batch.failed
-                if failed is not None:
-                    raise failed
-            else:
-                writer = work.writer_of(author)
-                asked = Instructed(writer, instructions) if instructions else writer
-                work.note_author(author, await work.batch.again(self._subject.summary_id, asked))
-        except LcmError as error:
-            self._say_failed(error)
-        finally:
-            self._set_busy("")
-
-    def _say_failed(self, error: LcmError) -> None:
-        self._screen.app.notify(error.message, title="No draft", severity="error", timeout=12)
-
-    async def _agreed(self, author: Modelling) -> bool:
-        """Whether somebody may be asked who costs something; others may."""
-        if is_offline(author):
-            return True
-        work = self._subject.work
-        seen = await work.forecast(self._subject.summary_id, work.writer_of(author))
-        said = [
-            Block(author.words),
-            Block(key_text(author)),
-            Block(forecast_sentence(seen.forecast, work.budget)),
-        ]
-        said += [Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)]
-        question = Question("Call this model?", tuple(said), (("a", "ask"),))
-        answer = await self._screen.app.push_screen_wait(question)
-        return bool(answer)
-
-    # -- writing by hand ---------------------------------------------------------------------------------
-
-    def edit(self) -> None:
-        """Edit the text shown, here."""
-        self._screen.open(places.Editor(str(self._subject.summary_id), self._first_text(), self._take_edited))
-
-    async def edit_outside(self) -> None:
-        """Edit the text shown in the operator's own editor."""
-        name = str(self._subject.summary_id)
-        try:
-            self._take_edited(await edit_outside(self._screen.app, name, self._first_text()))
-        except LcmError as error:
-            self._screen.app.notify(error.message, title="Not edited", severity="error", timeout=12)
-
-    def _first_text(self) -> str:
-        """The text shown; without a draft the present one."""
-        shown, draft, material = self._shown(), self._subject.draft, self._subject.material
-        if shown is not None:
-            return shown
-        return draft.text if draft else material.base.content if material else ""
-
-    def _take_edited(self, text: str) -> None:
-        if text != self._first_text():
-            subject = self._subject
-            self._screen.work_on("write", subject.work.batch.write, subject.summary_id, text, exclusive=False)
-
-
 # -- the screen ------------------------------------------------------------------------------------------
 
 
@@ -429,7 +298,8 @@ The truncated source is never accepted automatically.
         self.facts = FactList()
         self._panes = TwoPanes(self.view, self.facts, shares=(0.6, 0.6), beside=120, below=False)
         self.head = Head(self.head_lines)
-        self.drafter = Drafter(self, self.subject, shown=self.shown_text, changed=self.refresh_review)
+        self.busy = ""  #: what is being done, while it is
+        self._asked = Asked()  #: what was asked for last
         self.texts: Texts | None = None  #: that were measured last
         self.kept: Retention | None = None  #: what the text then kept of its source
         #: the same of the present text, and what that keeps of the messages below it
@@ -479,8 +349,8 @@ The truncated source is never accepted automatically.
         subject = self.subject
         subject.material = data
         waits = subject.item.state is ItemState.WAITING and not subject.item.why
-        if subject.draft is None and waits and not self.drafter.busy:
-            self.drafter.begin()
+        if subject.draft is None and waits and not self.busy:
+            self._begin()
         self.refresh_review()
         self._measure_again()
 
@@ -494,7 +364,7 @@ The truncated source is never accepted automatically.
             return
         pair = self.subject.pair
         if pair is None:
-            said = self.drafter.busy or self.subject.item.why
+            said = self.busy or self.subject.item.why
             self.view.empty = said or "No draft yet: r creates one."
         else:
             self.view.can_choose = pair.takes
@@ -504,8 +374,8 @@ The truncated source is never accepted automatically.
     def _say(self) -> None:
         bar = self.title_bar
         diff, hunk = self.view.diff, self.view.hunk
-        bar.note = self.drafter.busy
-        if not self.drafter.busy and diff is not None and self.subject.pair is not None:
+        bar.note = self.busy
+        if not self.busy and diff is not None and self.subject.pair is not None:
             count = len(diff.hunks)
             where = counted(count, "change") if hunk is None else f"change {hunk + 1:,} of {count:,}"
             said = where if count else "no differences"  # how many are included, the head says
@@ -550,7 +420,7 @@ The truncated source is never accepted automatically.
         state = ReviewState(
             subject.item,
             draft,
-            self.drafter.busy,
+            self.busy,
             subject.changed_meanwhile,
             subject.work.author,
             None if draft is None else subject.work.author_of(draft),
@@ -635,7 +505,7 @@ The truncated source is never accepted automatically.
         return None
 
     def _why_not_apply(self) -> str | None:
-        return self.drafter.why_not() or self.subject.why_not_taken(self.shown_text())
+        return self._why_busy() or self.subject.why_not_taken(self.shown_text())
 
     @property
     def _following(self) -> SummaryId | None:
@@ -682,6 +552,106 @@ The truncated source is never accepted automatically.
         title = f"{'Source' if of_source else 'Draft'} of {self.subject.summary_id}"
         text = texts.source if of_source else texts.text
         self.open(places.Source(title, text, fact.spot.start, fact.spot.end))
+
+    # -- new drafts --------------------------------------------------------------------------------------
+
+    def _why_busy(self) -> str | None:
+        """One draft is made at a time."""
+        return f"wait: {self.busy}" if self.busy else None
+
+    def _why_not_edited(self) -> str | None:
+        """There must be a text to begin with."""
+        unread = self.subject.material is None
+        return self._why_busy() or ("it is still being read" if unread else None)
+
+    def _set_busy(self, what: str) -> None:
+        self.busy = what
+        self.refresh_review()
+
+    # -- asking a model ----------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Ask for the first draft; whoever costs something is asked only after a question."""
+        self._set_busy("asking …")
+        self.work_on("rewrite", self._ask_author, self.subject.work.author, "", True)
+
+    async def _ask_again(self) -> None:
+        """Ask for another draft, as the operator says."""
+        subject = self.subject
+        form = AskAgain("Draft again", subject.work.author.words, self._asked, cut=True)
+        asked = await self.app.push_screen_wait(form)
+        if asked is None:
+            return
+        self._asked = asked
+        if asked.whom == CUT:
+            await subject.work.batch.cut(subject.summary_id)
+            return
+        self._set_busy("asking …")
+        try:
+            author = await asyncio.to_thread(author_like, self.session.settings, subject.work.author, asked)
+        except LcmError as error:
+            self._say_failed(error)
+            self._set_busy("")
+            return
+        await self._ask_author(author, asked.instructions, first=False)
+
+    async def _ask_author(self, author: Modelling, instructions: str, first: bool) -> None:
+        """Put the question, and ask."""
+        work = self.subject.work
+        try:
+            if not await self._agreed(author):
+                return
+            self._set_busy(f"{author.words.partition(' (')[0]} writes …")
+            await work.draft(self.subject.summary_id, author, instructions, first=first)
+        except LcmError as error:
+            self._say_failed(error)
+        finally:
+            self._set_busy("")
+
+    def _say_failed(self, error: LcmError) -> None:
+        self.app.notify(error.message, title="No draft", severity="error", timeout=12)
+
+    async def _agreed(self, author: Modelling) -> bool:
+        """Whether somebody may be asked who costs something; others may."""
+        if is_offline(author):
+            return True
+        work = self.subject.work
+        seen = await work.forecast(self.subject.summary_id, work.writer_of(author))
+        said = [
+            Block(author.words),
+            Block(key_text(author)),
+            Block(forecast_sentence(seen.forecast, work.budget)),
+        ]
+        said += [Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)]
+        question = Question("Call this model?", tuple(said), (("a", "ask"),))
+        answer = await self.app.push_screen_wait(question)
+        return bool(answer)
+
+    # -- writing by hand ---------------------------------------------------------------------------------
+
+    def _edit(self) -> None:
+        """Edit the text shown, here."""
+        self.open(places.Editor(str(self.subject.summary_id), self._first_text(), self._take_edited))
+
+    async def _edit_outside(self) -> None:
+        """Edit the text shown in the operator's own editor."""
+        name = str(self.subject.summary_id)
+        try:
+            self._take_edited(await edit_outside(self.app, name, self._first_text()))
+        except LcmError as error:
+            self.app.notify(error.message, title="Not edited", severity="error", timeout=12)
+
+    def _first_text(self) -> str:
+        """The text shown; without a draft the present one."""
+        shown, draft, material = self.shown_text(), self.subject.draft, self.subject.material
+        if shown is not None:
+            return shown
+        return draft.text if draft else material.base.content if material else ""
+
+    def _take_edited(self, text: str) -> None:
+        if text != self._first_text():
+            subject = self.subject
+            self.work_on("write", subject.work.batch.write, subject.summary_id, text, exclusive=False)
 
     # -- committing --------------------------------------------------------------------------------------
 
@@ -767,11 +737,11 @@ The truncated source is never accepted automatically.
         commands.HUNK_PREVIOUS.does(lambda s: s._go(-1, "That was the first change."), _why_no_hunk),
         commands.HUNK_NEXT.does(lambda s: s._go(1, "That was the last change."), _why_no_hunk),
         layout_key(lambda s: s.view),
-        commands.EDIT.does(lambda s: s.drafter.edit(), lambda s: s.drafter.why_not_edited()),
-        commands.EDIT_OUTSIDE.does(lambda s: s.drafter.edit_outside(), lambda s: s.drafter.why_not_edited()),
+        commands.EDIT.does(_edit, _why_not_edited),
+        commands.EDIT_OUTSIDE.does(_edit_outside, _why_not_edited),
         commands.REWRITE.does(
-            lambda s: s.drafter.ask_again(),
-            lambda s: s.drafter.why_not(),
+            _ask_again,
+            _why_busy,
             title="Draft again",
             help="Draft again with another model, prompt or instructions.",
         ),

@@ -271,7 +271,7 @@ async def test_asking_again_keeps_the_drafts_that_are_there(database_copy: Datab
         screen = await review_of(pilot, LEAF, 8)
         await ask_again(pilot, "extractive")
         await wait_for(
-            pilot, lambda: len(screen.subject.item.drafts) == 2 and not screen.drafter.busy, "another draft"
+            pilot, lambda: len(screen.subject.item.drafts) == 2 and not screen.busy, "another draft"
         )
         assert [one.number for one in screen.subject.item.drafts] == [1, 2]
 
@@ -289,7 +289,7 @@ async def test_another_model_is_asked_at_another_address_by_another_prompt(
             await asked(pilot, "Your own prompts are used:", "a")
             await wait_for(
                 pilot,
-                lambda: len(screen.subject.item.drafts) == 2 and not screen.drafter.busy,
+                lambda: len(screen.subject.item.drafts) == 2 and not screen.busy,
                 "another draft",
             )
             assert screen.subject.draft is not None
