@@ -36,7 +36,6 @@ from lcm_core.operations.drafting import (
     MANUAL,
     SETTLED,
     BatchItem,
-    DamagedError,
     Draft,
     DraftOrigin,
     DraftSetting,
@@ -45,7 +44,6 @@ from lcm_core.operations.drafting import (
     messages_below,
     retention_of,
     storable,
-    text_member,
 )
 from lcm_core.operations.drafts import AcceptanceRule, item_from_json, item_to_json
 from lcm_core.operations.stale import Stale, stale_in
@@ -233,11 +231,12 @@ def read_drafts(path: Path, command: str) -> Reviewed:
     if document.get("version") != _VERSION:
         raise _invalid(path, "another version of lcm-tui wrote it")
     try:
-        batch, made_by = text_member(document, "batch"), text_member(document, "command")
-        if not isinstance(document["items"], list):
-            raise DamagedError("items")
+        batch, made_by = document["batch"], document["command"]
+        for name, kind in (("batch", str), ("command", str), ("items", list)):
+            if not isinstance(document[name], kind):
+                raise ValueError(name)
         pairs = [_read(one) for one in document["items"]]
-    except (DamagedError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _invalid(path, f"{error} is missing or damaged") from None
     if made_by != command:
         raise UsageError(
@@ -253,16 +252,17 @@ def _invalid(path: Path, why: str) -> UsageError:
 
 def _read(document: dict[str, Json]) -> tuple[BatchItem, bool]:
     held, name = document["item"], document["summaryId"]
-    if not isinstance(held, dict):
-        raise DamagedError("item")
-    item = item_from_json(held)
+    try:
+        item = item_from_json(held)
+    except ValueError:
+        raise ValueError(f"item of {name}") from None
     if item.summary_id != name:
-        raise DamagedError(f"summaryId of {item.summary_id}")
+        raise ValueError(f"summaryId of {item.summary_id}")
     text, take = document["text"], document["take"]
     if not isinstance(take, bool):
-        raise DamagedError(f"take of {name} (true or false)")
+        raise ValueError(f"take of {name} (true or false)")
     if not isinstance(text, str | None) or (take and text is None):
-        raise DamagedError(f"text of {name}")
+        raise ValueError(f"text of {name}")
     take = take and item.state not in (ItemState.COMMITTED, ItemState.SKIPPED)
     if text is None or not item.drafts:
         return item, False
@@ -288,7 +288,10 @@ def _edited(draft: Draft, text: str, number: int) -> Draft:
         origin=DraftOrigin.MANUAL,
         text=text,
         model=MANUAL,
-        verdict=verdict,
+        tokens=verdict.tokens,
+        faults=verdict.faults,
+        cautions=verdict.cautions,
+        sentences=verdict.sentences,
         usage=NO_USAGE,
     )
 
@@ -370,7 +373,7 @@ def draft_document(draft: Draft) -> Document:
         "targetTokens": draft.target_tokens,
         "sourceTokens": draft.source_tokens,
         "accepted": draft.may_be_taken,
-        "findings": list(draft.verdict.sentences),
+        "findings": list(draft.sentences),
         "previous": list(draft.previous),
         "usage": usage_document(draft.usage),
         "text": draft.text,

@@ -234,14 +234,14 @@ async def draft_to_take(screen: CommandScreen, subject: Subject, text: str) -> D
         return None
     if text != draft.text:
         draft = await subject.work.batch.write(subject.summary_id, text)
-        doubtful = DraftFault.REVERSED in draft.verdict.faults
+        doubtful = DraftFault.REVERSED in draft.faults
     else:
-        doubtful = draft.origin is DraftOrigin.FALLBACK or not draft.verdict.accepted
+        doubtful = draft.origin is DraftOrigin.FALLBACK or not draft.accepted
     if not doubtful:
         return draft
     is_cut = draft.origin is DraftOrigin.FALLBACK
     cut = ["This is the truncated source, not a summary."] if is_cut else []
-    said = tuple(map(Block, (*cut, *draft.verdict.sentences[: len(draft.verdict.faults)])))
+    said = tuple(map(Block, (*cut, *draft.sentences[: len(draft.faults)])))
     answers = (("a", "preview it (can be undone)"),)
     return draft if await screen.app.push_screen_wait(Question("Use it anyway?", said, answers)) else None
 

@@ -184,7 +184,7 @@ def taken_blocks(items: Sequence[BatchItem]) -> list[OutputBlock]:
     for item in items[:MOST]:
         if item.draft is not None:
             tokens = f"{item.tokens:,} → {item.draft.tokens:,}"
-            found = " ".join(item.draft.verdict.sentences) or None
+            found = " ".join(item.draft.sentences) or None
             rows.append((item.summary_id, item.depth, tokens, item.draft.model, found))
     return [Table(columns, rows)]
 
@@ -219,8 +219,8 @@ def draft_blocks(
     blocks: list[OutputBlock] = [Prose(changed, title=title)]
     if draft.origin is DraftOrigin.FALLBACK:
         blocks.append(Note("This is the truncated source: every answer was rejected."))
-    blocks += [Note(sentence) for sentence in draft.verdict.sentences]
-    if kept.reversed and DraftFault.REVERSED not in draft.verdict.faults:
+    blocks += [Note(sentence) for sentence in draft.sentences]
+    if kept.reversed and DraftFault.REVERSED not in draft.faults:
         blocks.append(Note(reversal_sentence(kept.reversed)))
     of_messages = [] if below is None else [("and of the messages below", _share(below))]
     blocks.append(
@@ -343,7 +343,7 @@ def why_text(item: BatchItem) -> str:
     if draft is None or item.why:
         return item.why
     more = f"{len(item.drafts)} drafts, " if len(item.drafts) > 1 else ""
-    return f"{more}{draft.model}" + (", " + draft.verdict.sentences[0] if draft.verdict.sentences else "")
+    return f"{more}{draft.model}" + (", " + draft.sentences[0] if draft.sentences else "")
 
 
 def whole_text(item: BatchItem) -> str:
@@ -529,13 +529,12 @@ def _verdict(draft: Draft, item: BatchItem, trouble: str, reversals: tuple[Rever
         return (
             Span(" This is the truncated source, not a summary: it is never accepted automatically.", "warn"),
         )
-    verdict = draft.verdict
-    if not verdict.accepted:
-        return (Span(f" Rejected: {' '.join(verdict.sentences)}", "error"),)
+    if not draft.accepted:
+        return (Span(f" Rejected: {' '.join(draft.sentences)}", "error"),)
     if reversals:
         return (Span(f" Rejected: {reversal_sentence(reversals)}", "error"),)
-    if verdict.sentences:
-        return (Span(" OK", "ok"), Span(f", but: {' '.join(verdict.sentences)}", "warn"))
+    if draft.sentences:
+        return (Span(" OK", "ok"), Span(f", but: {' '.join(draft.sentences)}", "warn"))
     if item.why:
         return (Span(" No fault", "ok"), Span(f", but the rule did not accept it: {item.why}", "warn"))
     if reversals is None:

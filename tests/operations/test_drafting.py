@@ -157,7 +157,7 @@ async def test_what_cannot_stand_is_asked_again_and_then_shown_but_never_taken(
             DraftOrigin.AGGRESSIVE,
             DraftOrigin.FALLBACK,
         ]
-        assert all(fault in one.verdict.faults for one in item.drafts[:2])
+        assert all(fault in one.faults for one in item.drafts[:2])
         assert item.draft is None
         with pytest.raises(RefusedError):
             await batch.take(item.summary_id)
@@ -216,7 +216,7 @@ class TestDecisions:
                 (2, "other"),
                 (3, "manual"),
             ]
-            assert (item.chosen, draft.origin, draft.verdict.faults) == (3, DraftOrigin.MANUAL, ())
+            assert (item.chosen, draft.origin, draft.faults) == (3, DraftOrigin.MANUAL, ())
             with pytest.raises(SummarizerError):
                 await batch.again(one, Writer([SummarizerError("no")]))
             assert batch.item(one) == item
@@ -388,10 +388,10 @@ class TestRules:
             await batch.run()
             [item] = batch.items
             assert item.state is ItemState.REVIEW
-            assert [draft.verdict.faults for draft in item.drafts[:2]] == [(DraftFault.REVERSED,)] * 2
-            assert "“You must not re-index the orders table.” became" in item.drafts[0].verdict.sentences[0]
+            assert [draft.faults for draft in item.drafts[:2]] == [(DraftFault.REVERSED,)] * 2
+            assert "“You must not re-index the orders table.” became" in item.drafts[0].sentences[0]
             assert not any(draft.may_be_taken for draft in item.drafts)
-            kept = replace(item.drafts[0], verdict=replace(item.drafts[0].verdict, faults=(), sentences=()))
+            kept = replace(item.drafts[0], faults=(), sentences=())
             refused = await objections_to(
                 parse_rule(words), kept, await batch.material(item.summary_id), batch.setting
             )

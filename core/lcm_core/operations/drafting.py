@@ -12,11 +12,10 @@ from functools import lru_cache
 from typing import Final
 
 from lcm_core.base.engine_settings import EngineSettings
-from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryId, SummaryText
 from lcm_core.base.times import iso_z, sort_key
 from lcm_core.base.tokens import Estimator, estimate
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, field, replace
 from lcm_core.change.guard import check_whole
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.engine.markers import BrokenKind, classify
@@ -229,32 +228,32 @@ class DraftOrigin(StrEnum):
     MANUAL = "manual"  #: a person wrote it, or took parts of it
 
 
-class Draft(Record, frozen=True):
-    """One proposed text of a summary."""
+class Draft(DraftVerdict, frozen=True):
+    """One proposed text of a summary, with what was found of it."""
 
     number: int  #: from 1, within its summary
-    summary_id: SummaryId
     origin: DraftOrigin
     text: str
     model: str  #: what ``summaries.model`` would record
-    verdict: DraftVerdict
     source_tokens: int
     target_tokens: int
     usage: Usage
-    base: DraftBase
+    replaced: str = field(name="base")  #: what was in the database
+    source_digest: str
     made_at: str  #: UTC, ISO
     previous: tuple[str, ...] = ()  #: summaries whose texts were given, so as not to be repeated
     gone: int = 0  #: sources that are not there any more: nothing in it can cover them
+    summary_id: SummaryId = SummaryId("")  #: in JSON that of its item
 
     @property
-    def tokens(self) -> int:
-        """Estimate of the text."""
-        return self.verdict.tokens
+    def base(self) -> DraftBase:
+        """What it is committed over."""
+        return DraftBase(self.replaced, self.source_digest)
 
     @property
     def may_be_taken(self) -> bool:
         """Whether a rule may accept it; a person may take any by its number."""
-        return self.verdict.accepted and self.origin is not DraftOrigin.FALLBACK
+        return self.accepted and self.origin is not DraftOrigin.FALLBACK
 
 
 def storable(text: str) -> str:
@@ -346,16 +345,20 @@ def _draft(
     usage: Usage,
 ) -> Draft:
     return Draft(
+        verdict.tokens,
+        verdict.faults,
+        verdict.cautions,
+        verdict.sentences,
         number=number,
         summary_id=material.summary.summary_id,
         origin=origin,
         text=text,
         model=model,
-        verdict=verdict,
         source_tokens=estimate(request.text, request.estimator),
         target_tokens=request.target_tokens,
         usage=usage,
-        base=material.base,
+        replaced=material.base.content,
+        source_digest=material.base.source_digest,
         made_at=iso_z(datetime.now(UTC)),
         previous=tuple(node.summary_id for node in material.previous.nodes),
         gone=len(material.source.gone),
@@ -596,48 +599,3 @@ def make_items(
         )
         for one in ids
     ]
-
-
-# -- members of JSON documents ---------------------------------------------------------------------------
-# Of the type that is expected in a file of drafts, or the document is damaged.
-
-
-class DamagedError(Exception):
-    """A document that is not what it should be: the name of what is wrong."""
-
-
-def text_member(document: Mapping[str, Json], key: str) -> str:
-    """A text of a document. Raises DamagedError where there is none."""
-    value = document.get(key)
-    if not isinstance(value, str):
-        raise DamagedError(key)
-    return value
-
-
-def number_member(document: Mapping[str, Json], key: str) -> int:
-    """A whole number of a document. Raises DamagedError where there is none."""
-    value = document.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise DamagedError(key)
-    return value
-
-
-def texts_member(document: Mapping[str, Json], key: str) -> list[str]:
-    """The texts in a list of a document. Raises DamagedError where there is no list."""
-    return [one for one in _list(document, key) if isinstance(one, str)]
-
-
-def objects_member(document: Mapping[str, Json], key: str) -> list[JsonObject]:
-    """A list of objects. Raises DamagedError where there is none, or it holds anything else."""
-    found = _list(document, key)
-    objects: list[JsonObject] = [one for one in found if isinstance(one, dict)]
-    if len(objects) < len(found):
-        raise DamagedError(key)
-    return objects
-
-
-def _list(document: Mapping[str, Json], key: str) -> list[Json]:
-    value = document.get(key)
-    if not isinstance(value, list):
-        raise DamagedError(key)
-    return value

@@ -13,37 +13,30 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
+
+from msgspec import convert
 
 from lcm_core.base.errors import FileMissingError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.files import make_private
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.jsonl import open_regular
-from lcm_core.base.records import ConversationId, SummaryId
-from lcm_core.base.values import Record, replace
+from lcm_core.base.records import SummaryId
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.plan import DiskFullError
 from lcm_core.operations.drafting import (
     SETTLED,
     BatchItem,
-    DamagedError,
     Draft,
-    DraftBase,
     DraftOrigin,
     DraftSetting,
-    ItemState,
     Material,
-    number_member,
-    objects_member,
     retention_of,
-    text_member,
-    texts_member,
 )
 from lcm_core.writers.acceptance import (
-    DraftCaution,
     DraftFault,
-    DraftVerdict,
     reversal_sentence,
     unchecked_sentence,
 )
@@ -56,141 +49,37 @@ from lcm_core.writers.retention import Checked, Retention
 
 def item_to_json(item: BatchItem) -> JsonObject:
     """An item with all its drafts."""
-    return {
-        "summaryId": item.summary_id,
-        "conversationId": item.conversation_id,
-        "depth": item.depth,
-        "tokens": item.tokens,
-        "reason": item.reason,
-        "after": list(item.after),
-        "state": item.state.value,
-        "why": item.why,
-        "chosen": item.chosen,
-        "operation": item.operation,
-        "drafts": [draft_to_json(draft) for draft in item.drafts],
-    }
+    document = _without("theirs", replace(item, drafts=()))
+    return {**document, "drafts": [_without("summaryId", draft) for draft in item.drafts]}
 
 
-def draft_to_json(draft: Draft) -> JsonObject:
-    """A draft."""
-    return {
-        "number": draft.number,
-        "origin": draft.origin.value,
-        "text": draft.text,
-        "model": draft.model,
-        "tokens": draft.tokens,
-        "sourceTokens": draft.source_tokens,
-        "targetTokens": draft.target_tokens,
-        "faults": [fault.value for fault in draft.verdict.faults],
-        "cautions": [caution.value for caution in draft.verdict.cautions],
-        "sentences": list(draft.verdict.sentences),
-        "usage": _usage_document(draft.usage),
-        "base": draft.base.content,
-        "sourceDigest": draft.base.source_digest,
-        "madeAt": draft.made_at,
-        "previous": list(draft.previous),
-        "gone": draft.gone,
-    }
+def _without(member: str, record: BatchItem | Draft) -> JsonObject:
+    return {name: value for name, value in to_json(record).items() if name != member}
+
+
+def item_from_json(document: Json) -> BatchItem:
+    """An item as `item_to_json` wrote it.
+
+    Raises:
+        ValueError: something is missing, or is no value of its kind.
+    """
+    item = convert(document, BatchItem)
+    return replace(item, drafts=tuple(replace(one, summary_id=item.summary_id) for one in item.drafts))
 
 
 def spent_to_json(spent: Spent) -> JsonObject:
     """What a batch has taken."""
-    return {"calls": spent.calls, **_usage_document(spent.usage)}
+    return {"calls": spent.calls, **to_json(spent.usage)}
 
 
-def spent_from_json(document: Mapping[str, Json]) -> Spent:
-    """What a batch has taken, as a document of it says under ``spent``; nothing when it does not.
+def _spent_in(document: JsonObject) -> Spent | None:
+    """What a batch has taken, as a document of it says under ``spent``; None when it does not.
 
     Raises:
-        DamagedError: something is missing, or is no value of its kind.
+        ValueError: something is no value of its kind.
     """
     spent = document.get("spent")
-    if spent is None:
-        return NOTHING_SPENT
-    if not isinstance(spent, dict):
-        raise DamagedError("spent")
-    return Spent(number_member(spent, "calls"), _usage_from(spent))
-
-
-def item_from_json(document: Mapping[str, Json]) -> BatchItem:
-    """An item as `item_to_json` wrote it.
-
-    Raises:
-        DamagedError: something is missing, or is no value of its kind.
-    """
-    summary_id = SummaryId(text_member(document, "summaryId"))
-    try:
-        state = ItemState(text_member(document, "state"))
-    except ValueError:
-        raise DamagedError("state") from None
-    return BatchItem(
-        summary_id,
-        ConversationId(number_member(document, "conversationId")),
-        number_member(document, "depth"),
-        number_member(document, "tokens"),
-        text_member(document, "reason"),
-        tuple(map(SummaryId, texts_member(document, "after"))),
-        state,
-        text_member(document, "why"),
-        tuple(draft_from_json(summary_id, one) for one in objects_member(document, "drafts")),
-        number_member(document, "chosen") if document.get("chosen") is not None else None,
-        None,
-        text_member(document, "operation") if document.get("operation") is not None else None,
-    )
-
-
-def draft_from_json(summary_id: SummaryId, document: Mapping[str, Json]) -> Draft:
-    """A draft as `draft_to_json` wrote it.
-
-    Raises:
-        DamagedError: something is missing, or is no value of its kind.
-    """
-    usage = document.get("usage")
-    if not isinstance(usage, dict):
-        raise DamagedError("usage")
-    try:
-        verdict = DraftVerdict(
-            number_member(document, "tokens"),
-            tuple(map(DraftFault, texts_member(document, "faults"))),
-            tuple(map(DraftCaution, texts_member(document, "cautions"))),
-            tuple(texts_member(document, "sentences")),
-        )
-        origin = DraftOrigin(text_member(document, "origin"))
-    except ValueError:
-        raise DamagedError("verdict") from None
-    return Draft(
-        number=number_member(document, "number"),
-        summary_id=summary_id,
-        origin=origin,
-        text=text_member(document, "text"),
-        model=text_member(document, "model"),
-        verdict=verdict,
-        source_tokens=number_member(document, "sourceTokens"),
-        target_tokens=number_member(document, "targetTokens"),
-        usage=_usage_from(usage),
-        base=DraftBase(text_member(document, "base"), text_member(document, "sourceDigest")),
-        made_at=text_member(document, "madeAt"),
-        previous=tuple(texts_member(document, "previous")),
-        gone=number_member(document, "gone"),
-    )
-
-
-def _usage_document(usage: Usage) -> JsonObject:
-    return {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "costUsd": usage.cost_usd,
-        "exact": usage.is_exact,
-    }
-
-
-def _usage_from(document: Mapping[str, Json]) -> Usage:
-    cost = document.get("costUsd")
-    known = float(cost) if isinstance(cost, int | float) else None
-    exact = document.get("exact") is not False  # files from before it was noted do not say
-    return Usage(
-        number_member(document, "inputTokens"), number_member(document, "outputTokens"), known, exact
-    )
+    return None if spent is None else replace(convert(spent, Spent), usage=convert(spent, Usage))
 
 
 # -- files ----------------------------------------------------------------------------------------------
@@ -198,6 +87,7 @@ def _usage_from(document: Mapping[str, Json]) -> Usage:
 
 _FORMAT: Final = "lcm-tui drafts"
 _VERSION: Final = 1
+_KIND: Final = (_FORMAT, _VERSION)
 _SUFFIX: Final = ".drafts"
 
 
@@ -254,10 +144,7 @@ class DraftsWriter:
         first: JsonObject = {
             "format": _FORMAT,
             "version": _VERSION,
-            "batch": header.batch,
-            "kind": header.kind,
-            "database": str(Path(header.database).resolve()),
-            "madeAt": header.made_at,
+            **to_json(replace(header, database=str(Path(header.database).resolve()))),
             "spent": spent_to_json(header.spent),
         }
         keeper._write([first, *map(item_to_json, items)])
@@ -340,7 +227,7 @@ def read_saved(path: Path) -> SavedDrafts:
         ) from None
     try:
         header = _header(lines[0])
-    except (ValueError, DamagedError):
+    except ValueError:
         raise RefusedError(f"{path} is not a drafts file of lcm-tui.", code="DRAFTS_INVALID") from None
     items: dict[SummaryId, BatchItem] = {}
     for item, spent in _items(lines[1:]):
@@ -351,25 +238,17 @@ def read_saved(path: Path) -> SavedDrafts:
 
 def _header(line: bytes) -> DraftsHeader:
     document = json.loads(line)
-    if (
-        not isinstance(document, dict)
-        or document.get("format") != _FORMAT
-        or document.get("version") != _VERSION
-    ):
-        raise DamagedError("format")
-    batch, kind, database, made_at = (
-        text_member(document, key) for key in ("batch", "kind", "database", "madeAt")
-    )
-    return DraftsHeader(batch, kind, database, made_at, spent_from_json(document))
+    if not isinstance(document, dict) or (document.get("format"), document.get("version")) != _KIND:
+        raise ValueError("another kind of file")
+    return replace(convert(document, DraftsHeader), spent=_spent_in(document) or NOTHING_SPENT)
 
 
 def _items(lines: Iterable[bytes]) -> Iterator[tuple[BatchItem, Spent | None]]:
     """Every item as often as it was kept, with what the batch had taken then, where that was noted."""
     for line in lines:
-        with contextlib.suppress(ValueError, DamagedError):  # a crash cut it off
+        with contextlib.suppress(ValueError):  # a crash cut it off
             document = json.loads(line)
-            if isinstance(document, dict):
-                yield item_from_json(document), spent_from_json(document) if "spent" in document else None
+            yield item_from_json(document), _spent_in(document)
 
 
 def unfinished(folder: Path, database: Path, kind: str | None = None) -> list[SavedDrafts]:
@@ -450,12 +329,12 @@ class AcceptanceRule(Record, frozen=True):
     def _objections(self, draft: Draft, new: Retention, old: Retention | None) -> Iterator[str]:
         if draft.origin is DraftOrigin.FALLBACK:
             yield "truncated source: no rule accepts it"
-        yield from draft.verdict.sentences[: len(draft.verdict.faults)]
+        yield from draft.sentences[: len(draft.faults)]
         if draft.gone:
             yield f"{draft.gone} of its sources missing: no draft can cover them"
         if self.no_caution:
-            yield from draft.verdict.sentences[len(draft.verdict.faults) :]
-        if new.reversed and DraftFault.REVERSED not in draft.verdict.faults:
+            yield from draft.sentences[len(draft.faults) :]
+        if new.reversed and DraftFault.REVERSED not in draft.faults:
             yield reversal_sentence(new.reversed)
         if self.no_rule_lost and new.rules_checked is not Checked.ALL:
             yield unchecked_sentence(new.rules_checked)

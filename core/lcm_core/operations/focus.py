@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from msgspec import convert
+
 from lcm_core.base.errors import FileMissingError, NotFoundError, RefusedError
 from lcm_core.base.files import drafts_folder, make_private, read_limited, reason_of, write_private
 from lcm_core.base.javascript import Json, JsonObject
@@ -26,21 +28,13 @@ from lcm_core.base.records import Conversation, ConversationId, FocusBrief, Summ
 from lcm_core.base.text import BLANKS, agree, clip, counted, safe_line
 from lcm_core.base.times import sql_utc
 from lcm_core.base.tokens import estimate
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, field, replace, to_json
 from lcm_core.change.plan import Cell, Cells, Edit, Plan, insertion
 from lcm_core.change.preview import rehearse
 from lcm_core.engine.graph import BriefState, FocusInput, FocusSource, Watermark, newer_sources
 from lcm_core.engine.rules import engine_rules
 from lcm_core.engine.wrapper import FocusOverlay, SummaryReach, covered_by, overlay
-from lcm_core.operations.drafting import (
-    MANUAL,
-    DamagedError,
-    number_member,
-    objects_member,
-    storable,
-    text_member,
-    texts_member,
-)
+from lcm_core.operations.drafting import MANUAL, storable
 from lcm_core.operations.rows import delete, update
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
@@ -252,13 +246,27 @@ class FocusKind(StrEnum):
 class BriefText(Record, frozen=True):
     """A text for a brief, and what its writer said of it."""
 
-    content: str
+    content: str = field(name="text")
     writer: str = MANUAL  #: the model, or `MANUAL` for a person
-    cited: tuple[str, ...] = ()  #: ids, as they were given: none needs to be one of the conversation
-    expanded: tuple[str, ...] = ()
-    irrelevant: tuple[str, ...] = ()
+    #: ids, as they were given: none needs to be one of the conversation
+    cited: tuple[str, ...] = field(default=(), name="citedSummaryIds")
+    expanded: tuple[str, ...] = field(default=(), name="expandedSummaryIds")
+    irrelevant: tuple[str, ...] = field(default=(), name="irrelevantSummaryIds")
     truncated: bool = False  #: something was left out
-    notes: str = ""  #: what the writer said about how sure it is
+    notes: str = field(default="", name="confidenceNotes")  #: what the writer said about how sure it is
+
+    @property
+    def storable(self) -> BriefText:
+        """The same as columns can hold it."""
+        return BriefText(
+            storable(self.content),
+            storable(self.writer),
+            tuple(map(storable, self.cited)),
+            tuple(map(storable, self.expanded)),
+            tuple(map(storable, self.irrelevant)),
+            self.truncated,
+            storable(self.notes),
+        )
 
     @property
     def raw(self) -> str | None:
@@ -832,14 +840,14 @@ def call_failed(error: BaseException) -> bool:
 def text_of(written: WrittenBrief) -> BriefText:
     """What a model wrote as the text of a brief."""
     return BriefText(
-        storable(written.content),
-        storable(written.model),
+        written.content,
+        written.model,
         written.cited,
         written.expanded,
         written.irrelevant,
         written.truncated,
-        storable(written.notes),
-    )
+        written.notes,
+    ).storable
 
 
 async def brief_retention(
@@ -882,35 +890,16 @@ class BriefDraft(Record, frozen=True):
             "conversationId": wish.conversation_id,
             "kind": wish.kind.value,
             "prompt": wish.prompt,
-            "text": text.content,
-            "writer": text.writer,
+            **to_json(text),
             "textHash": _hash_of(text.content),
-            "citedSummaryIds": list(text.cited),
-            "expandedSummaryIds": list(text.expanded),
-            "irrelevantSummaryIds": list(text.irrelevant),
-            "truncated": text.truncated,
-            "confidenceNotes": text.notes,
             "coveredLatestAt": mark.latest_at,
             "coveredMessageSeq": mark.message_seq,
-            "madeFrom": [_source_document(one) for one in wish.made_from.sources],
+            "madeFrom": to_json(wish.made_from.sources),
             "wanted": [one.summary_id for one in wish.wanted],
             "earlier": None if wish.earlier is None else wish.earlier.brief_id,
             "batch": self.batch,
             "madeAt": self.made_at,
         }
-
-
-def _source_document(source: FocusSource) -> JsonObject:
-    return {
-        "ordinal": source.ordinal,
-        "summaryId": source.summary_id,
-        "kind": source.kind,
-        "depth": source.depth,
-        "tokens": source.tokens,
-        "latestAt": source.latest_at,
-        "createdAt": source.created_at,
-        "ownLastSeq": source.own_last_seq,
-    }
 
 
 def write_draft(path: Path, draft: BriefDraft) -> Path:
@@ -986,10 +975,26 @@ def read_draft(path: Path) -> BriefDraft:
         raise RefusedError(
             f"The draft {path} cannot be read ({reason_of(error)}).", code="DRAFT_INVALID"
         ) from None
-    except (ValueError, DamagedError, RecursionError):
+    except (ValueError, RecursionError):
         raise RefusedError(
             f"{path} is not a draft of a focus brief. Nothing was changed.", code="DRAFT_INVALID"
         ) from None
+
+
+class _DraftFile(Record, frozen=True):
+    """What the file of a draft says beside its `BriefText`."""
+
+    conversation_id: ConversationId
+    kind: FocusKind
+    prompt: str
+    made_from: tuple[FocusSource, ...]
+    wanted: frozenset[str]
+    database: str
+    made_at: str
+    batch: str
+    text_hash: str = ""
+    covered_latest_at: Timestamp | None = None
+    covered_message_seq: int | None = None
 
 
 def _draft_of(document: Json, path: Path) -> BriefDraft:
@@ -997,66 +1002,21 @@ def _draft_of(document: Json, path: Path) -> BriefDraft:
         raise ValueError("format")
     if document.get("version") != _VERSION:
         raise ValueError("version")
-    sources = tuple(map(_source_of, objects_member(document, "madeFrom")))
-    wanted = frozenset(texts_member(document, "wanted"))
-    latest, seq = document.get("coveredLatestAt"), document.get("coveredMessageSeq")
-    made_from = FocusInput(
-        sources,
-        Watermark(
-            Timestamp(latest) if isinstance(latest, str) else None, seq if isinstance(seq, int) else None
-        ),
-    )
-    wish = FocusWish(
-        ConversationId(number_member(document, "conversationId")),
-        FocusKind(text_member(document, "kind")),
-        storable(text_member(document, "prompt")),
-        made_from,
-        tuple(one for one in sources if one.summary_id in wanted),
-    )
-    if wish.kind not in (FocusKind.CREATE, FocusKind.REFOCUS):
+    file, text = convert(document, _DraftFile), convert(document, BriefText)
+    if file.kind not in (FocusKind.CREATE, FocusKind.REFOCUS):
         raise ValueError("kind")
-    text = BriefText(
-        storable(text_member(document, "text")),
-        _writer_of(document),
-        _ids(document, "citedSummaryIds"),
-        _ids(document, "expandedSummaryIds"),
-        _ids(document, "irrelevantSummaryIds"),
-        document.get("truncated") is True,
-        storable(text_member(document, "confidenceNotes")),
+    wish = FocusWish(
+        file.conversation_id,
+        file.kind,
+        storable(file.prompt),
+        FocusInput(file.made_from, Watermark(file.covered_latest_at, file.covered_message_seq)),
+        tuple(one for one in file.made_from if one.summary_id in file.wanted),
     )
-    return BriefDraft(
-        wish,
-        text,
-        text_member(document, "database"),
-        text_member(document, "madeAt"),
-        text_member(document, "batch"),
-        path,
-    )
-
-
-def _writer_of(document: Mapping[str, Json]) -> str:
-    """Who wrote the text: a person, when it is no longer the one that was written to the file."""
-    as_written = document.get("textHash") == _hash_of(text_member(document, "text"))
-    return storable(text_member(document, "writer")) or MANUAL if as_written else MANUAL
+    # A person wrote the text when it is no longer the one that was written to the file.
+    writer = text.writer if file.text_hash == _hash_of(text.content) else MANUAL
+    text = replace(text, writer=writer or MANUAL).storable
+    return BriefDraft(wish, text, file.database, file.made_at, file.batch, path)
 
 
 def _hash_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _ids(document: Mapping[str, Json], name: str) -> tuple[str, ...]:
-    return tuple(map(storable, texts_member(document, name)))
-
-
-def _source_of(document: JsonObject) -> FocusSource:
-    latest, seq = document.get("latestAt"), document.get("ownLastSeq")
-    return FocusSource(
-        number_member(document, "ordinal"),
-        SummaryId(text_member(document, "summaryId")),
-        text_member(document, "kind"),
-        number_member(document, "depth"),
-        number_member(document, "tokens"),
-        Timestamp(latest) if isinstance(latest, str) else None,
-        Timestamp(text_member(document, "createdAt")),
-        seq if isinstance(seq, int) else None,
-    )
