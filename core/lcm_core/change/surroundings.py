@@ -130,7 +130,8 @@ class _Named(Struct):
     items: dict[int, set[Ref]] = field(default_factory=dict)  #: that come or go, by conversation
     touched: set[str] = field(default_factory=set)  #: summaries whose row, sources or consumers change
     joined: set[str] = field(default_factory=set)  #: summaries whose sources or consumers change
-    sources: dict[str, set[int | str]] = field(default_factory=dict)  #: of lines that come or go
+    made: dict[str, set[int | str]] = field(default_factory=dict)  #: sources of lines that come
+    gone: dict[str, set[int | str]] = field(default_factory=dict)  #: sources of lines that go
     coming: set[str] = field(default_factory=set)  #: into a context, or below another consumer
     leaving: set[str] = field(default_factory=set)
 
@@ -176,7 +177,8 @@ class _Named(Struct):
             names.update(summaries)
         (self.coming if comes else self.leaving).update(_texts(source))
         for consumer in _texts(row.get("summary_id")):
-            self.sources.setdefault(consumer, set()).update([*_texts(source), *_whole_numbers(source)])
+            lines = self.made if comes else self.gone
+            lines.setdefault(consumer, set()).update([*_texts(source), *_whole_numbers(source)])
 
 
 def _whole_numbers(value: Cell) -> tuple[int, ...]:
@@ -244,7 +246,7 @@ class Surroundings:
     def _sources_of(self, summaries: Iterable[str]) -> set[SqlValue]:
         """What some summaries were made from, and are made from by the edits."""
         asked = list(summaries)
-        found: set[SqlValue] = {source for one in asked for source in self._named.sources.get(one, ())}
+        found: set[SqlValue] = {source for one in asked for source in self._named.made.get(one, ())}
         for table, column in _SOURCES.items():
             found.update(row[column] for row in self._take(table, "summary_id", asked))
         return found
@@ -282,20 +284,23 @@ class Surroundings:
 
     def _moved_reach(self) -> set[str]:
         """The summaries that come into the model's reach or leave it: below one side of the change alone."""
-        below: defaultdict[str, set[str]] = defaultdict(set)
-        for consumer, sources in self._named.sources.items():
-            below[consumer] = {source for source in sources if isinstance(source, str)}
         sides = [set(self._named.leaving), set(self._named.coming)]
         ahead = [set(one) for one in sides]
+        lines = (self._named.gone, self._named.made)
+        staying: defaultdict[str, set[str]] = defaultdict(set)  #: sources by consumer
         while any(ahead):
-            for reached, side in zip(sides, (0, 1), strict=True):
+            for side, reached in enumerate(sides):
                 # What both sides reach is of no more interest, nor is all below it.
-                fresh = ahead[side] - _below(below, sides[0] & sides[1])
+                fresh = ahead[side] - _below(staying, sides[0] & sides[1])
                 for row in self._take("summary_parents", "summary_id", fresh):
-                    below[str(row["summary_id"])].update(_texts(row["parent_summary_id"]))
-                ahead[side] = {source for one in fresh for source in below[one]} - reached
+                    consumer = str(row["summary_id"])
+                    staying[consumer].update(
+                        {*_texts(row["parent_summary_id"])} - self._named.gone.get(consumer, set())
+                    )
+                found = {source for one in fresh for source in {*staying[one], *lines[side].get(one, ())}}
+                ahead[side] = {one for one in found if isinstance(one, str)} - reached
                 reached |= ahead[side]
-        return (sides[0] ^ sides[1]) - _below(below, sides[0] & sides[1])
+        return (sides[0] ^ sides[1]) - _below(staying, sides[0] & sides[1])
 
     def _load_contexts(self) -> None:
         """The summaries of all other contexts that can matter, and of their messages those that are named."""
