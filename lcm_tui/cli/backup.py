@@ -32,7 +32,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.progress import CopyMeter
-from lcm_tui.cli.working import ask, can_ask, carry_out, metered
+from lcm_tui.cli.working import ask, can_ask, carry_out, interruptible
 from lcm_tui.tables.blocks import (
     Cell,
     Facts,
@@ -70,7 +70,7 @@ def backup(run: Run, to: Path | None, *, check: bool, force: bool, yes: bool) ->
         size, time = bytes_text(estimate.bytes), seconds_text(estimate.seconds)
         ask(f"Copy {size} to {target}; it takes about {time}. Continue?", default=True)
     meter = CopyMeter()
-    with metered(meter) as stopped:
+    with interruptible(meter) as stopped:
         made = make_backup(database, target, meter, stopped, check=check, replace=force)
     told = run.answer("backup", _backup_document(made, estimate), _backup_blocks(made))
     return replace(told, exit_code=ExitCode.FINDINGS) if made.problems else told
@@ -115,7 +115,7 @@ def restore_(run: Run, source: Path, flags: ChangeFlags) -> Answer:
     """Show what putting a backup back would do, or do it."""
     database = run.settings.database.value
     meter = CopyMeter()
-    with metered(meter) as stopped:
+    with interruptible(meter) as stopped:
         preview = preview_restore(source, database, meter, stopped, check=not flags.apply)
     if not flags.apply:
         document = {"applied": False, **_preview_document(preview)}

@@ -25,7 +25,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import waiting
-from lcm_tui.cli.working import ask_to_type, interruptible, show_and_ask
+from lcm_tui.cli.working import interruptible, show_and_ask
 from lcm_tui.flows.change import ATTEMPTS, STOPPED, Change, ChangeState, Done, Notice, apply
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
@@ -137,13 +137,12 @@ class _Changing:
         if not self.flags.yes:
             await self.database.rest()
             number = len(state.ahead)
-            wanted = self.change.confirmation()
             show_and_ask(
                 lambda: [*self._again(), *self._preview_blocks()],
                 "Apply this change?" if number == 1 else f"Apply these {number} changes?",
                 self.run.presentation,
                 yes=False,
-                ask=None if wanted is None else lambda: ask_to_type(wanted.prompt, wanted.text),
+                typed=self.change.confirmation(),
             )
         self._asking = False
         return True

@@ -22,7 +22,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import ProgressLine
-from lcm_tui.cli.working import carry_out, metered
+from lcm_tui.cli.working import carry_out, interruptible
 from lcm_tui.tables.blocks import Facts, Note
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.remnic import (
@@ -177,7 +177,7 @@ def _looked(
     source: Source, path: Path | None, sessions: Sequence[str], seen: Callable[[Step], None] = lambda _: None
 ) -> Report:
     meter = ProgressLine(silent=0.5)
-    with metered(meter) as stopped:
+    with interruptible(meter) as stopped:
         return import_into(
             source,
             Looking(path),

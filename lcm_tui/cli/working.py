@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lcm_core.base.errors import CancelledError, ExitCode
 from lcm_core.base.text import safe_line
@@ -23,6 +23,7 @@ from lcm_tui.cli.presentation import WORK_ENDED, NobodyToAskError, Presentation,
 
 if TYPE_CHECKING:
     from lcm_tui.cli.progress import ProgressLine
+    from lcm_tui.flows.change import Confirmation
     from lcm_tui.tables.blocks import OutputBlock
 
 T = TypeVar("T")
@@ -52,28 +53,33 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Whether the user wants to stop: one ctrl-C is noted and the work ends in order, two end it."""
+def interruptible(meter: ProgressLine | None = None) -> Iterator[Callable[[], bool]]:
+    """Whether the user wants to stop: one ctrl-C is noted and the work ends in order, two end it.
+
+    *meter* says how far it is, and goes away at the end.
+    """
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {kind: signal.getsignal(kind) for kind in _SIGNALS}
 
     def note(number: int, _: FrameType | None) -> None:
         asked.set()
         note_signal(number)
         signal.signal(number, before[signal.Signals(number)])
 
-    before = {kind: signal.getsignal(kind) for kind in _SIGNALS}
-    for kind in _SIGNALS:
-        if before[kind] != signal.SIG_IGN:  # as under nohup
+    for kind, handler in before.items():
+        if handler != signal.SIG_IGN:  # as under nohup
             signal.signal(kind, note)
     try:
         yield asked.is_set
-        WORK_ENDED.set()
+        if before:
+            WORK_ENDED.set()
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
+        if meter is not None:
+            meter.clear()
 
 
 @contextmanager
@@ -120,11 +126,8 @@ def ask_to_type(question: str, wanted: str) -> None:
     """Have a person type something that nobody types without meaning it.
 
     Raises:
-        NobodyToAskError: there is no terminal.
         CancelledError: something else was typed.
     """
-    if not can_ask():
-        raise NobodyToAskError
     sys.stderr.write(f"{safe_line(question)} ")
     sys.stderr.flush()
     with _ends_at_once():
@@ -133,8 +136,15 @@ def ask_to_type(question: str, wanted: str) -> None:
         raise CancelledError("Cancelled; nothing was changed.")
 
 
-def ask_before_change(question: str, *, yes: bool) -> None:
-    """Ask unless *yes* answers; without a terminal nobody can be asked.
+def show_and_ask(
+    shown: Callable[[], Sequence[OutputBlock]],
+    question: str,
+    presentation: Presentation,
+    *,
+    yes: bool,
+    typed: Confirmation | None = None,
+) -> None:
+    """Show what would be done and ask whether to do it, unless *yes* answers; *typed* asks for more than y.
 
     Raises:
         NobodyToAskError: there is no terminal, and no *yes*.
@@ -144,41 +154,12 @@ def ask_before_change(question: str, *, yes: bool) -> None:
         return
     if not can_ask():
         raise NobodyToAskError
-    ask(question)
-
-
-def show_and_ask(
-    shown: Callable[[], Sequence[OutputBlock]],
-    question: str,
-    presentation: Presentation,
-    *,
-    yes: bool,
-    ask: Callable[[], None] | None = None,
-) -> None:
-    """Show what would be done and ask whether to do it, unless *yes* answers; *ask* asks something else.
-
-    Raises:
-        NobodyToAskError: there is no terminal, and no *yes*.
-        CancelledError: the answer is no.
-    """
-    if yes:
-        return
-    if can_ask():
-        output.print_aside(shown(), presentation)
-    if ask is not None:
-        ask()
+    if blocks := shown():
+        output.print_aside(blocks, presentation)
+    if typed is None:
+        ask(question)
     else:
-        ask_before_change(question, yes=False)
-
-
-@contextmanager
-def metered(meter: ProgressLine) -> Iterator[Callable[[], bool]]:
-    """As `interruptible`, with a line that says how far it is and goes away at the end."""
-    with interruptible() as stopped:
-        try:
-            yield stopped
-        finally:
-            meter.clear()
+        ask_to_type(typed.prompt, typed.text)
 
 
 def carry_out(
@@ -187,7 +168,7 @@ def carry_out(
     work: Callable[[Callable[[], bool]], T],
     *,
     yes: bool,
-    shown: Callable[[], Sequence[OutputBlock]] | None = None,
+    shown: Callable[[], Sequence[OutputBlock]] = lambda: (),
     meter: ProgressLine | None = None,
 ) -> T:
     """Ask, then do what is done in one piece; *work* is told whether it is not wanted any more.
@@ -198,11 +179,8 @@ def carry_out(
         NobodyToAskError: there is no terminal, and no *yes*.
         CancelledError: the answer is no.
     """
-    if shown is None:
-        ask_before_change(question, yes=yes)
-    else:
-        show_and_ask(shown, question, run.presentation, yes=yes)
-    with interruptible() if meter is None else metered(meter) as stopped:
+    show_and_ask(shown, question, run.presentation, yes=yes)
+    with interruptible(meter) as stopped:
         return work(stopped)
 
 
