@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, assert_never
 
 from lcm_core.base.errors import LcmError
@@ -21,9 +21,11 @@ from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
 from textual import events
+from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
+from textual.dom import DOMNode
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 
@@ -413,6 +415,7 @@ class LcmApp(TerminalApp):
         self._standing: list[Notification] = []  #: what is shown above the keys, oldest first
         self._said_by: dict[str, Screen[Any]] = {}  #: which screen was in front, by text
         self._session: Session | None = None
+        self._acted = False  #: the key that came last is bound to something
         self._warm_up = WarmUp(self, lambda: self.session.key_at, self._front_loaded)
         self._typed = TypedAhead(self, super().on_event, self._front_loaded)
         if monochrome:
@@ -448,15 +451,6 @@ class LcmApp(TerminalApp):
         screen = screen_for(place, self.session)
         self.switch_screen(screen)
         return screen
-
-    @property
-    def _background_screens(self) -> list[Screen[Any]]:
-        """The screens that can be seen below the one in front: none, but below a question.
-
-        Textual takes the next one for visible below any other, lays it out again with each that is opened,
-        and paints all of the one in front when it changes, as the first list does while it is counted.
-        """
-        return super()._background_screens if self._screen_stack and self.screen.is_modal else []
 
     async def on_mount(self) -> None:
         """Open the database, show its conversations, and follow the file."""
@@ -519,19 +513,26 @@ class LcmApp(TerminalApp):
         # It comes back from the widget: what it is bound to is done now.
         session = self._session
         if session is not None:
-            session.acted_at, session.pressed_at = session.key_at, event.time
+            session.pressed_at = event.time
+        self._acted = False
         try:
             await super().on_event(event)
+            if not self._acted and isinstance(screen := self.screen, CommandScreen | Dialog):
+                screen.say_unknown_key(event.key)
         finally:
             if session is not None:
                 session.pressed_at = None
             self._typed.dealt_with()
 
-    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        """Do what a key is bound to; say so when it means something elsewhere but not on this screen."""
-        done = await super()._check_bindings(key, priority)
-        if not (done or priority) and isinstance(screen := self.screen, CommandScreen | Dialog):
-            screen.say_unknown_key(key)
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do what a key is bound to."""
+        done = await super().run_action(action, default_namespace, namespaces)
+        self._acted = self._acted or done
         return done
 
     def on_handled(self, message: Handled) -> None:

@@ -91,7 +91,8 @@ class TitleBar(_Bar):
         self._named = 0  #: the last cell of the name of the place
         self._starts = (0, 0)  #: the cells where the position and the state of the file begin
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Say which part was clicked."""
         placed, live = self._starts
         if event.x <= self._named:
             self.post_message(self.Clicked(Part.PLACE))
@@ -164,7 +165,8 @@ class KeyBar(_Bar):
             ]
         return tuple(spans)
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Do what the key does that was clicked."""
         for start, hint in self._placed(self.size.width):
             if start <= event.x < start + _width_of(hint):
                 await self.screen.run_action(f"run('{hint.command}')")
@@ -251,7 +253,8 @@ class Heading(_Bar):
         sign = self._beyond(width - 1) if self._beyond is not None else ""
         return (*line, Span(" " * (width - 1 - _width(line))), Span(sign, "key")) if sign else line
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Sort by the column that was clicked."""
         layout = self._columns(self.size.width - 1)
         end = 0
         for column, width in zip(layout.columns, layout.widths, strict=True):

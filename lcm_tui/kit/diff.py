@@ -371,7 +371,8 @@ class DiffView(LineView[Piece]):
         )
         return None if place is None else next(within, None)
 
-    def _on_resize(self, event: events.Resize) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw for another width."""
         self.call_after_refresh(self._again)
 
     def _line_of(self, key: Piece, width: int) -> Sequence[Line]:

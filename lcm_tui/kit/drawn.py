@@ -124,7 +124,8 @@ class Drawn(Still):
     def colours_changed(self) -> None:
         """Forget what was drawn in other colours."""
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Go where an id leads, or do what a key does."""
         offset = event.get_content_offset(self) if self.SPEAKS else None
         if offset is not None:
             line = self.render_line(offset.y)

@@ -11,20 +11,16 @@ from itertools import accumulate
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.text import safe_line, wrap
-from rich.segment import Segment
-from rich.style import Style
 from textual import events
-from textual._compositor import ChopsUpdate, Compositor
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 
-from lcm_tui.kit.drawn import Drawn, Still, name_at, strip_of, word_at
+from lcm_tui.kit.drawn import Drawn, name_at, strip_of, word_at
 from lcm_tui.kit.spans import Line, Span
 
 # -- scrolling -------------------------------------------------------------------------------------------
@@ -35,45 +31,6 @@ Moves: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
 
 #: Lines that are kept as the terminal gets them.
 CACHED_STRIPS = 300
-
-
-class QuickScrollBar(ScrollBar, Still):
-    """A scroll bar that is drawn when it has moved; Textual's own costs as much as the list beside it."""
-
-    _drawn: tuple[tuple[object, ...], list[Strip]] | None = None
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of the bar; of one whose list has gone while it was filled, none is seen."""
-        if self.parent is None:
-            return [Strip.blank(crop.width)] * crop.height
-        bar = self.render()
-        assert isinstance(bar, ScrollBarRender)
-        assert isinstance(bar.style, Style)
-        looks = (self.size.height, bar.virtual_size, bar.window_size, bar.position, bar.style)
-        if self._drawn is None or self._drawn[0] != looks:
-            self._drawn = (looks, self._lines_of(bar, bar.style))
-        return self._drawn[1][crop.y : crop.bottom]
-
-    def _lines_of(self, bar: ScrollBarRender, style: Style) -> list[Strip]:
-        assert style.color is not None
-        assert style.bgcolor is not None
-        segments = bar.render_bar(
-            size=self.size.height,
-            virtual_size=bar.virtual_size,
-            window_size=bar.window_size,
-            position=bar.position,
-            back_color=style.bgcolor,
-            bar_color=style.color,
-        ).segments
-        base = self.visual_style.rich_style
-        made: dict[Segment, Strip] = {}
-        for segment in segments:
-            if segment not in made:
-                strip = Strip(Segment.apply_style([segment], base), 1)
-                for line_filter in self.get_line_filters():
-                    strip = strip.apply_filter(line_filter, self.background_colors[1])
-                made[segment] = strip
-        return [made[segment] for segment in segments]
 
 
 class Scroller(Drawn, ScrollView, can_focus=True):
@@ -160,28 +117,6 @@ class Scroller(Drawn, ScrollView, can_focus=True):
         self._edges = None
         super().notify_style_update()
 
-    @property
-    def vertical_scrollbar(self) -> ScrollBar:
-        """The scroll bar; made when it is first asked for, as Textual makes its own.
-
-        It is put in Textual's private place for it, as there is no public one. Two programs were given the
-        same keys in turns, in a conversation of the tiny benchmark database (88 keys each, a busy machine):
-        with its own bar half of the keys took more than 1.28 times as long, one in ten 69 ms in place of
-        41.
-        """
-        if self._vertical_scrollbar is None:
-            self._vertical_scrollbar = bar = QuickScrollBar(vertical=True, name="vertical")
-            self.app._start_widget(self, bar)
-        return self._vertical_scrollbar
-
-    def _refresh_scrollbars(self) -> None:
-        """The bar is always there, from the start: nothing about it is laid out again.
-
-        A widget that goes gets none: a read that ends late may still fill it.
-        """
-        if self.is_running:
-            self._vertical_scrollbar = self.vertical_scrollbar
-
     def action_move(self, step: int) -> None:
         """Move by one."""
 
@@ -224,9 +159,9 @@ class Scroller(Drawn, ScrollView, can_focus=True):
     def _hold(self, lines: int) -> None:
         """Say how many lines there are; the scroll bar follows, the layout of the screen need not."""
         size = Size(self._width, lines)
-        if size != self.virtual_size:
-            self.set_reactive(ScrollView.virtual_size, size)
-            self._scroll_update(size)
+        if size != self.virtual_size and self.is_running:
+            self.virtual_size = size
+            self.vertical_scrollbar.window_virtual_size = lines
 
     def _show_from(self, line: int) -> None:
         self.scroll_to(y=max(0, min(line, self._bottom)), animate=False, immediate=True, force=True)
@@ -530,7 +465,8 @@ class LineView(Scroller, Generic[K]):
         if self.selected is not None:
             self.post_message(self.Opened(self, self.selected, cell))
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Select, or open; go where an id leads."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.y == 0 and not self.keys:
             self.post_message(self.Pressed(self, key=word_at(self.empty, offset.x)))
@@ -617,7 +553,8 @@ class LineView(Scroller, Generic[K]):
             self._see()
             self.post_message(self.Scrolled(self))
 
-    def _on_resize(self, event: events.Resize) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        """Keep the place at another size."""
         seen = self._cursor_is_seen
         with self._in_place():
             pass
@@ -757,46 +694,3 @@ class LineView(Scroller, Generic[K]):
             self._show_from(first)
         elif last > top + height:
             self._show_from(last - height)
-
-
-# -- painting --------------------------------------------------------------------------------------------
-# What a screen paints when some of its lines have changed: those lines, of the widgets that show there.
-
-
-class Painter(Compositor):
-    """Asks only the widgets that show in a changed region, and only for lines from its first to its last.
-
-    Textual takes one box around all that has changed, and asks every widget whose parent meets it for every
-    line: for a letter of the prompt the whole screen, each line of which it then looks at. It has no public
-    way to change that (docs/speed.md, "Opening and typing").
-    """
-
-    _changed: frozenset[Region] | None = None  #: what is painted at the moment; None: everything
-
-    def render_partial_update(self) -> ChopsUpdate | None:
-        """Paint what has changed."""
-        self._changed = frozenset(self._dirty_regions)
-        try:
-            return super().render_partial_update()
-        finally:
-            self._changed = None
-
-    def _get_renders(self, crop: Region | None = None) -> Iterable[tuple[Region, Region, list[Strip]]]:
-        """The lines that are painted: where each widget is, which part of it, and how that looks."""
-        if self._changed is None:
-            yield from super()._get_renders(crop)
-            return
-        left = self._changed  # regions that no widget in front covers
-        for widget, (region, clip) in self.visible_widgets.items():
-            shown = region.intersection(clip)
-            met = [one for one in left if shown.overlaps(one)]
-            if not met:
-                continue
-            left = left.difference(one for one in met if shown.contains_region(one))
-            first = max(shown.y, min(one.y for one in met))
-            last = min(shown.bottom, max(one.bottom for one in met))
-            part = Region(shown.x, first, shown.width, last - first)
-            lines = widget.render_lines(part.translate((-region.x, -region.y)))
-            yield region, part, lines
-            if not left:
-                return

@@ -143,7 +143,7 @@ class Divider(Drawn):
             self._held = False
             self.release_mouse()
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """A double click puts it back."""
         event.stop()
         if event.chain == 2:
@@ -445,7 +445,8 @@ class Head(Drawn):
         super().refresh(*args, **options)
         return self
 
-    def _on_resize(self, event: events.Resize) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        """Make the lines for another width."""
         self._make()
 
     def _make(self) -> None:

@@ -193,7 +193,6 @@ class Session:
         self.changed_at: datetime | None = None  #: when a change was last noticed, UTC
         self.backup_declined: date | None = None  #: the day on which no backup was wanted any more
         self.key_at = 0.0  #: when a key was last pressed, monotonic
-        self.acted_at = 0.0  #: when what a key is bound to was last done, monotonic
         self.pressed_at: float | None = None  #: when the key that acts just now was pressed, monotonic
         self.names: Mapping[Any, str] = {}  #: what the first list calls each conversation, by id
         self.left: dict[tuple[str, int], Any] = {}  #: how screens were left, by their name and an id

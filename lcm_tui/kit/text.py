@@ -197,7 +197,8 @@ class TextView(Scroller):
         """Scroll to the end."""
         self._show_from(self._bottom)
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Go where an id leads."""
         offset = event.get_content_offset(self)
         line = self._top + offset.y if offset is not None else self._tops[-1]
         if offset is not None and line < self._tops[-1]:
@@ -208,7 +209,8 @@ class TextView(Scroller):
         elif offset is not None and offset.y == 0 and not self._document:
             self.post_message(self.Pressed(self, key=word_at(self.empty, offset.x)))
 
-    def _on_resize(self, event: events.Resize) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        """Wrap for another width, and keep the place."""
         place = self._place()
         self._wrap()
         self._show_from(self._line_of(place))

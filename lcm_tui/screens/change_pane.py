@@ -91,10 +91,12 @@ class Lines(Drawn):
             self.styles.height = height
         self.refresh()
 
-    def _on_resize(self, event: events.Resize) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw for another width."""
         self.again()
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Show what was clicked."""
         if event.y < len(self._lines):
             self._clicked(self._lines[event.y], event.x)
 
@@ -129,7 +131,8 @@ class PaneBar(Drawn):
             (name, f"[{title}] " if front else f" {title}  ", front) for name, title, front in self._panes()
         ]
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Show the text whose name was clicked."""
         at = 1
         for name, text, _ in self._texts():
             at += cell_width(text)

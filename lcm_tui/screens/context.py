@@ -95,7 +95,8 @@ class CompositionBar(Drawn):
                 if self._said.get(y) != self._line(y, self.size.width):
                     self.refresh(Region(0, y, self.size.width, 1))
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Go to the part that was clicked."""
         totals = self._measured.totals if self._measured is not None else None
         if totals is None or event.y != 0:
             return

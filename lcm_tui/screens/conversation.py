@@ -73,7 +73,8 @@ class SessionLines(Drawn):
         self._grown, self._growth = True, growth
         self.refresh()
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Go to the messages that were clicked."""
         seq = seq_at(self._growth, event.x, self.size.width) if event.y == 0 and self._growth else None
         if seq is not None:
             self.post_message(self.Clicked(seq))

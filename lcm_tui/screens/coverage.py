@@ -246,7 +246,8 @@ class CoverageRows(Scroller):
             return None
         return scale.run_at(x - GUTTER)[0]
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Choose the block that was clicked."""
         offset = event.get_content_offset(self)
         place = None if offset is None else self.place_at(offset.x)
         if offset is not None and place is not None:
@@ -440,7 +441,8 @@ class CoverageFoot(Drawn):
         """Cells and the legend have other places."""
         self.say()
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
+        """Choose the place that was clicked."""
         place = self._rows.place_at(event.x) if event.y == 0 else None
         if place is not None:
             self._clicked(place)

@@ -13,6 +13,7 @@ import pkgutil
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache, partial
 from inspect import isawaitable
 from pathlib import Path
@@ -26,10 +27,9 @@ from lcm_core.base.values import replace
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.events import Idle, ScreenResume, ScreenSuspend, Unmount
-from textual.geometry import Size
+from textual.events import ScreenResume, ScreenSuspend, Unmount
 from textual.message import Message
-from textual.screen import UPDATE_PERIOD, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import Worker
 
@@ -38,7 +38,7 @@ from lcm_tui.kit.bars import KeyBar, KeyHint, Part, PastBar, TitleBar, refresh_b
 from lcm_tui.kit.commands import SHARED, Key, bindings, key_title
 from lcm_tui.kit.dialog import Prompt
 from lcm_tui.kit.drawn import Drawn, Still
-from lcm_tui.kit.lines import LineView, Painter
+from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Filter, Finder
 from lcm_tui.kit.panes import Desk, Rows, move_divider, why_no_divider
 from lcm_tui.kit.places import Place, is_id_of, place_named
@@ -143,8 +143,6 @@ log = logging.getLogger(__name__)
 #: How long a notice about work that is finished stays, also over the next screen; what is shown for less
 #: belongs to the screen that says it.
 DONE_SECONDS: Final = 12
-#: So long behind a letter what it lists is painted at once.
-LISTED_SECONDS: Final = 0.1
 #: The keys that step through a series, each with its direction.
 _STEPS: Final = MappingProxyType({commands.HUNK_PREVIOUS.id: -1, commands.HUNK_NEXT.id: 1})
 #: Title and help of `/` where it filters.
@@ -254,7 +252,6 @@ class CommandScreen(Screen[None], Still):
 
     def __init__(self) -> None:
         super().__init__()
-        self._compositor = Painter()
         self.then: PastSession | None = None  #: shows the past; None: the present
         self.moving = False  #: another moment is being read and is not shown yet
         self.among: SeriesOf | None = None  #: what it shows one of
@@ -265,8 +262,6 @@ class CommandScreen(Screen[None], Still):
         self.title_bar = TitleBar(self.position)  #: also of a screen that is just being left
         self._resumed = False  #: has come to the front before
         self._problems: set[str] = set()  #: what was said about work that failed
-        self._answered_at = 0.0  #: the time of the last key whose effect was painted at once, monotonic
-        self._letter_at = 0.0  #: the time of the last letter of the prompt that has listed, monotonic
         self._decidable: tuple[object, float] = (object(), 0.0)  #: what could be decided on, and since when
 
     @property
@@ -549,40 +544,13 @@ class CommandScreen(Screen[None], Still):
         return f"{self.key_of(command)} was pressed before this appeared: check it, and press the key again"
 
     def _note_painted(self) -> None:
-        if self._decidable[0] != (now := self.decided_on()):
+        if not self.held_back and self._decidable[0] != (now := self.decided_on()):
             self._decidable = (now, time.monotonic())
 
     def refresh_bars(self) -> None:
         """Draw title and keys again."""
         refresh_bars(self)
         self.call_after_refresh(self._note_painted)
-
-    async def on_idle(self, event: Idle) -> None:
-        """Paint what a key has changed at once.
-
-        Else it waits for the next beat of Textual's clock, up to 17 ms when a reload has just taken one. Keys
-        that come faster than that clock beats are painted together. Two programs were given the same keys in
-        turns, in a conversation of the tiny benchmark database, on a busy machine: without this half of
-        the keys took more than 0.96 times as long, one in twenty 91 ms in place of 47 (88 keys each); while
-        another process committed 20 times a second 1.05 times, one in ten 44 ms in place of 35 (44 keys).
-
-        A letter of a prompt is painted together with what it lists, which tells of itself a turn later; what
-        it lists behind that at once.
-        """
-        if self.held_back:
-            return
-        pressed, acted = self.session.key_at, self.session.acted_at
-        lists = self.prompt.lists and time.monotonic() - pressed < LISTED_SECONDS
-        if not (self._dirty_widgets or self._scroll_required):
-            return
-        if lists and self._letter_at != pressed:
-            self._letter_at = pressed
-            event.prevent_default()  # Textual's clock
-            await asyncio.sleep(0)
-            self.check_idle()
-        elif lists or acted - self._answered_at >= UPDATE_PERIOD:
-            self._answered_at = acted
-            self._on_timer_update()
 
     # -- work beside the keys --------------------------------------------------------------------------
 
@@ -850,8 +818,9 @@ class DataScreen(CommandScreen, Generic[D]):
         self._loading = False
         self._again = False
         self._stale = False
+        self._held_back = False
         self._loaded_at = 0.0  #: monotonic
-        self._held_back = first is None  #: not painted before there are rows, or for a moment
+        self._unpainted = ExitStack()  #: nothing is painted until there are rows, or for a moment
         self._waiting = False  #: for a moment to load again
         self._load_by = 0.0  #: monotonic
 
@@ -866,6 +835,8 @@ class DataScreen(CommandScreen, Generic[D]):
     def compose(self) -> ComposeResult:
         """Load for the first time, while widgets are made."""
         if self._first is None:
+            self._held_back = True
+            self._unpainted.enter_context(self.app.batch_update())
             self.load()
         yield from super().compose()
 
@@ -882,40 +853,12 @@ class DataScreen(CommandScreen, Generic[D]):
         """Until the first rows are there, or are late."""
         return self._held_back
 
+    @on(ScreenSuspend)
+    @on(Unmount)
     def _paint_from_now(self) -> None:
-        if self._held_back:
-            self._held_back = False
-            self._lay_out_first()
-            self.check_idle()
-
-    def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
-        """Lay out; for the first time just before the first paint.
-
-        Textual does so as soon as a screen comes to the front, again when that has told the screen its size,
-        and again when its widgets were styled.
-        """
-        if self._size or not self._held_back:
-            super()._refresh_layout(size, scroll)
-
-    def _lay_out_first(self) -> None:
-        if not self._size:
-            self._layout_required = False
-            super()._refresh_layout(self.app.size)
-
-    def _screen_resized(self, size: Size) -> None:
-        """Lay out for another size."""
-        if size != self._size:
-            super()._screen_resized(size)
-
-    def _compositor_refresh(self) -> None:
-        """Paint, unless it is held back: what is to be painted stays noted until then.
-
-        Textual has no public way to put this off. In a trace of the summary DAG of the benchmark's database
-        (a), six paints without rows took 23 ms of the processor before the first one with rows.
-        """
-        follows = self._layout_required and self._repaint_required  # laid out first, then painted as a whole
-        if not (follows or (self._held_back and self.app.screen is self)):
-            super()._compositor_refresh()
+        self._held_back = False
+        self._unpainted.close()
+        self.call_after_refresh(self._note_painted)
 
     def on_screen_resume(self) -> None:
         """Load what changed while another screen was in front."""
@@ -1001,9 +944,8 @@ class DataScreen(CommandScreen, Generic[D]):
 
     @on(Loaded)
     def _show_loaded(self, event: Loaded) -> None:
-        self._lay_out_first()  # rows are drawn for the room that there is
         self.show(cast(D, event.data))
         self.say_past()
         self._note_rows()
-        self._held_back = False
+        self._paint_from_now()
         self.refresh_bars()

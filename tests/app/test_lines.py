@@ -504,7 +504,6 @@ async def test_a_list_that_is_filled_after_it_has_gone_fails_nothing(gone: str):
             going = view.remove()
         with app._context():
             view.replace(range(9_000))
-            view._refresh_scrollbars()
         if gone == "being removed":
             await going
         await pilot.pause()

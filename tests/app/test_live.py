@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 from lcm_core.store.opening import Access
-from textual import events
 from textual.pilot import Pilot
-from textual.screen import UPDATE_PERIOD
 
 from lcm_tui.kit import lines
 from lcm_tui.kit.lines import LineView
@@ -79,39 +76,6 @@ async def test_a_screen_follows_the_file_also_while_keys_come_without_a_pause(da
             pilot.app.session.key_at = float("inf")
             host.say(3, "the host is here")
             await wait_for(pilot, lambda: "the host is here" in str(screen.messages.views.values()))
-
-
-@pytest.mark.long
-async def test_a_key_is_painted_also_when_a_reload_has_just_taken_the_turn(
-    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
-):
-    async with open_app(database_copy("0.15.3")) as pilot:
-        screen = await open_screen(pilot, "ContextScreen")
-        await settled(pilot)
-        view, painted = listed(screen), list[str | None]()
-        paint = pilot.app._display
-
-        def noted(shown: CommandScreen, update: object) -> None:
-            painted.append(screen.selected_id())
-            paint(shown, update)
-
-        # Textual's own turn to paint never comes; a pause of the pilot would be one.
-        monkeypatch.setattr(screen._update_timer, "resume", lambda: None)
-        monkeypatch.setattr(pilot.app, "_display", noted)
-        for key, cursor in (("down", 1), ("end", len(view.keys) - 1), ("up", len(view.keys) - 2)):
-            painted.clear()
-            await asyncio.sleep(2 * UPDATE_PERIOD)
-            pilot.app.post_message(events.Key(key, None))
-            while not painted:
-                await asyncio.sleep(0.01)
-            assert view.cursor == cursor
-            assert set(painted) == {screen.selected_id()}, "with the cursor where it is now"
-        screen._answered_at = float("inf")  # the last key was painted a moment ago
-        painted.clear()
-        pilot.app.post_message(events.Key("up", None))
-        while view.cursor != len(view.keys) - 3:
-            await asyncio.sleep(0.01)
-        assert painted == [], "together with the keys that come meanwhile"
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,14 @@ from lcm_core.store.database import Database
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
-from textual.geometry import Region, Size
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
-from textual.strip import Strip
 from textual.widget import Widget
 
 from benchmarks.screen import Screen as Terminal
 from lcm_tui.app import LcmApp
-from lcm_tui.kit.bars import KeyBar, TitleBar
 from lcm_tui.kit.dialog import Prompt
-from lcm_tui.kit.lines import LineView, Painter, QuickScrollBar
+from lcm_tui.kit.lines import LineView
 from lcm_tui.screens import conversation_list as pane
 from lcm_tui.screens import frame as data_screen
 from lcm_tui.screens.context import ContextScreen
@@ -133,39 +130,6 @@ async def test_a_letter_of_the_filter_lays_out_and_sorts_nothing(
 
 
 @pytest.mark.parametrize(("key", "screen"), OPENED)
-async def test_a_screen_is_laid_out_once_its_rows_were_read(
-    database_copy: DatabaseFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    key: str,
-    screen: type[DataScreen[object]],
-):
-    monkeypatch.setattr(data_screen, "FIRST_PAINT_SECONDS", 60.0)
-    gate, fetch, reflow, layouts = asyncio.Event(), screen.fetch, Compositor.reflow, 0
-
-    async def late(reading: DataScreen[object]) -> object:
-        await gate.wait()
-        return await fetch(reading)
-
-    def laid_out(compositor: Compositor, parent: Widget, size: Size) -> object:
-        nonlocal layouts
-        layouts += isinstance(parent, screen)
-        return reflow(compositor, parent, size)
-
-    monkeypatch.setattr(screen, "fetch", late)
-    async with open_app(database_copy("0.15.3")) as pilot:
-        await settled(pilot)
-        monkeypatch.setattr(Compositor, "reflow", laid_out)
-        painted = noted_paints(monkeypatch)
-        await pilot.press(key)
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, screen) and pilot.app.screen.is_mounted)
-        await pilot.pause(0.1)
-        assert layouts == 0
-        gate.set()
-        await wait_for(pilot, lambda: any(one is screen for one, _ in painted))
-        assert 1 <= layouts <= 3
-
-
-@pytest.mark.parametrize(("key", "screen"), OPENED)
 async def test_an_opening_styles_each_widget_once_and_makes_no_prompt(
     database_copy: DatabaseFactory,
     monkeypatch: pytest.MonkeyPatch,
@@ -215,66 +179,6 @@ async def test_the_context_is_read_in_few_pieces(
         assert in_sight > 15
         assert 1 <= done["checked_tokens"] <= 3  # what is in sight may have moved meanwhile
         assert sum(done.values()) <= 12, done
-
-
-async def test_a_letter_and_what_it_lists_are_painted_at_once_by_what_has_changed(
-    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
-):
-    async with open_app(database_copy("0.15.3")) as pilot:
-        screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
-        await settled(pilot)
-        await pilot.press("slash", "a")
-        await wait_for(pilot, lambda: screen.list.filter.needle == "a")
-        screen.counting.leave()
-        await pilot.pause(0.1)
-        before = list(screen.list.table.keys)
-        asked = Counter[type[Widget]]()
-        regions: list[int] = []
-        painting = Painter.render_partial_update
-
-        def noted(painter: Painter) -> ChopsUpdate | None:
-            regions.append(len(painter._dirty_regions))
-            return painting(painter)
-
-        monkeypatch.setattr(Painter, "render_partial_update", noted)
-        for kind in (Widget, LineView, QuickScrollBar):
-            note_lines(monkeypatch, kind, asked)
-        await pilot.press("x")
-        await wait_for(pilot, lambda: screen.list.filter.needle == "ax")
-        assert list(screen.list.table.keys) != before
-        await pilot.pause(0.1)
-        assert asked[LineView] == 1
-        assert max(regions) <= 6 < len(before)  # lines that changed one below the other are one region
-        assert set(asked) <= {Prompt, LineView, QuickScrollBar, TitleBar, KeyBar}
-
-
-def note_lines(monkeypatch: pytest.MonkeyPatch, kind: type[Widget], asked: Counter[type[Widget]]) -> None:
-    """Note which widgets are asked for lines from now on."""
-    drawing = kind.render_lines
-
-    def noted(widget: Widget, crop: Region) -> list[Strip]:
-        if type(widget).render_lines is noted:
-            asked[type(widget)] += 1
-        return drawing(widget, crop)
-
-    monkeypatch.setattr(kind, "render_lines", noted)
-
-
-async def test_what_changes_behind_a_screen_paints_nothing(
-    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
-):
-    async with open_app(database_copy("0.15.3")) as pilot:
-        listed = pilot.app.screen
-        assert isinstance(listed, ConversationsScreen)
-        await pilot.press("s")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
-        await settled(pilot)
-        await pilot.pause(0.1)
-        painted = noted_paints(monkeypatch)
-        listed.list.table.refresh()
-        await pilot.pause(0.1)
-        assert painted == []
 
 
 @pytest.mark.long
