@@ -100,9 +100,9 @@ def _by_another(
 
             return PlanScreen(place.change)
         case places.Import():
-            from lcm_tui.flows.changes import Importing
+            from lcm_tui.flows.changes import HostImport
 
-            return screen_for(places.Preview(Importing(place.session, session.settings)), session)
+            return screen_for(places.Preview(HostImport(place.session, session.settings)), session)
         case places.Deletion():
             from lcm_tui.flows.changes import deleting
 

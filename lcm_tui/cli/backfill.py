@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 from collections.abc import Sequence
@@ -24,12 +23,10 @@ from lcm_core.operations.compact import LoadedContext, load_for_compaction
 from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store import conversations as conversation_store
-from lcm_core.store.database import Database, Reader
+from lcm_core.store.database import Reader
 from lcm_host.appending import Session
 from lcm_host.backfill import (
     Backfill,
-    BackfillFiles,
-    Backfilling,
     ImportTally,
     WrittenSession,
     find_transcript,
@@ -53,9 +50,8 @@ from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.presentation import NobodyToAskError
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import interruptible
-from lcm_tui.flows.change import Change
+from lcm_tui.flows.changes import Importing
 from lcm_tui.flows.compaction import CompactionWish
-from lcm_tui.flows.ui import Ui
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 from lcm_tui.tables.compaction import planned_compaction
@@ -201,10 +197,7 @@ def backfill(
     if key is not None:
         named = Session(named.session_id, key)
     work = _Work(run, disk, named, title, more, written_from, remarks)
-    try:
-        told = changing.run_change(run, "backfill", work, flags)
-    finally:
-        asyncio.run(work.take_back())
+    told = changing.run_change(run, "backfill", work, flags)
     if told.failed is not None or work.conversation_id is None:
         return told
     return more.go_on(told, work.conversation_id, flags)
@@ -296,7 +289,7 @@ def _disk_session(path: Path) -> DiskSession:
     )
 
 
-class _Work(Change):
+class _Work(Importing):
     """One run of the command: what is planned, and the files that were written for it."""
 
     def __init__(
@@ -310,23 +303,30 @@ class _Work(Change):
         remarks: tuple[str, ...],
     ) -> None:
         """*written_from*: where the session lies of which *disk* was only written out, as *remarks* say."""
-        super().__init__(self._plan)
+        super().__init__(self._plan, run.settings)
         self._run = run
         self._disk = disk
         self._session = session
         self._session_title = title
         self._transcript = read_host_file(disk.path, whole_records=True)
-        self._files = BackfillFiles(run.settings.large_files_dir.value)
         self._written_from = written_from
         self._remarks = remarks
-        self._importing: Backfilling | None = None
         self._more = more
         self._after: AfterImportForecast | None = None  #: what follows the import, as it was shown
         self.conversation_id: ConversationId | None = None  #: None: nothing is imported, nothing is there
 
     async def _plan(self, reader: Reader) -> changing.Proposal:
         """What is left to import."""
-        shown = await self._backfilling(reader).plan(reader)
+        work = self._work or self._begin(
+            reader,
+            self._disk,
+            self._transcript,
+            self._session,
+            is_noted=self._written_from is None,
+            remarks=self._remarks,
+            title=self._session_title,
+        )
+        shown = await work.plan(reader)
         if shown.doubtful:
             raise RefusedError(
                 f"Conversation {shown.conversation_id} contains {shown.present:,} messages, but none of the "
@@ -348,37 +348,10 @@ class _Work(Change):
             more=shown.more,
         )
 
-    def _backfilling(self, reader: Reader) -> Backfilling:
-        """The import, which goes on where its last commit ended."""
-        if self._importing is None:
-            settings = self._run.settings
-            self._importing = Backfilling(
-                self._session,
-                self._transcript,
-                ingest_rules(reader.schema, settings.engine),
-                settings.large_files_dir.value,
-                archived=self._disk.state is not SessionState.LIVE,
-                is_noted=self._written_from is None,
-                remarks=self._remarks,
-                title=self._session_title,
-            )
-        return self._importing
-
     @property
     def _place(self) -> Path:
         """Where the session lies."""
         return self._written_from or self._disk.path
-
-    async def take_back(self) -> None:
-        """Remove the files whose rows were not committed after all."""
-        if self._files.written:
-            async with await Database.open(self._run.settings.database.value) as database:
-                await self._files.take_back(database)
-
-    async def before(self, ui: Ui, plan: Plan) -> None:
-        """Write the payloads of a part."""
-        del ui
-        await asyncio.to_thread(self._files.write, plan)
 
 
 def _nothing(shown: Backfill) -> str:

@@ -114,10 +114,13 @@ class _Changing:
         path = self.run.settings.database.value
         self._asking = True
         async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as self.database:
-            if self.flags.apply:
-                await apply(self, self.change, self.state)
-            else:
-                await self._plan()
+            try:
+                if self.flags.apply:
+                    await apply(self, self.change, self.state)
+                else:
+                    await self._plan()
+            finally:
+                await self.change.left(self.database)
 
     # -- what the flow asks ------------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ from lcm_core.operations.prune import plan_archive, plan_delete
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
+from lcm_host.appending import Session
 from lcm_host.backfill import (
     Backfill,
     BackfillFiles,
@@ -58,9 +59,9 @@ from lcm_host.backfill import (
     session_of,
     written_out,
 )
-from lcm_host.messages import read_host_file
+from lcm_host.messages import HostFile, read_host_file
 from lcm_host.sessions import HostSession
-from lcm_host.transcript_files import SessionState
+from lcm_host.transcript_files import DiskSession, SessionState
 
 from lcm_tui.flows.change import BlockedError, Change, Choice, Confirmation, Notice, Then
 from lcm_tui.flows.ui import Ui
@@ -94,38 +95,36 @@ class _WrittenOut:
 
 
 class Importing(Change):
-    """What is left of a session of the host, with its payloads, which lie beside the database."""
+    """A session of the host that is imported, with its payloads, which lie beside the database."""
 
-    def __init__(self, session: HostSession, settings: Settings) -> None:
-        super().__init__(self._plan, f"Import session {session.session_key or session.session_id}")
+    def __init__(self, planner: Planner, settings: Settings, title: str = "") -> None:
+        super().__init__(planner, title)
         self._settings = settings
         self._files = BackfillFiles(settings.large_files_dir.value)
-        self._written = _WrittenOut(session)
-        self._is_noted = plain_file(session) is not None
-        self._work: Backfilling | None = None
+        self._work: Backfilling | None = None  #: goes on where its last commit ended
 
-    async def _plan(self, reader: Reader) -> Batch:
-        if self._work is None or not await self._work.goes_on(reader):
-            rules = ingest_rules(reader.schema, self._settings.engine)
-            now = await asyncio.to_thread(self._written.write)
-            self._work = Backfilling(
-                session_of(now.disk),
-                await asyncio.to_thread(read_host_file, now.disk.path, whole_records=True),
-                rules,
-                self._files.folder,
-                archived=now.disk.state is not SessionState.LIVE,
-                is_noted=self._is_noted,
-                remarks=now.remarks,
-            )
-        shown = await self._work.plan(reader)
-        if (reason := _refusal(shown)) and not shown.goes_on:
-            raise RefusedError(reason)
-        self._files.expect(shown.appends)
-        plans = tuple(append.plan for append in shown.appends)
-        if shown.goes_on:
-            return Batch(plans, shown.more)
-        warnings = (*shown.warnings, *_rest_of(shown))
-        return Batch((replace(plans[0], warnings=(*plans[0].warnings, *warnings)), *plans[1:]), shown.more)
+    def _begin(
+        self,
+        reader: Reader,
+        disk: DiskSession,
+        transcript: HostFile,
+        session: Session,
+        *,
+        is_noted: bool,
+        remarks: tuple[str, ...],
+        title: str | None = None,
+    ) -> Backfilling:
+        self._work = Backfilling(
+            session,
+            transcript,
+            ingest_rules(reader.schema, self._settings.engine),
+            self._files.folder,
+            archived=disk.state is not SessionState.LIVE,
+            is_noted=is_noted,
+            remarks=remarks,
+            title=title,
+        )
+        return self._work
 
     async def before(self, ui: Ui, plan: Plan) -> None:
         """Write the payloads of a part."""
@@ -141,6 +140,36 @@ class Importing(Change):
     async def left(self, database: Database) -> None:
         """Take back the files whose rows were not committed."""
         await self._files.take_back(database)
+
+
+class HostImport(Importing):
+    """What is left of a session of the host, read again when it has grown meanwhile."""
+
+    def __init__(self, session: HostSession, settings: Settings) -> None:
+        super().__init__(self._plan, settings, f"Import session {session.session_key or session.session_id}")
+        self._written = _WrittenOut(session)
+        self._is_noted = plain_file(session) is not None
+
+    async def _plan(self, reader: Reader) -> Batch:
+        work = self._work
+        if work is None or not await work.goes_on(reader):
+            now = await asyncio.to_thread(self._written.write)
+            transcript = await asyncio.to_thread(read_host_file, now.disk.path, whole_records=True)
+            named, noted = session_of(now.disk), self._is_noted
+            work = self._begin(reader, now.disk, transcript, named, is_noted=noted, remarks=now.remarks)
+        shown = await work.plan(reader)
+        if (reason := _refusal(shown)) and not shown.goes_on:
+            raise RefusedError(reason)
+        self._files.expect(shown.appends)
+        plans = tuple(append.plan for append in shown.appends)
+        if shown.goes_on:
+            return Batch(plans, shown.more)
+        warnings = (*shown.warnings, *_rest_of(shown))
+        return Batch((replace(plans[0], warnings=(*plans[0].warnings, *warnings)), *plans[1:]), shown.more)
+
+    async def left(self, database: Database) -> None:
+        """Remove what was written out, too."""
+        await super().left(database)
         await asyncio.to_thread(self._written.remove)
 
 

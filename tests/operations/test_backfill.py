@@ -25,7 +25,7 @@ from lcm_host.engine import Engine
 from lcm_host.messages import read_host_file
 from lcm_host.sessions import list_sessions
 
-from lcm_tui.flows.changes import Importing
+from lcm_tui.flows.changes import HostImport
 from tests.change.host import Host
 from tests.change.oracle import Whole
 from tests.change.support import context_of, dump, reading, rows_of, search_faults
@@ -489,7 +489,7 @@ async def _refused_by_the_app_and_the_engine(path: Path, home: Path, unreadable:
     settings = resolve(Options(db=path, openclaw_dir=home), {}, home=home)
     for session in list_sessions(home / "agents").sessions:
         with pytest.raises(RefusedError, match="`lcm-tui migrate`"):
-            await reading(path, Importing(session, settings).planner)
+            await reading(path, HostImport(session, settings).planner)
     assert not (home / "new-files").exists()
 
 
