@@ -52,11 +52,8 @@ from lcm_host.sessions import (
     HotPlace,
     SessionEntry,
     Source,
-    TextLines,
-    archive_lines,
     entry_of_line,
     entry_of_row,
-    file_of,
     from_stream,
     value_of,
 )
@@ -228,7 +225,7 @@ def extents(
                 found[session] = SessionExtent(max(0, place.row.events - 1), session.newest_at)
         elif _is_small(place):
             with suppress(TranscriptError, DatabaseError):
-                found[session] = _counted(place, cancelled)
+                found[session] = from_stream(session, _extent, cancelled)
     for database, several in hot.items():
         check_cancelled(cancelled)
         with suppress(DatabaseError):
@@ -245,17 +242,7 @@ def _is_small(place: ArchivePlace | FilePlace) -> bool:
     return False
 
 
-def _counted(place: ArchivePlace | FilePlace, cancelled: Cancelled) -> SessionExtent:
-    if isinstance(place, ArchivePlace):
-        return read_host(place.database, _archive_extent, place, cancelled)
-    return _extent(TextLines(file_of(place.path)), cancelled)
-
-
-def _archive_extent(rows: HostRows, place: ArchivePlace, cancelled: Cancelled) -> SessionExtent:
-    return _extent(archive_lines(rows, place), cancelled)
-
-
-def _extent(source: TextLines, cancelled: Cancelled) -> SessionExtent:
+def _extent(source: Source, cancelled: Cancelled) -> SessionExtent:
     count, newest, bad = 0, None, 0
     for line in source.lines(cancelled):
         entries = [entry_of_line(line)]
@@ -386,7 +373,7 @@ def bad_lines(sessions: Iterable[HostSession], most: int | None = None) -> dict[
         path = session.live_file
         with suppress(TranscriptError, OSError):
             if path is not None and (most is None or path.stat().st_size <= most):
-                extent = _extent(TextLines(file_of(path)), never_cancelled)
+                extent = from_stream(session, _extent, never_cancelled)
                 found |= {session: extent.bad_lines} if extent.bad_lines else {}
     return found
 

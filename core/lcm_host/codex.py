@@ -616,17 +616,10 @@ class CodexDiff(Record, frozen=True):
 # -- which sessions are compared -------------------------------------------------------------------------
 
 
-class FoundRollouts(Record, frozen=True):
-    """Where the Codex session of a conversation is."""
-
-    newest: Path
-    older: int
-
-
 def find_codex(
     recorded: Sequence[Path], conversation: Conversation, settings: Settings, environ: Mapping[str, str]
-) -> FoundRollouts:
-    """The newest rollout of the thread that the conversation's session is bound to; blocks.
+) -> list[Path]:
+    """The rollouts of the thread that the conversation's session is bound to, the newest first; blocks.
 
     Raises:
         NotFoundError: its session is bound to none, or the rollout is not there.
@@ -636,7 +629,7 @@ def find_codex(
         if (thread := bound_thread(transcript)) is None:
             continue
         if found := find_rollouts(homes_of(transcript, environ), thread):
-            return FoundRollouts(found[0], len(found) - 1)
+            return found
         looked = ", ".join(str(one) for one in homes_of(transcript, environ))
         raise NotFoundError(
             f"Conversation {conversation.conversation_id} is bound to the Codex thread {thread}, which has "
@@ -722,11 +715,11 @@ def compare_with_codex(
         TranscriptError: the rollout cannot be read.
     """
     if rollout is None:
-        found = find_codex(held.transcripts, held.conversation, settings, environ)
+        newest, *older = find_codex(held.transcripts, held.conversation, settings, environ)
     else:
-        found = FoundRollouts(rollout, 0)
-    read = read_rollout(found.newest, cancelled=cancelled)
-    return compare_spoken(read, found.older, held.rows, complete=held.complete)
+        newest, older = rollout, []
+    read = read_rollout(newest, cancelled=cancelled)
+    return compare_spoken(read, len(older), held.rows, complete=held.complete)
 
 
 async def spoken_in(reader: Reader, conversation_id: ConversationId) -> tuple[tuple[Spoken, ...], bool]:

@@ -43,9 +43,9 @@ from lcm_core.engine.sessions import (
     UNKNOWN_MODEL,
     RuntimeModel,
     is_acknowledgement,
-    matches_any,
     names_heartbeats,
     settings_for_session,
+    why_not_stored,
 )
 from lcm_core.operations.assembly import assemble_context, settings_for
 from lcm_core.operations.compact import Operation, Runner, compaction_setting, load_for_compaction
@@ -245,8 +245,6 @@ UP_TO_DATE: Final = "already bootstrapped"
 RECONCILED: Final = "reconciled missing session messages"
 FORK_BOUNDED: Final = "fork-bounded bootstrap import"
 NOTHING_THERE: Final = "no leaf-path messages in session"
-EXCLUDED: Final = "session excluded by pattern"
-STATELESS: Final = "stateless session"
 
 
 class Bootstrapped(Record, frozen=True):
@@ -953,11 +951,7 @@ class Engine:
 
     def _exclusion(self, session: Session) -> str | None:
         """Why sessions like this one are not stored."""
-        settings, name = self._settings, session.session_key or session.session_id
-        if matches_any(settings.ignore_session_patterns.value, name):
-            return EXCLUDED
-        stateless = matches_any(settings.stateless_session_patterns.value, name)
-        return STATELESS if stateless and settings.skip_stateless_sessions.value else None
+        return why_not_stored(self._settings, session.session_key or session.session_id)
 
     @contextlib.asynccontextmanager
     async def _turn(self, session: Session, kind: str = "append") -> AsyncIterator[None]:

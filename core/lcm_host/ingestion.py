@@ -15,7 +15,7 @@ from lcm_core.base.javascript import JsonObject
 from lcm_core.base.jsonl import TranscriptError, read_moment
 from lcm_core.base.records import ConversationId
 from lcm_core.base.values import Record, replace
-from lcm_core.engine.sessions import is_acknowledgement, is_poll, matches_any, names_heartbeats
+from lcm_core.engine.sessions import is_acknowledgement, is_poll, names_heartbeats, why_not_stored
 from lcm_core.engine.stored_parts import message_text
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
@@ -130,13 +130,8 @@ def _is_living(session: HostSession) -> bool:
 
 def is_ignored(session: HostSession, settings: EngineSettings | None) -> bool:
     """Whether the engine is told to store nothing of a session."""
-    if settings is None:
-        return False
     name = session.session_key or session.session_id
-    if matches_any(settings.ignore_session_patterns.value, name):
-        return True
-    stateless = matches_any(settings.stateless_session_patterns.value, name)
-    return stateless and settings.skip_stateless_sessions.value
+    return settings is not None and why_not_stored(settings, name) is not None
 
 
 async def owners_of(reader: Reader, sessions: Iterable[HostSession]) -> dict[HostSession, ConversationId]:

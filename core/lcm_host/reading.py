@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.jsonl import (
@@ -19,6 +19,7 @@ from lcm_core.base.jsonl import (
     check_cancelled,
     decode_object,
     never_cancelled,
+    open_transcript,
     read_moment,
     string,
 )
@@ -28,9 +29,19 @@ from lcm_core.store.opening import FileState, file_state
 
 from lcm_host.active_path import ActivePath, active_path, path_events, path_of
 from lcm_host.rows import EventRow, entry_counts, hot_state, marker_count
-from lcm_host.sessions import FilePlace, HostSession, HotPlace, Source, from_stream, navigation_of, value_of
+from lcm_host.sessions import (
+    ColdPlace,
+    FilePlace,
+    HostSession,
+    HotPlace,
+    Source,
+    from_stream,
+    navigation_of,
+    value_of,
+)
 from lcm_host.transcript_files import (
     LEAF,
+    MISSING,
     TranscriptEntry,
     TranscriptIndex,
     TranscriptScan,
@@ -191,34 +202,22 @@ def _copy_lines(
 # reached through all of it (docs/host.md, "Looking through a session").
 
 
-class OpenSession(Protocol):
+class OpenSession(Record, frozen=True, eq=False):
     """What is shown of a session; a position counts along the path that its host sees, from 0.
 
     Equal values have equal entries.
     """
 
-    @property
-    def place_word(self) -> str:
-        """What the number of an entry counts: ``line`` of a file, ``entry`` of a table."""
-
-    @property
-    def size(self) -> int | None:
-        """Bytes; None where nobody counted them."""
-
-    @property
-    def abandoned(self) -> int:
-        """Entries that the host does not see."""
-
-    @property
-    def bad(self) -> int:
-        """Lines that are no entry; those of a table are entries with a problem."""
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What is wrong with the place that it lies in."""
+    place_word: str  #: what the number of an entry counts: ``line`` of a file, ``entry`` of a table
+    size: int | None  #: bytes; None where nobody counted them
+    abandoned: int  #: entries that the host does not see
+    bad: int  #: lines that are no entry; those of a table are entries with a problem
+    remarks: tuple[str, ...]  #: what is wrong with the place that it lies in
+    count: int  #: entries on the path
 
     def __len__(self) -> int:
         """Entries on the path."""
+        return self.count
 
     def entries(
         self,
@@ -229,9 +228,12 @@ class OpenSession(Protocol):
         cancelled: Cancelled = never_cancelled,
     ) -> list[TranscriptEntry]:
         """The entries at positions *start* to *stop*, those that exist; texts of *text_limit* code points."""
+        raise NotImplementedError
 
     def refreshed(self, *, cancelled: Cancelled = never_cancelled) -> OpenSession:
         """The session as it is now; an equal value when nothing changed."""
+        del cancelled
+        return self
 
     def close(self) -> None:
         """Remove what was unpacked for it."""
@@ -250,35 +252,29 @@ def open_session(session: HostSession, *, cancelled: Cancelled = never_cancelled
     if isinstance(place, HotPlace):
         return _table(place.database, session.session_id)
     if isinstance(place, FilePlace) and place.path.suffix != ".zst":
-        return _File(index_transcript(place.path, cancelled=cancelled))
+        return _File.of(index_transcript(place.path, cancelled=cancelled))
     return _unpacked(session, cancelled)
 
 
 # -- files -------------------------------------------------------------------------------------------------
 
 
-class _File(Record, frozen=True, eq=False):
+class _File(OpenSession, frozen=True, eq=False):
     """A transcript that is read where it lies."""
 
     index: TranscriptIndex
-    scratch: tempfile.TemporaryDirectory[str] | None = None  #: the folder of what was unpacked
-    remarks: tuple[str, ...] = ()
-    place_word: str = "line"
+    scratch: tempfile.TemporaryDirectory[str] | None  #: the folder of what was unpacked
 
-    @property
-    def size(self) -> int | None:
-        return self.index.stamp.size
-
-    @property
-    def abandoned(self) -> int:
-        return self.index.abandoned - len(self.index.scan.markers)
-
-    @property
-    def bad(self) -> int:
-        return self.index.bad_lines
-
-    def __len__(self) -> int:
-        return len(self.index)
+    @classmethod
+    def of(
+        cls,
+        index: TranscriptIndex,
+        scratch: tempfile.TemporaryDirectory[str] | None = None,
+        remarks: tuple[str, ...] = (),
+    ) -> _File:
+        """The transcript of an index."""
+        abandoned = index.abandoned - len(index.scan.markers)
+        return cls("line", index.stamp.size, abandoned, index.bad_lines, remarks, len(index), index, scratch)
 
     def entries(
         self,
@@ -294,7 +290,7 @@ class _File(Record, frozen=True, eq=False):
         if self.scratch is not None:
             return self
         index = refresh_index(self.index, cancelled=cancelled)
-        return self if index is self.index else _File(index)
+        return self if index is self.index else _File.of(index)
 
     def close(self) -> None:
         if self.scratch is not None:
@@ -308,7 +304,7 @@ def _unpacked(session: HostSession, cancelled: Cancelled) -> _File:
         with path.open("xb") as target:
             problems = write_lines(session, target, cancelled=cancelled)
         remarks = tuple(one.reason for one in problems)
-        return _File(index_transcript(path, cancelled=cancelled), scratch, remarks)
+        return _File.of(index_transcript(path, cancelled=cancelled), scratch, remarks)
     except BaseException:
         scratch.cleanup()
         raise
@@ -317,27 +313,19 @@ def _unpacked(session: HostSession, cancelled: Cancelled) -> _File:
 # -- the host's table --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(OpenSession, frozen=True, eq=False):
     """A session whose entries are read from the host's table, a run at a time."""
 
     database: Path
     path: ActivePath
-    abandoned: int
-    file: FileState | None = field(compare=False)  #: of the database when this was read
-    place_word: str = "entry"
-    remarks: tuple[str, ...] = ()
+    file: FileState | None  #: of the database when this was read
 
-    @property
-    def size(self) -> int | None:
-        return None
-
-    @property
-    def bad(self) -> int:
-        return 0
-
-    def __len__(self) -> int:
-        return len(self.path)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Table) and (self.database, self.path, self.abandoned) == (
+            other.database,
+            other.path,
+            other.abandoned,
+        )
 
     def entries(
         self,
@@ -360,14 +348,12 @@ class _Table:
             return replace(self, file=now)
         return _table(self.database, self.path.session_id)
 
-    def close(self) -> None:
-        """Nothing of it is kept open."""
-
 
 def _table(database: Path, session_id: str) -> _Table:
     file = file_state(database)
     path, abandoned = read_host(database, _opened, session_id)
-    return _Table(database, replace(path, scan=None), abandoned, file)
+    path = replace(path, scan=None)
+    return _Table("entry", None, abandoned, 0, (), len(path), database, path, file)
 
 
 def _opened(rows: HostRows, session_id: str) -> tuple[ActivePath, int]:
@@ -406,3 +392,101 @@ def _entry(row: EventRow, text_limit: int | None) -> TranscriptEntry:
     if problem is not None:
         return unread_entry(line, value, reason=problem)
     return read_entry(line, value, text_limit=text_limit)
+
+
+# -- the newest entries first ----------------------------------------------------------------------------
+# The newest entries of a large session before all of it is read (docs/host.md, "Looking through a
+# session").
+#
+# A path is walked back from its last entry, so its end can be read from the end of a file. What is packed
+# is unpacked for it, but only its last lines are parsed.
+
+#: Smaller files are read whole at once. Bytes
+_LARGE: Final = 4 * 1024 * 1024
+#: What is read of the end of a file, and how many lines and bytes of what is packed are kept.
+_END: Final = 1024 * 1024
+_LINES: Final = 400
+_KEPT: Final = 8 * 1024 * 1024
+
+
+class Glimpse(OpenSession, frozen=True, eq=False):
+    """The end of a session as one that is open; a position counts from its first entry."""
+
+    held: tuple[TranscriptEntry, ...]
+
+    def entries(
+        self,
+        start: int,
+        stop: int,
+        *,
+        text_limit: int | None = None,
+        cancelled: Cancelled = never_cancelled,
+    ) -> list[TranscriptEntry]:
+        """Some of them, as they were read."""
+        del text_limit, cancelled
+        return list(self.held[max(0, start) : max(0, stop)])
+
+
+def glimpse(
+    session: HostSession, count: int, text_limit: int, *, cancelled: Cancelled = never_cancelled
+) -> Glimpse | None:
+    """The last *count* entries of a session that takes its time to be opened; None: it takes none, or they
+    cannot be told without the others. Blocks.
+
+    Raises:
+        TranscriptError: it cannot be read.
+        DatabaseError: the same of the host's database.
+        CancelledError: the caller stopped it.
+    """
+    place = session.place
+    if isinstance(place, HotPlace):
+        return None
+    if isinstance(place, FilePlace) and place.path.suffix != ".zst":
+        lines = _end_of_file(place)
+    elif isinstance(place, ColdPlace) and (place.row.raw_bytes or 0) < _LARGE:
+        return None
+    else:
+        lines = from_stream(session, _last_lines, cancelled)
+    entries = list(_path_in(lines, text_limit))[-count:] if lines else []
+    return Glimpse("", None, 0, 0, (), len(entries), tuple(entries)) if entries else None
+
+
+def _end_of_file(place: FilePlace) -> list[bytes]:
+    """The whole lines at the end of a large file; none of a small one."""
+    with open_transcript(place.path) as file:
+        size = file.seek(0, 2)
+        if size < _LARGE:
+            return []
+        begin = max(0, size - _END)
+        file.seek(begin)
+        lines = file.read(_END).split(b"\n")
+        return lines[1:] if begin else lines
+
+
+def _last_lines(source: Source, cancelled: Cancelled) -> list[bytes]:
+    kept: deque[bytes] = deque()
+    size = held = 0
+    for line in source.raw(cancelled):
+        size += len(line)
+        held += len(line)
+        kept.append(line)
+        while len(kept) > _LINES or (held > _KEPT and len(kept) > 1):
+            held -= len(kept.popleft())
+    return [source.entry_of(line) for line in kept] if size >= _LARGE else []
+
+
+def _path_in(lines: Sequence[bytes], text_limit: int) -> Iterator[TranscriptEntry]:
+    """The entries of some last lines that are on the path; none where a marker leads out of them."""
+    scan = TranscriptScan()
+    for number, data in enumerate(lines, 1):
+        if data.strip():
+            scan.take(RawLine(number, 0, len(data), data, False, ended=True))
+    origins = scan.columns.origin
+    if any(origins[at] == MISSING for at in scan.markers):
+        return
+    shown, _ = scan.path()
+    for at in shown:
+        line_number, offset = scan.place_of(at)
+        data = lines[line_number - 1][offset : offset + scan.columns.size[at]]
+        line = RawLine(0, 0, len(data), b"", False, ended=True)
+        yield read_entry(line, decode_object(data), text_limit=text_limit)

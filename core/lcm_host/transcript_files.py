@@ -158,10 +158,6 @@ class TranscriptIndex(Record, frozen=True):
         """Lines of which something cannot be read; each is among the problems."""
         return self.scan.bad_lines
 
-    def line_at(self, position: int) -> int:
-        """The entry's line, from 1."""
-        return self.scan.columns.line[self.shown[position]]
-
 
 def index_transcript(
     path: Path, *, line_limit: int = LINE_LIMIT, cancelled: Cancelled = never_cancelled
@@ -667,7 +663,6 @@ class SessionListing(Record, frozen=True):
     sessions: tuple[DiskSession, ...]
     problems: tuple[SessionProblem, ...]
     index: SessionIndex
-    opened: int  #: files whose content was read for this listing
     databases: tuple[Path, ...] = ()  #: OpenClaw's own, whose sessions are not listed
     checkpoints: int = 0  #: copies of sessions as they were, which are left out
 
@@ -710,7 +705,6 @@ class _Finder:
         self.problems: list[SessionProblem] = []
         self.headers: dict[str, tuple[_Stamp, TranscriptHeader | None]] = {}
         self.registries: dict[str, tuple[_Stamp, _Registry]] = {}
-        self.opened = 0
         self.checkpoints = 0
 
     def find(self) -> SessionListing:
@@ -732,7 +726,6 @@ class _Finder:
             sessions=tuple(session for _, session in self.sessions),
             problems=tuple(self.problems),
             index=SessionIndex(self.headers, self.registries),
-            opened=self.opened,
             databases=host_databases(self.folder),
             checkpoints=self.checkpoints,
         )
@@ -846,7 +839,6 @@ class _Finder:
         cached = self.index.headers.get(key)
         if cached is None or cached[0] != stamp:
             try:
-                self.opened += 1
                 cached = (stamp, first_header(path))
             except OSError as error:
                 self._problem(path, f"This file cannot be read ({_why(error)}).")
@@ -862,7 +854,6 @@ class _Finder:
         cached = self.index.registries.get(key)
         if cached is None or cached[0] != stamp:
             try:
-                self.opened += 1
                 cached = (stamp, _read_registry(path))
             except (OSError, BadLineError) as error:
                 self._problem(path, f"The keys of these sessions cannot be read ({_why(error)}).")

@@ -112,11 +112,6 @@ class Tally(Struct):
             case Kind.EXTRA | Kind.REPEATED:
                 self.extra += 1
 
-    @property
-    def differing(self) -> int:
-        """Rows that are not as the source has them."""
-        return self.missing + self.changed + self.moved + self.extra
-
 
 class Why(StrEnum):
     """Why a row of the source does not come into Remnic as it is, or not back out of it."""
@@ -176,12 +171,6 @@ class Report(Struct):
             held.count += 1
             if len(held.rows) < NAMED:
                 held.rows.append(one.row)
-
-    @property
-    def differing(self) -> int:
-        """Rows of any kind that are not as the source has them, search rows and events left out."""
-        compared = (What.TURN, What.PART, What.NODE, What.RECORD)
-        return sum(self.rows[one].differing for one in compared)
 
     @property
     def written(self) -> bool:

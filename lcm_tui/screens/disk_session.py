@@ -10,8 +10,8 @@ from typing import ClassVar, Final, TypeVar
 from lcm_core.base.errors import LcmError
 from lcm_core.base.text import fold, sought_as
 from lcm_core.base.values import Record, replace
-from lcm_host.reading import OpenSession, open_session
-from lcm_host.sessions import Glimpse, HostSession, glimpse
+from lcm_host.reading import Glimpse, OpenSession, glimpse, open_session
+from lcm_host.sessions import HostSession
 from lcm_host.transcript_files import TranscriptEntry
 from textual.app import ComposeResult
 

@@ -97,7 +97,7 @@ async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_pat
 async def test_the_end_of_a_large_session_comes_first_and_the_cursor_stays_on_its_entry(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lcm_host.sessions._LARGE", 0)
+    monkeypatch.setattr("lcm_host.reading._LARGE", 0)
     story, agent = talk(100), AgentFolder(tmp_path / "agents" / "main")
     put(agent, story, "cold") if place == "cold" else agent.transcript(story)
     shown_first: list[int] = []

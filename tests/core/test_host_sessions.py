@@ -17,7 +17,7 @@ from typing import Any
 import backports.zstd as zstd
 import pytest
 from lcm_core.base.errors import LcmError, NotFoundError
-from lcm_host import sessions as glimpses
+from lcm_host import reading as glimpses
 from lcm_host.active_path import SessionPage, extents, read_page
 from lcm_host.reading import open_session
 from lcm_host.sessions import HostSession, Storage, cold_folder, find_session, list_sessions

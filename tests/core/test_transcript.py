@@ -74,7 +74,7 @@ def everything(index: TranscriptIndex) -> list[TranscriptEntry]:
 
 
 def lines_of(index: TranscriptIndex) -> list[int]:
-    return [index.line_at(position) for position in range(len(index))]
+    return [index.scan.columns.line[number] for number in index.shown]
 
 
 def reasons(index: TranscriptIndex) -> list[tuple[int, str]]:

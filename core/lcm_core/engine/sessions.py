@@ -89,6 +89,19 @@ def matches_any(patterns: Iterable[str], name: str) -> bool:
     return any(_compiled(pattern).fullmatch(name) for pattern in patterns)
 
 
+#: Why the engine stores nothing of a session.
+EXCLUDED: Final = "session excluded by pattern"
+STATELESS: Final = "stateless session"
+
+
+def why_not_stored(settings: EngineSettings, name: str) -> str | None:
+    """Why sessions of a key (or id) are not stored; None: they are."""
+    if matches_any(settings.ignore_session_patterns.value, name):
+        return EXCLUDED
+    stateless = matches_any(settings.stateless_session_patterns.value, name)
+    return STATELESS if stateless and settings.skip_stateless_sessions.value else None
+
+
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
     pieces = {"**": ".*", "*": "[^:]*", "?": "[^:]"}
@@ -102,11 +115,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 # Which threshold applies to a session and a model, and whether the one of a noted debt still does. The
 # rules are in docs/engine/thresholds.md. The caller supplies what is known of the model.
 
-#: Names under which a host tells the context window of its model, the first that is a number counts.
-_WINDOWS: Final = (
-    *("modelContextWindow", "modelContextWindowTokens", "contextWindow", "contextWindowTokens"),
-    *("maxContextTokens", "contextWindowMax"),
-)
 #: Why no rule holds.
 NO_RULE: Final = "no_override_matched"
 

@@ -322,11 +322,8 @@ class AcceptanceRule(Record, frozen=True):
             conditions.append("there is no caution")
         return f"accept when {' and '.join(conditions)}" if conditions else "accept every draft without fault"
 
-    def objections(self, draft: Draft, new: Retention, old: Retention | None = None) -> tuple[str, ...]:
-        """Why a draft is not taken, each a sentence; empty when it is. *old* measures the present text."""
-        return tuple(self._objections(draft, new, old))
-
-    def _objections(self, draft: Draft, new: Retention, old: Retention | None) -> Iterator[str]:
+    def objections(self, draft: Draft, new: Retention, old: Retention | None = None) -> Iterator[str]:
+        """Why a draft is not taken, each a sentence; none when it is. *old* measures the present text."""
         if draft.origin is DraftOrigin.FALLBACK:
             yield "truncated source: no rule accepts it"
         yield from draft.sentences[: len(draft.faults)]
@@ -356,7 +353,7 @@ async def objections_to(
     """Why *rule* does not take a draft; the first words of each fit a narrow column."""
     new = await retention_of(material, draft.text, setting)
     old = await retention_of(material, material.base.content, setting) if rule.better_retention else None
-    return rule.objections(draft, new, old)
+    return tuple(rule.objections(draft, new, old))
 
 
 _PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
