@@ -675,7 +675,7 @@ async def measured(batch: Batch, item: BatchItem) -> Document | None:
 
     None: there is no draft. ``ofMessages`` is None for a leaf, and where too many messages lie below.
     """
-    draft = item.draft or (item.drafts[-1] if item.drafts else None)
+    draft = item.draft_in_sight
     if draft is None:
         return None
     material = await batch.material(item.summary_id)

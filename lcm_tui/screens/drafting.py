@@ -113,7 +113,7 @@ class DraftBeside(Aside):
 def texts_document(item: BatchItem, found: list[SummaryText]) -> Document:
     """The draft of a summary, and its present text: *found*, which is empty when it is gone."""
     blocks: list[Block] = []
-    draft = item.draft or (item.drafts[-1] if item.drafts else None)
+    draft = item.draft_in_sight
     if draft is not None:
         proposed = "Draft" if item.draft is not None else "Draft, not proposed"
         blocks += [heading(f"{proposed}, {draft.tokens:,} tokens, {draft.model}"), Block(draft.text), Block()]
@@ -202,7 +202,7 @@ class ItemList(ListPane[SummaryId]):
     def cells(self, key: SummaryId) -> Mapping[str, Span]:
         """Whether it is marked, why it is to be written again, and how far it has come."""
         item = self._item_of(key)
-        draft = item.draft or (item.drafts[-1] if item.drafts else None)
+        draft = item.draft_in_sight
         marked = key in self._marks
         return {
             "mark": Span(MARK if marked else "○", "title" if marked else "dim"),

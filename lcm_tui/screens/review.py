@@ -130,8 +130,7 @@ class Subject:
     @property
     def draft(self) -> Draft | None:
         """The draft in sight: the proposed one, or the last."""
-        item = self.item
-        return item.draft or (item.drafts[-1] if item.drafts else None)
+        return self.item.draft_in_sight
 
     @property
     def applied(self) -> bool:

@@ -339,7 +339,7 @@ def tokens_sentence(items: Sequence[BatchItem], in_context: Container[SummaryId]
 
 def why_text(item: BatchItem) -> str:
     """Why a summary is as far as it is; without a reason who wrote its draft, and what was found of that."""
-    draft = item.draft or (item.drafts[-1] if item.drafts else None)
+    draft = item.draft_in_sight
     if draft is None or item.why:
         return item.why
     more = f"{len(item.drafts)} drafts, " if len(item.drafts) > 1 else ""

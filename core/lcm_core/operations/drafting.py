@@ -461,6 +461,11 @@ class BatchItem(Record, frozen=True):
         """The draft that is proposed, or was committed; None: none is accepted, one has to be chosen."""
         return None if self.chosen is None else self.numbered(self.chosen)
 
+    @property
+    def draft_in_sight(self) -> Draft | None:
+        """The proposed draft, or the last that there is."""
+        return self.draft or (self.drafts[-1] if self.drafts else None)
+
     def numbered(self, number: int) -> Draft | None:
         """One of its drafts."""
         return next((one for one in self.drafts if one.number == number), None)
