@@ -386,3 +386,14 @@ def test_what_is_far_below_a_summary_is_not_read(
         grow(path, leaves, 20)
         counts.append(read_for(path, [ref]))
     assert counts[1] - counts[0] == 200 * rows_per_leaf
+
+
+def test_an_ordinal_that_is_a_text_is_in_no_change_s_way(database_copy: DatabaseFactory) -> None:
+    """In a context that the change leaves alone."""
+    path = database_copy("0.15.3")
+    run(path, "UPDATE context_items SET ordinal = '' WHERE conversation_id = 2 AND ordinal = 0")
+    with connect(path) as connection:
+        [summary] = connection.execute(
+            "SELECT summary_id FROM summaries WHERE conversation_id = 2"
+        ).fetchone()
+    assert check(path, [update(path, "summaries", "summary_id", summary, depth=77)])

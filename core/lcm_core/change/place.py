@@ -577,7 +577,7 @@ def read_listing(db: Rows, conversation_id: int) -> Listing:
 def _context(state: _State, owner: Owner) -> Listing:
     if owner not in state.contexts:
         listing = read_listing(state.db, owner) if isinstance(owner, int) else Listing.of(())
-        if set(map(type, listing.ordinals)) > {int}:
+        if set(map(type, listing.ordinals)) - {int}:
             state.moved.append(Moved(context_name(owner), "numbered", "with an ordinal that is not a number"))
             listing = Listing.of(())
         state.contexts[owner], state.original[owner] = listing, listing.copy()

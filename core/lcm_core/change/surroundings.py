@@ -311,13 +311,14 @@ class Surroundings:
             if isinstance(owner := row["conversation_id"], int)
         )
         for owner in owners - self._lists.keys():
-            items = "SELECT ordinal, message_id, summary_id FROM context_items WHERE conversation_id = "
+            items = "SELECT message_id, summary_id FROM context_items WHERE conversation_id = "
             rows = self._writer.rows(f"{items}{owner:d} AND summary_id IS NOT NULL")
             rows += self._writer.rows_in(
                 f"{items}{owner:d} AND summary_id IS NULL AND message_id IN (?*)", self._named.messages
             )
             self._contexts[owner] = [
-                (ordinal, message if summary is None else summary) for ordinal, message, summary in rows
+                (place, message if summary is None else summary)
+                for place, (message, summary) in enumerate(rows)
             ]
 
     # -- asking ----------------------------------------------------------------------------------------------
@@ -366,7 +367,7 @@ class Surroundings:
         for ref, owner in owners.items():
             if isinstance(ref, int):
                 messages[owner].add(ref)
-            else:
+            elif isinstance(ref, str):
                 nodes[owner].append(node_of(self.rows["summaries"][(ref,)]))
         consumed = set[Cell]()
         for table, column in _SOURCES.items():
