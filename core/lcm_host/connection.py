@@ -15,7 +15,7 @@ from lcm_core.base.records import ConversationId
 from lcm_core.change.connection import check_beside
 from lcm_core.change.snapshots import note_assembly
 from lcm_core.engine.assembly import Assembled, AssemblySettings
-from lcm_core.operations.assembly import with_history
+from lcm_core.operations.assembly import add_history
 from lcm_core.store.database import Database
 from lcm_core.store.opening import connect_writing, real_path, undisturbed
 
@@ -104,7 +104,7 @@ class Snapshots:
         """To count what was ever said takes its time, so it is done here and not in the assembly."""
         async with self._turn:
             try:
-                whole = await self._database.read(with_history, conversation_id, assembled)
+                whole = await self._database.read(add_history, conversation_id, assembled)
                 self.problem = await asyncio.to_thread(
                     note_assembly,
                     self._database.path,

@@ -166,7 +166,7 @@ async def _keep_snapshots(path: Path) -> None:
     from lcm_core.base.engine_settings import EngineSettings
     from lcm_core.base.records import ConversationId
     from lcm_core.change.snapshots import keep_snapshot, snapshot_of
-    from lcm_core.operations.assembly import assemble_context, settings_for, with_history
+    from lcm_core.operations.assembly import add_history, assemble_context, settings_for
     from lcm_core.store.database import Database
 
     owner = ConversationId(CONVERSATION)
@@ -174,7 +174,7 @@ async def _keep_snapshots(path: Path) -> None:
         for moment, budget, later in TURNS:
             settings = settings_for(EngineSettings(), budget)
             whole = await database.read(assemble_context, owner, settings, zone=UTC, now=moment)
-            whole = await database.read(with_history, owner, whole)
+            whole = await database.read(add_history, owner, whole)
             end = len(whole.messages) - later
             weights = whole.weights[:end]
             then = replace(whole, messages=whole.messages[:end], weights=weights, sent_tokens=sum(weights))

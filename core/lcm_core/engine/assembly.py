@@ -417,8 +417,6 @@ class AssemblySettings(Record, frozen=True):
 class AssemblyInputs(Record, frozen=True):
     """What else is known of a conversation: for the metadata, and for falling back."""
 
-    raw_history_tokens: int | None = None
-    raw_history_debt_tokens: int | None = None
     cache: CachePolicy = UNOBSERVED
     live: tuple[SentMessage, ...] | None = None  #: the host's own messages; None: not known
     degraded: bool = False  #: compaction is due, the context too large, and compaction cannot run
@@ -668,8 +666,8 @@ def _metadata(
         source=fallback.source,
         prompt_authoritative=fallback.source is SentSource.ASSEMBLED,
         estimated_tokens=reported,
-        raw_history_tokens=around.raw_history_tokens,
-        raw_history_debt_tokens=around.raw_history_debt_tokens,
+        raw_history_tokens=None,
+        raw_history_debt_tokens=None,
         context_items=len(items) + (unread.items - unread.covered if unread else 0),
         summaries=sum(one.sent.origin.summary_id is not None for one in items)
         + (unread.summaries - unread.covered if unread else 0),

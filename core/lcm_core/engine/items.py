@@ -44,7 +44,7 @@ class LoadedMessage(Record, frozen=True):
         else:
             return self
         message = replace(self.message, content=as_engine_read(self.message.content))
-        return replace(self, message=message, parts=tuple(map(_part_as_read, self.parts)))
+        return replace(self, message=message, parts=tuple(map(part_as_engine_read, self.parts)))
 
 
 #: Columns of a part that hold what somebody wrote.
@@ -62,10 +62,13 @@ _TEXTS: Final = (
 _texts_of: Final[Callable[[MessagePart], tuple[str | None, ...]]] = attrgetter(*_TEXTS)
 
 
-def _part_as_read(part: MessagePart) -> MessagePart:
+def part_as_engine_read(part: MessagePart) -> MessagePart:
+    """A part whose texts hold U+FFFD for bytes that are no UTF-8."""
     held = zip(_TEXTS, _texts_of(part), strict=True)
-    changed: dict[str, Any] = {name: as_engine_read(text) for name, text in held if text is not None}
-    return replace(part, **changed)
+    changed: dict[str, Any] = {
+        name: as_engine_read(text) for name, text in held if text and has_surrogates(text)
+    }
+    return replace(part, **changed) if changed else part
 
 
 class LoadedSummary(Record, frozen=True):

@@ -12,11 +12,10 @@ from typing import Final, Protocol, TypeVar
 
 from lcm_core.base.engine_settings import INJECTED_TAGS, EngineSettings
 from lcm_core.base.errors import RefusedError
-from lcm_core.base.setting_values import Sourced
 from lcm_core.base.tokens import Estimator
 from lcm_core.base.values import Record, replace
 
-T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 
 
 class Tables(Protocol):
@@ -447,65 +446,22 @@ def configured(rules: EngineRules, given: EngineSettings) -> EngineRules:
 
     docs/engine/settings.md, "Settings and defaults"; what is in no rule is read where it is used.
     """
-    tail, source, escalation, compaction = rules.tail, rules.source, rules.escalation, rules.compaction
-    ingest, chunk = rules.ingest, given.leaf_chunk_tokens
-    derived = max(6_000, int(0.3 * chunk.value)) if chunk.is_set else ingest.bootstrap_max_tokens
+    ingest, chunk = _with_settings(rules.ingest, given), given.leaf_chunk_tokens
+    derived = max(6_000, int(0.3 * chunk.value)) if chunk.is_set else rules.ingest.bootstrap_max_tokens
     return replace(
         rules,
-        tail=replace(
-            tail,
-            fresh_tail_count=_set(given.fresh_tail_count, tail.fresh_tail_count),
-            fresh_tail_max_tokens=_set(given.fresh_tail_max_tokens, tail.fresh_tail_max_tokens),
-        ),
-        source=replace(
-            source,
-            strip_injected_context_tags=_set(
-                given.strip_injected_context_tags, source.strip_injected_context_tags
-            ),
-        ),
-        escalation=replace(
-            escalation,
-            summary_max_overage_factor=_set(
-                given.summary_max_overage_factor, escalation.summary_max_overage_factor
-            ),
-            fallback_max_tokens=_set(given.fallback_max_tokens, escalation.fallback_max_tokens),
-            custom_instructions=_set(given.custom_instructions, escalation.custom_instructions),
-        ),
-        compaction=replace(
-            compaction,
-            context_threshold=_set(given.context_threshold, compaction.context_threshold),
-            leaf_min_fanout=_set(given.leaf_min_fanout, compaction.leaf_min_fanout),
-            condensed_min_fanout=_set(given.condensed_min_fanout, compaction.condensed_min_fanout),
-            condensed_min_fanout_hard=_set(
-                given.condensed_min_fanout_hard, compaction.condensed_min_fanout_hard
-            ),
-            sweep_max_depth=_set(given.sweep_max_depth, compaction.sweep_max_depth),
-            leaf_chunk_tokens=_set(chunk, compaction.leaf_chunk_tokens),
-            leaf_target_tokens=_set(given.leaf_target_tokens, compaction.leaf_target_tokens),
-            condensed_target_tokens=_set(given.condensed_target_tokens, compaction.condensed_target_tokens),
-            summary_prefix_target_tokens=_set(
-                given.summary_prefix_target_tokens, compaction.summary_prefix_target_tokens
-            ),
-            max_sweep_iterations=_set(given.max_sweep_iterations, compaction.max_sweep_iterations),
-            sweep_deadline_ms=_set(given.sweep_deadline_ms, compaction.sweep_deadline_ms),
-            compact_until_under_deadline_ms=_set(
-                given.compact_until_under_deadline_ms, compaction.compact_until_under_deadline_ms
-            ),
-        ),
-        ingest=replace(
-            ingest,
-            large_file_token_threshold=_set(
-                given.large_file_token_threshold, ingest.large_file_token_threshold
-            ),
-            prune_heartbeat_ok=_set(given.prune_heartbeat_ok, ingest.prune_heartbeat_ok),
-            preserve_heartbeat_poll=_set(given.preserve_heartbeat_poll, ingest.preserve_heartbeat_poll),
-            bootstrap_max_tokens=given.bootstrap_max_tokens.value or derived,
-        ),
+        tail=_with_settings(rules.tail, given),
+        source=_with_settings(rules.source, given),
+        escalation=_with_settings(rules.escalation, given),
+        compaction=_with_settings(rules.compaction, given),
+        ingest=replace(ingest, bootstrap_max_tokens=given.bootstrap_max_tokens.value or derived),
     )
 
 
-def _set(setting: Sourced[T], otherwise: T) -> T:
-    return setting.value if setting.is_set else otherwise
+def _with_settings(rules: R, given: EngineSettings) -> R:
+    """Rules of one kind with the settings of the same names that an operator set."""
+    settings = {name: getattr(given, name) for name in rules.__struct_fields__ if hasattr(given, name)}
+    return replace(rules, **{name: one.value for name, one in settings.items() if one.is_set})
 
 
 # -- fresh tail ------------------------------------------------------------------------------------------

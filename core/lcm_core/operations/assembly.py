@@ -161,9 +161,7 @@ async def assemble_context(
     *with_history* also sums what was ever said, which reads past every message of the conversation; *now*
     judges the cache.
     """
-    basis = await assembly_basis(
-        reader, conversation_id, settings, zone=zone, rules=rules, with_history=with_history, now=now
-    )
+    basis = await assembly_basis(reader, conversation_id, settings, zone=zone, rules=rules, now=now)
     debt = await pending_debt(reader, conversation_id) if live and not can_compact else None
     tokens = max(debt or 0, _stored_tokens(basis.context, settings.budget))
     degraded = is_degraded(debt_pending=debt is not None, tokens=tokens, budget=settings.budget)
@@ -171,7 +169,8 @@ async def assemble_context(
     fork = await _fork_mark(reader, conversation_id, basis.rules) if follows else None
     held = None if live is None else tuple(live)
     around = replace(basis.around, live=held, degraded=degraded, fork=fork)
-    return await asyncio.to_thread(replace(basis, around=around).assembled)
+    assembled = await asyncio.to_thread(replace(basis, around=around).assembled)
+    return await add_history(reader, conversation_id, assembled) if with_history else assembled
 
 
 async def _fork_mark(reader: Reader, conversation_id: ConversationId, rules: EngineRules) -> ForkMark | None:
@@ -193,7 +192,6 @@ async def assembly_basis(
     *,
     zone: tzinfo | None = None,
     rules: EngineRules | None = None,
-    with_history: bool = False,
     now: datetime | None = None,
     known: AssemblyBasis | None = None,
 ) -> AssemblyBasis:
@@ -207,18 +205,11 @@ async def assembly_basis(
     context = await _load_resolved(reader, conversation_id, settings, resolver)
     telemetry = await cache_telemetry(reader, conversation_id)
     around = AssemblyInputs(cache=cache_policy(telemetry, now or datetime.now(UTC)))
-    if with_history:
-        tail = _tail(context, settings, how)
-        around = replace(
-            around,
-            raw_history_tokens=(await history_of(reader, conversation_id)).tokens,
-            raw_history_debt_tokens=await raw_tokens_before(reader, conversation_id, tail.first_ordinal),
-        )
     return AssemblyBasis(context, around, how, settings, resolver.read)
 
 
-async def with_history(reader: Reader, conversation_id: ConversationId, assembled: Assembled) -> Assembled:
-    """An assembly with what was ever said counted afterwards; reads past every message (`with_history`)."""
+async def add_history(reader: Reader, conversation_id: ConversationId, assembled: Assembled) -> Assembled:
+    """An assembly with what was ever said counted afterwards; reads past every message."""
     metadata = replace(
         assembled.metadata,
         raw_history_tokens=(await history_of(reader, conversation_id)).tokens,

@@ -10,15 +10,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from lcm_core.base.javascript import Json, js_json, paired, parsed_object, read_json, trimmed
 from lcm_core.base.records import Message, MessageId, MessagePart, SummaryId, SummaryText, Timestamp
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import engine_label, engine_moment
-from lcm_core.base.tokens import as_engine_read, has_surrogates
-from lcm_core.base.values import Record, replace
+from lcm_core.base.tokens import as_engine_read
+from lcm_core.base.values import Record
 from lcm_core.engine.blocks import rebuilt_content, recorded_sender
+from lcm_core.engine.items import part_as_engine_read
 from lcm_core.engine.meaning import MEDIA, message_says, normalised_type, plain, summary_says, value_says
 from lcm_core.engine.messages import Role, content_document
 from lcm_core.engine.previous import PreviousContext, PreviousRules
@@ -87,7 +88,7 @@ def uncut_message_text(source: WholeMessage, rules: SourceRules) -> str:
     content = as_engine_read(source.message.content)
     if not rules.meaningful_only:
         return content
-    parts = [_as_engine_read(part) for part in source.parts]
+    parts = [part_as_engine_read(part) for part in source.parts]
     shown = _with_media(parts, content)
     if not rules.reads_structure:
         return plain(shown)
@@ -95,20 +96,6 @@ def uncut_message_text(source: WholeMessage, rules: SourceRules) -> str:
     if text or not parts:
         return text
     return value_says(_rebuilt(source.message.role, content, parts)) or _part_by_part(parts)
-
-
-#: The columns of a part that are read as text.
-_COLUMNS: Final = ("text", "tool_call_id", "tool_name", "tool_input", "tool_output", "metadata")
-
-
-def _as_engine_read(part: MessagePart) -> MessagePart:
-    """A part whose texts hold U+FFFD for bytes that are no UTF-8."""
-    texts: dict[str, Any] = {}
-    for name in _COLUMNS:
-        text = getattr(part, name)
-        if text and has_surrogates(text):
-            texts[name] = as_engine_read(text)
-    return replace(part, **texts) if texts else part
 
 
 _ROLES: Final[Mapping[str, Role]] = {"tool": Role.TOOL_RESULT, "user": Role.USER, "system": Role.USER}
