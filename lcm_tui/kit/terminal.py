@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-# Textual's table of keys has no public name, and its driver reads bytes and parses them in one function.
+# The parser has no public name: Textual's driver reads bytes and parses them in one function, which ends with
+# the first byte that is no UTF-8 and takes what is pasted for keys (tests/app/test_terminal.py).
 
 
 # -- the terminal ----------------------------------------------------------------------------------------
@@ -307,6 +308,7 @@ class TerminalApp(App[int]):
     def __init__(self, *, ansi_color: bool | None) -> None:
         super().__init__(ansi_color=ansi_color)
         self.failure: LcmError | None = None  #: why it ended
+        self.error_console = Console(file=io.StringIO())  # what Textual prints of an error
 
     def live_with_terminal(self) -> None:
         """End in order with the process or the terminal; draw again where others have drawn."""
@@ -335,7 +337,6 @@ class TerminalApp(App[int]):
         if self.failure is None:
             self.failure = _defect(f"The log has the details: {type(cause).__name__}.")
         super()._handle_exception(error)
-        self._exit_renderables.clear()
 
     def panic(self, *renderables: RenderableType) -> None:
         """End for what a thread of Textual has caught, which is ended as any other defect is."""

@@ -258,10 +258,7 @@ class GoTo(CommandPalette):
     @on(Input.Submitted)
     def _hold_enter(self, event: Input.Submitted) -> None:
         """As long as it is searched, what is listed was found for another text: `enter` waits."""
-        group = self._GATHER_COMMANDS_GROUP
-        searching = any(
-            one.node is self and one.group == group and not one.is_finished for one in self.workers
-        )
+        searching = any(one.node is self and not one.is_finished for one in self.workers)
         if searching and event.value.strip():
             event.stop()
             event.prevent_default()
@@ -272,12 +269,11 @@ class GoTo(CommandPalette):
         self._entered = False
 
     @on(Worker.StateChanged)
-    def _act_on_enter(self, event: Worker.StateChanged) -> None:
+    async def _act_on_enter(self, event: Worker.StateChanged) -> None:
         """Do what was found first for the text behind which `enter` was pressed."""
-        searched = event.worker.group == self._GATHER_COMMANDS_GROUP
-        if searched and self._entered and event.state is WorkerState.SUCCESS:
+        if self._entered and event.state is WorkerState.SUCCESS:
             self._entered = False
-            self._select_or_command()
+            await self.query_one(Input).action_submit()
 
     def compose(self) -> ComposeResult:
         """What Textual makes of it, and its keys, where those of the screen below would do nothing."""

@@ -499,7 +499,7 @@ This view does not change when the database does.
         self.conversation = conversation
         self.text = TextView(document, id="text")
         self._finder = TextFinder(self.text)
-        self._name = name
+        self._called = name
         self._item = item
         self._seq = seq
         self._note = note
@@ -510,7 +510,7 @@ This view does not change when the database does.
 
     def where(self) -> str:
         """Of which context, and what of it."""
-        return f"Context {self.conversation.conversation_id}  {self._name}"
+        return f"Context {self.conversation.conversation_id}  {self._called}"
 
     def main_widget(self) -> TextView:
         """The text."""

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import pytest
 from lcm_core.base.errors import DatabaseError, ExitCode
-from textual.app import App
 
 from lcm_tui.app import LcmApp, WarmUp
 from lcm_tui.kit import logfile
@@ -383,9 +382,3 @@ async def test_nothing_is_imported_ahead_while_keys_come(
         await pilot.pause(0.1)
         assert tried == ["frozen"]
         ahead.cancel()
-
-
-def test_the_way_to_the_error_is_still_there_in_textual():
-    """`LcmApp` leans on two private names of Textual: they must be what they were."""
-    assert callable(App._handle_exception)
-    assert App()._exit_renderables == []
