@@ -13,7 +13,7 @@ from typing import Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId, SummaryId
-from lcm_core.base.setting_values import Json
+from lcm_core.base.setting_values import Json, object_or_empty
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z, sql_utc
 from lcm_core.base.values import Record, Struct, field, force_setattr
@@ -647,7 +647,7 @@ class CacheSnapshot(Record, frozen=True):
 
 def cache_snapshot(given: Mapping[str, Json]) -> CacheSnapshot:
     """A host's ``promptCache``: its last call goes before what it observed."""
-    usage, seen = _object(given, "lastCallUsage"), _object(given, "observation")
+    usage, seen = object_or_empty(given.get("lastCallUsage")), object_or_empty(given.get("observation"))
     broke = seen.get("broke")
     read = _tokens(usage.get("cacheRead"))
     retention = given.get("retention")
@@ -663,11 +663,6 @@ def cache_snapshot(given: Mapping[str, Json]) -> CacheSnapshot:
         retention if isinstance(retention, str) and retention.strip() else None,
         _moment(given.get("lastCacheTouchAt")),
     )
-
-
-def _object(given: Mapping[str, Json], name: str) -> Mapping[str, Json]:
-    value = given.get(name)
-    return value if isinstance(value, Mapping) else {}
 
 
 def _number(value: Json) -> float | None:

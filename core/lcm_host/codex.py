@@ -41,10 +41,12 @@ from lcm_core.base.jsonl import (
 )
 from lcm_core.base.paths import SESSIONS_FOLDER, resolve_transcript
 from lcm_core.base.records import Conversation, ConversationId, Message, MessagePart
+from lcm_core.base.setting_values import object_or_empty
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted
 from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record, Struct, field
+from lcm_core.engine.content import first_of
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import message_ids, whole_messages
 from lcm_core.store.state import transcripts
@@ -98,8 +100,7 @@ class RolloutRecord(Record, frozen=True):
     @property
     def payload(self) -> JsonObject:
         """What is in the record."""
-        payload = self.value.get("payload")
-        return payload if isinstance(payload, dict) else {}
+        return object_or_empty(self.value.get("payload"))
 
     @property
     def type(self) -> str:
@@ -202,8 +203,7 @@ class RolloutReading(Struct):
         self.refused = self.refused or f"line {line.number:,} {reason}"
 
     def _header(self, line: RawLine, value: JsonObject) -> None:
-        payload = value.get("payload")
-        given: JsonObject = payload if isinstance(payload, dict) else {}
+        given = object_or_empty(value.get("payload"))
         thread = string(given.get("id"))
         if self.lines > 1:
             self._refuse(line, f"is a {_HEADER}, which only the first may be")
@@ -216,8 +216,7 @@ class RolloutReading(Struct):
         self.paginated = any(_is_page(name, one) for name, one in given.items())
 
     def _record(self, line: RawLine, kind: str, value: JsonObject) -> RolloutRecord | None:
-        payload = value.get("payload")
-        item: JsonObject = payload if isinstance(payload, dict) else {}
+        item = object_or_empty(value.get("payload"))
         inner = item.get("type")
         if _is_boundary(kind, inner):
             self._said.clear()
@@ -291,11 +290,6 @@ def text_of(value: Json, depth: int = 0) -> str:
         inner = first_of(value, "text", "content", "output")
         return text_of(inner, depth + 1) if inner is not None else compact_json(value)
     return "" if value is None else compact_json(value)
-
-
-def first_of(payload: JsonObject, *names: str) -> Json:
-    """The first of some members that is there."""
-    return next((payload[name] for name in names if payload.get(name) is not None), None)
 
 
 def _blocks(content: Json) -> list[Json]:

@@ -163,7 +163,7 @@ class Appender:
         if holding is None:
             return None
         owner = holding.conversation_id
-        context = (await load_for_compaction(reader, owner, rendering)).context
+        context = await load_for_compaction(reader, owner, rendering)
         tail = rendering.rules.tail
         raw = raw_tokens(context, tail_start(context, tail.fresh_tail_count, tail))
         return await plan_telemetry(reader, owner, snapshot, raw, now=self.clock(), model=model)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.base.errors import RefusedError
-from lcm_core.base.javascript import Json, JsonObject, js_json, read_json, well_formed
+from lcm_core.base.javascript import Json, JsonObject, js_json, parsed_object, well_formed
 from lcm_core.base.jsonl import Cancelled, never_cancelled
 from lcm_core.base.records import ConversationId
 from lcm_core.base.values import Record
@@ -485,7 +485,7 @@ def _ids(raw: Json) -> set[str]:
 def _is_same(message: StoredMessage, row: StoredParts) -> bool:
     if row.role != message.role or len(row.metadata) != len(message.parts):
         return False
-    ours, theirs = [part.noted for part in message.parts], [_object(text) for text in row.metadata]
+    ours, theirs = [part.noted for part in message.parts], [parsed_object(text) for text in row.metadata]
     if all(_ids(noted.get("raw")) for noted in ours):
         return [_raw(one) for one in ours] == [_raw(one) for one in theirs]
     return [_without_identity(one) for one in ours] == [_without_identity(one) for one in theirs]
@@ -497,14 +497,6 @@ def _raw(noted: JsonObject) -> str:
 
 def _without_identity(noted: JsonObject) -> str:
     return js_json({name: value for name, value in noted.items() if name not in _IDENTITY})
-
-
-def _object(text: str | None) -> JsonObject:
-    try:
-        value = read_json(text or "")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 async def _is_same_answer(reader: Reader, owner: ConversationId, message: StoredMessage) -> bool:

@@ -37,6 +37,7 @@ from lcm_core.base.jsonl import (
     string,
 )
 from lcm_core.base.paths import HOST_DATABASE, SESSIONS_FOLDER, host_databases, is_host_store
+from lcm_core.base.setting_values import object_or_empty
 from lcm_core.base.values import Record, Struct, field
 from lcm_core.engine.sessions import has_failed, is_runtime_context, stored_role
 from lcm_core.engine.stored_parts import message_text
@@ -635,8 +636,7 @@ class ColdLines(Struct):
                     continue
                 if outer.number == 1:
                     self._check_header(value)
-                held = value.get("row")
-                row: JsonObject = held if isinstance(held, dict) else {}
+                row = object_or_empty(value.get("row"))
                 if value.get("kind") == "event" or outer.too_long:
                     events += 1
                     yield _cold_event(row, events - 1, outer)
@@ -895,8 +895,7 @@ def entry_of(
     number: int, value: JsonObject, problem: str | None, created_ms: int | None = None
 ) -> SessionEntry:
     """The entry of a value, of which only the beginning may be there: then there is a *problem*."""
-    held = value.get("message")
-    message: JsonObject = held if isinstance(held, dict) else {}
+    message = object_or_empty(value.get("message"))
     kind = string(value.get("type"))
     if kind == MESSAGE and not message and problem is None:
         problem = "an entry of type message without a message"

@@ -49,6 +49,7 @@ from lcm_core.base.jsonl import (
     string,
 )
 from lcm_core.base.paths import host_databases, is_host_store
+from lcm_core.base.setting_values import object_or_empty
 from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.engine.content import ContentPart, content_parts, engine_role, host_parts, json_part, shorten
 from lcm_core.engine.identity import identity_of
@@ -438,8 +439,7 @@ class TranscriptEntry(Record, frozen=True):
 
 def read_entry(line: RawLine, value: JsonObject, *, text_limit: int | None = None) -> TranscriptEntry:
     """The entry that a parsed line holds, each part's text at most *text_limit* code points long."""
-    held = value.get("message")
-    inner: JsonObject = held if isinstance(held, dict) else {}
+    inner = object_or_empty(value.get("message"))
     is_message = value.get("type") == "message"
     title, parts = ("", host_parts(inner)) if is_message else _described(value)
     if text_limit is not None:
@@ -449,8 +449,7 @@ def read_entry(line: RawLine, value: JsonObject, *, text_limit: int | None = Non
 
 def unread_entry(line: RawLine, head: JsonObject, *, reason: str | None = None) -> TranscriptEntry:
     """The entry of a line of which only the start was read; *reason* when it is not its length."""
-    held = head.get("message")
-    inner: JsonObject = held if isinstance(held, dict) else {}
+    inner = object_or_empty(head.get("message"))
     message = _message(inner, ()) if head.get("type") == "message" else None
     title = "" if message else str(head.get("type") or "entry")
     return _entry_of(line, head, message, title, (), reason or f"too long ({line.size:,} bytes)")

@@ -19,7 +19,7 @@ from lcm_core.base.values import Record, field, replace
 from lcm_core.change.guard import check_whole
 from lcm_core.change.plan import Plan
 from lcm_core.engine.rules import configured, ingest_rules
-from lcm_core.operations.compact import LoadedContext, load_for_compaction
+from lcm_core.operations.compact import load_for_compaction
 from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store import conversations as conversation_store
@@ -87,8 +87,8 @@ class Steps(Record, frozen=True):
         if self.after.compact:
             work = self._compaction(shown.conversation_id)
             setting = work.wish.setting(reader.schema, self.run.settings)
-            loaded = await load_for_compaction(reader, shown.conversation_id, setting.rendering)
-            seen = work.shown(_with_import(loaded, shown), setting)
+            context = await load_for_compaction(reader, shown.conversation_id, setting.rendering)
+            seen = work.shown(shown.conversation_id, _with_import(context, shown), setting)
             data["compaction"] = compact_report.document(seen)
             blocks += planned_compaction(seen)
         if self.after.transplant_to is not None:
@@ -147,15 +147,15 @@ class Steps(Record, frozen=True):
         )
 
 
-def _with_import(loaded: LoadedContext, shown: Backfill) -> LoadedContext:
+def _with_import(context: WeighedContext, shown: Backfill) -> WeighedContext:
     """The context as it will be behind the import."""
-    items = list(loaded.context.items)
+    items = list(context.items)
     weights = shown.weights
     for number, (tokens, of_user) in enumerate(
         zip(weights.tokens, weights.of_user, strict=True), shown.present + 1
     ):
         items.append(WeighedItem(number, tokens, is_user=bool(of_user)))
-    return LoadedContext(shown.conversation_id, WeighedContext.of(items))
+    return WeighedContext.of(items)
 
 
 def _joined(told: Answer, name: str, more: Answer) -> Answer:

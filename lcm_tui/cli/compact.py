@@ -5,14 +5,11 @@ from __future__ import annotations
 import sys
 
 from lcm_core.base.errors import CancelledError
+from lcm_core.base.records import ConversationId
 from lcm_core.base.text import safe_line
 from lcm_core.base.values import Record, replace
-from lcm_core.operations.compact import (
-    CompactionSetting,
-    ForecastPass,
-    LoadedContext,
-)
-from lcm_core.operations.selection import PassMoved, PassSkipped, UnderResult, reason_of
+from lcm_core.operations.compact import CompactionSetting, ForecastPass
+from lcm_core.operations.selection import PassMoved, PassSkipped, UnderResult, WeighedContext, reason_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.writers.cost import CallBudget
 from lcm_core.writers.wire import ReplyCache
@@ -128,15 +125,17 @@ class CompactWork(Record, frozen=True):
 
     async def _forecast(self, reader: Reader) -> ShownCompaction:
         conversation = await chosen(reader, self.named)
-        setting, loaded, warnings = await read_context(reader, self.run.settings, conversation, self.wish)
-        shown = self.shown(loaded, setting)
+        setting, context, warnings = await read_context(reader, self.run.settings, conversation, self.wish)
+        shown = self.shown(conversation.conversation_id, context, setting)
         return replace(shown, warnings=warnings if shown.forecast.passes else ())
 
-    def shown(self, loaded: LoadedContext, setting: CompactionSetting) -> ShownCompaction:
+    def shown(
+        self, conversation_id: ConversationId, context: WeighedContext, setting: CompactionSetting
+    ) -> ShownCompaction:
         """What would be done to a context, also to one that nobody has written yet."""
-        forecast, wish = self.wish.forecast(loaded, setting), self.wish
+        forecast, wish = self.wish.forecast(context, setting), self.wish
         return ShownCompaction(
-            loaded.conversation_id, wish.mode.value, setting, forecast, self.model, wish.rules is not None
+            conversation_id, wish.mode.value, setting, forecast, self.model, wish.rules is not None
         )
 
     def planned(self, shown: ShownCompaction) -> Answer:

@@ -18,7 +18,6 @@ from lcm_core.engine.sessions import UNKNOWN_MODEL, RuntimeModel
 from lcm_core.operations.compact import (
     CompactionForecast,
     CompactionSetting,
-    LoadedContext,
     PassDone,
     PassDraft,
     Runner,
@@ -40,6 +39,7 @@ from lcm_core.operations.selection import (
     PassSkipped,
     Result,
     UnderResult,
+    WeighedContext,
     operation_of,
 )
 from lcm_core.store.database import Database, Reader
@@ -168,14 +168,14 @@ class CompactionWish(Record, frozen=True):
         rendering = replace(setting.rendering, rules=rules)
         return replace(setting, rendering=rendering, current_turn=self.current_turn)
 
-    def forecast(self, loaded: LoadedContext, setting: CompactionSetting) -> CompactionForecast[Any]:
+    def forecast(self, context: WeighedContext, setting: CompactionSetting) -> CompactionForecast[Any]:
         """The passes of a context, also of one that nobody has written yet; blocks."""
-        return forecast_passes(loaded, setting, self.operation)
+        return forecast_passes(context, setting, self.operation)
 
 
 async def read_context(
     reader: Reader, settings: Settings, conversation: Conversation, wish: CompactionWish
-) -> tuple[CompactionSetting, LoadedContext, tuple[str, ...]]:
+) -> tuple[CompactionSetting, WeighedContext, tuple[str, ...]]:
     """How it is compacted, its context, and what is to be known before, in one transaction.
 
     Raises:
@@ -184,8 +184,8 @@ async def read_context(
     owner = conversation.conversation_id
     model = await noted_model(reader, owner)
     setting = wish.setting(reader.schema, settings, conversation.session_key, model)
-    loaded = await load_for_compaction(reader, owner, setting.rendering)
-    return setting, loaded, await warnings_of(reader, owner)
+    context = await load_for_compaction(reader, owner, setting.rendering)
+    return setting, context, await warnings_of(reader, owner)
 
 
 class Order(Record, frozen=True):

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId
 from lcm_core.base.values import replace
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules
-from lcm_core.operations.compact import CompactionSetting, LoadedContext
+from lcm_core.operations.compact import CompactionSetting
 from lcm_core.operations.selection import (
     Compaction,
     Outcome,
@@ -182,7 +181,7 @@ def played(
     )
     setting = CompactionSetting(Rendering(rules_of(config, present)), budget, call.tail, call.chunk)
     seconds = 0
-    compaction = setting.compaction(LoadedContext(ConversationId(1), context), lambda: seconds * 1000)
+    compaction = setting.compaction(context, lambda: seconds * 1000)
     running = operation_of(compaction, name, call)
     passes: list[tuple[int, tuple[int | str, ...], tuple[str, ...]]] = []
     outcome: Outcome | None = None

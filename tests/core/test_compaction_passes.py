@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules
-from lcm_core.operations.compact import CompactionSetting, LoadedContext, forecast_passes
+from lcm_core.operations.compact import CompactionSetting, forecast_passes
 from lcm_core.operations.selection import (
     Bounds,
     Compaction,
@@ -171,7 +170,7 @@ def test_what_is_foreseen_leaves_the_context_alone(
     context: WeighedContext, rules: EngineRules, operation: Operation
 ) -> None:
     items = list(context.items)
-    loaded = LoadedContext(ConversationId(1), context)
+    loaded = context
     seen = forecast_passes(loaded, CompactionSetting(Rendering(rules), 1000), operation)
     assert (context.items, context.tokens) == (items, seen.tokens_before)
     assert seen.damaged == sum(not item.sound for item in items)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId
 from lcm_core.engine.rules import RULES_1_1, RULES_PRESENT
-from lcm_core.operations.compact import CompactionSetting, LoadedContext
+from lcm_core.operations.compact import CompactionSetting
 from lcm_core.operations.selection import (
     Bounds,
     Outcome,
@@ -166,7 +165,7 @@ def test_a_sweep_after_an_overflow_leaves_no_call_without_its_result(
     )
     context = context_of(items)
     setting = CompactionSetting(Rendering(rules), 10_000, current_turn=True)
-    compaction = setting.compaction(LoadedContext(ConversationId(1), context), lambda: 0)
+    compaction = setting.compaction(context, lambda: 0)
     bounds = setting.bounds()
     assert bounds.fresh_tail_count == max(1, count)
     running, outcome, taken = compaction.sweep(), None, set[int]()
@@ -214,7 +213,7 @@ def test_only_engines_from_1_1_on_compact_the_current_turn(rules, taken: bool) -
     rules = with_values(rules, fresh_tail_count=2, leaf_chunk_tokens=60)
     for current_turn in (False, True):
         setting = CompactionSetting(Rendering(rules), 100, current_turn=current_turn)
-        compaction = setting.compaction(LoadedContext(ConversationId(1), context_of(FINISHED)), lambda: 0)
+        compaction = setting.compaction(context_of(FINISHED), lambda: 0)
         assert (next(compaction.sweep(), None) is not None) == (taken and current_turn)
 
 
@@ -224,7 +223,7 @@ def test_an_overflow_aims_below_the_threshold_and_says_whether_it_stored_anythin
     def until_under(current_turn: bool, budget: int) -> UnderResult:
         context = context_of(FINISHED)
         setting = CompactionSetting(Rendering(rules), budget, current_turn=current_turn)
-        running = setting.compaction(LoadedContext(ConversationId(1), context), lambda: 0).until_under()
+        running = setting.compaction(context, lambda: 0).until_under()
         outcome: Outcome | None = None
         while True:
             try:

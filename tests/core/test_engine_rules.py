@@ -163,8 +163,8 @@ async def test_the_tail_is_that_of_the_context_screen(version: str, database_fil
                 entries = await context_entries(reader, list(await context_items(reader, row[0])))
                 items = [_Item(one.item.ordinal, one.role, one.tokens or 0) for one in entries]
                 for count in (1, 7, 64):
-                    start = tail_start(loaded.context, count, rules.tail)
-                    ours = loaded.context.ordinals[start] if start < len(loaded.context) else None
+                    start = tail_start(loaded, count, rules.tail)
+                    ours = loaded.ordinals[start] if start < len(loaded) else None
                     pairs.append(
                         (ours, fresh_tail(items, replace(rules.tail, fresh_tail_count=count)).first_ordinal)
                     )

@@ -125,7 +125,7 @@ async def test_the_distance_says_what_the_engine_would_do(version: str, database
             loaded = await load_for_compaction(reader, row["number"], Rendering(rules))
             few = with_values(rules, fresh_tail_count=5).tail
             totals = (await read_context(reader, row["number"], few)).totals
-            for budget in (500, 2_000, loaded.context.tokens * 4 // 3, 128_000):
+            for budget in (500, 2_000, loaded.tokens * 4 // 3, 128_000):
                 for chunk in (20_000, 400):
                     small = with_values(rules, fresh_tail_count=5, leaf_chunk_tokens=chunk)
                     found = distance_of(totals, small.compaction, budget)

@@ -437,7 +437,7 @@ async def test_a_leaf_of_nothing_but_reasoning_does_not_count_towards_the_fan_ou
     async with await Database.open(path) as database:
         rendering = Rendering(engine_rules(database.schema), UTC)
         loaded = await database.read(load_for_compaction, ConversationId(conversation), rendering)
-    blank = [item.ref for item in loaded.context.items if item.blank]
+    blank = [item.ref for item in loaded.items if item.blank]
     assert blank == [changed]
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.jsonl import BadLineError, compact_json, decode_object, peek_object, string
 from lcm_core.base.records import MessagePart
+from lcm_core.base.setting_values import object_or_empty
 from lcm_core.base.values import Record, replace
 
 
@@ -183,9 +184,8 @@ def _thought(block: JsonObject) -> str:
 
 
 def _call(block: JsonObject, raw_type: str) -> ContentPart:
-    function = block.get("function")
-    inner: JsonObject = function if isinstance(function, dict) else {}
-    arguments = _first(block, "arguments", "input", "args", "params")
+    inner = object_or_empty(block.get("function"))
+    arguments = first_of(block, "arguments", "input", "args", "params")
     if arguments is None:
         arguments = inner.get("arguments")
     return ContentPart(
@@ -199,11 +199,11 @@ def _call(block: JsonObject, raw_type: str) -> ContentPart:
 
 def _result(holder: JsonObject, raw_type: str, depth: int = 0) -> Iterator[ContentPart]:
     """A tool's answer, which is a whole message or a block in one: its text, then its pictures and files."""
-    content = _first(holder, "content", "output", "result", "text")
+    content = first_of(holder, "content", "output", "result", "text")
     if isinstance(content, dict) and "type" not in content:
         content = compact_json(content)
     parts = tuple(_blocks(content, depth))
-    failed = _first(holder, "isError", "is_error")
+    failed = first_of(holder, "isError", "is_error")
     texts = (part.text for part in parts if part.kind is PartKind.TEXT)
     call_id = _call_id(holder)
     yield ContentPart(
@@ -231,11 +231,11 @@ def _shell(message: JsonObject) -> Iterator[ContentPart]:
 
 def _payload(kind: PartKind, block: JsonObject, raw_type: str) -> ContentPart:
     """An image or a file: what it is and how large, without its bytes."""
-    source = _first(block, "source", "image_url", "file")
-    inner: JsonObject = source if isinstance(source, dict) else {}
+    source = first_of(block, "source", "image_url", "file")
+    inner = object_or_empty(source)
     url = string(source) or string(inner.get("url")) or string(block.get("url"))
-    data = _first(block, "data", "file_data") or _first(inner, "data", "file_data")
-    mime = _first(block, "mimeType", "mime_type", "media_type") or _first(inner, "mimeType", "media_type")
+    data = first_of(block, "data", "file_data") or first_of(inner, "data", "file_data")
+    mime = first_of(block, "mimeType", "mime_type", "media_type") or first_of(inner, "mimeType", "media_type")
     for candidate in (url, data):
         if isinstance(candidate, str) and candidate.startswith("data:"):
             head, _, data = candidate.partition(",")
@@ -244,7 +244,7 @@ def _payload(kind: PartKind, block: JsonObject, raw_type: str) -> ContentPart:
     text = block.get("text")
     if inner.get("type") == "text":
         text, data = data, None
-    name = _first(block, "fileName", "file_name", "filename", "name", "title") or _first(
+    name = first_of(block, "fileName", "file_name", "filename", "name", "title") or first_of(
         inner, "filename", "name"
     )
     return ContentPart(
@@ -263,17 +263,18 @@ def _decoded_size(data: str) -> int:
     return (len(data) - data.endswith("=") - data.endswith("==")) * 3 // 4
 
 
-def _first(block: JsonObject, *keys: str) -> Json:
+def first_of(block: JsonObject, *keys: str) -> Json:
+    """The first of some members that is there."""
     return next((block[key] for key in keys if block.get(key) is not None), None)
 
 
 def _call_id(block: JsonObject, *more: str) -> str | None:
     keys = ("toolCallId", "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callId", *more)
-    return string(_first(block, *keys))
+    return string(first_of(block, *keys))
 
 
 def _name(block: JsonObject) -> str | None:
-    return string(_first(block, "toolName", "tool_name", "name"))
+    return string(first_of(block, "toolName", "tool_name", "name"))
 
 
 def _object(text: str | None) -> JsonObject:

@@ -97,13 +97,6 @@ from lcm_core.writers.source import (
 # What selection needs, and what the chunk of a pass is made from.
 
 
-class LoadedContext(Record, frozen=True):
-    """A context as it is in the database."""
-
-    conversation_id: ConversationId
-    context: WeighedContext
-
-
 class Chunk(Record, frozen=True):
     """What one pass is made from: everything that a summariser is given."""
 
@@ -116,7 +109,7 @@ class Chunk(Record, frozen=True):
 
 async def load_for_compaction(
     reader: Reader, conversation_id: ConversationId, rendering: Rendering
-) -> LoadedContext:
+) -> WeighedContext:
     """The whole context with what selection needs to know (docs/engine/compaction.md, "Weights").
 
     Raises:
@@ -125,7 +118,7 @@ async def load_for_compaction(
     check_whole(reader.schema)
     rows = await compaction_rows(reader, conversation_id)
     if not rows:
-        return LoadedContext(conversation_id, WeighedContext.of([]))
+        return WeighedContext.of([])
     # Column by column: of a long context, what is done for each item is felt.
     ordinals, messages, summaries, owners, tokens, users, depths, senders = zip(*rows, strict=True)
     refs = [summary or message for summary, message in zip(summaries, messages, strict=True)]
@@ -157,7 +150,7 @@ async def load_for_compaction(
     if user is not None:
         behind = [MessageId(ref) for ref in refs[user + 1 :] if isinstance(ref, int)]
         context.turn = _turn(await tool_rows(reader, behind))
-    return LoadedContext(conversation_id, context)
+    return context
 
 
 def _turn(rows: Iterable[RowOfTool]) -> dict[int, TurnMessage]:
@@ -728,12 +721,10 @@ class CompactionSetting:
             chunk if chunk > 0 else rules.compaction.leaf_chunk_tokens,
         )
 
-    def compaction(self, loaded: LoadedContext, clock: Callable[[], int]) -> Compaction:
+    def compaction(self, context: WeighedContext, clock: Callable[[], int]) -> Compaction:
         """The passes on a context that has been read."""
         rules, bounds = self.rendering.rules, self.bounds()
-        return Compaction(
-            loaded.context, rules, self.budget, clock, bounds, current_turn=self.takes_current_turn
-        )
+        return Compaction(context, rules, self.budget, clock, bounds, current_turn=self.takes_current_turn)
 
 
 class PassDone(Record, frozen=True):
@@ -804,7 +795,7 @@ class Runner(Struct, Generic[T]):
                     raise self.stale
                 yield step
                 await self._wait_for_host(WAIT_SECONDS)
-                compaction.context.adopt((await self._load()).context)
+                compaction.context.adopt(await self._load())
                 due = passes.send(step.outcome)
         except StopIteration as ended:
             self.result = ended.value
@@ -820,12 +811,12 @@ class Runner(Struct, Generic[T]):
         if not self.made:
             return None
         for last in (False, False, True):
-            loaded = await self._load()
+            context = await self._load()
             plan = await self.database.read(
                 plan_state,
                 self.conversation_id,
                 self.setting.rendering.rules.compaction,
-                loaded.context.tokens,
+                context.tokens,
                 now=self.now(),
                 leaves=self.leaves > 0,
                 batch=self.batch,
@@ -838,7 +829,7 @@ class Runner(Struct, Generic[T]):
                     raise
         return None
 
-    async def _load(self) -> LoadedContext:
+    async def _load(self) -> WeighedContext:
         return await self.database.read(load_for_compaction, self.conversation_id, self.setting.rendering)
 
     async def _make(self, compaction: Compaction, due: Pass) -> PassDone:
@@ -1023,14 +1014,14 @@ class CompactionForecast(Record, Generic[T], frozen=True):
 
 
 def forecast_passes(
-    loaded: LoadedContext,
+    loaded: WeighedContext,
     setting: CompactionSetting,
     operation: Callable[[Compaction], Generator[Pass, Outcome, T]],
 ) -> CompactionForecast[T]:
     """Go through an operation with answers of the size that is asked for. Pure; *loaded* stays as it is."""
-    context = loaded.context.copy()
+    context = loaded.copy()
     before = context.tokens
-    compaction = setting.compaction(LoadedContext(loaded.conversation_id, context), lambda: 0)
+    compaction = setting.compaction(context, lambda: 0)
     tail = compaction.tail_start()
     passes: list[ForecastPass] = []
     running = operation(compaction)
@@ -1050,9 +1041,9 @@ def forecast_passes(
         tuple(passes),
         before,
         context.tokens,
-        loaded.context.ordinals[tail] if tail < len(loaded.context) else None,
-        sum(loaded.context.weights[tail:]),
-        loaded.context.sound.count(False),
+        loaded.ordinals[tail] if tail < len(loaded) else None,
+        sum(loaded.weights[tail:]),
+        loaded.sound.count(False),
         result,
     )
 
