@@ -42,7 +42,7 @@ class Answer(Record, frozen=True):
     #: SQL that was asked for: it alone goes to standard output, and what is said for people beside it
     script: Sequence[str] | None = None
     text: str | None = None  #: in the form of the command's own that was asked for
-    more_columns: Sequence[str] = ()  #: that the items of a list have, besides those of `readable.COLUMNS`
+    names: Sequence[str] = ()  #: what the items of a list consist of
 
     @property
     def envelope(self) -> JsonObject:
@@ -135,7 +135,7 @@ class Run(Record, frozen=True):
         *,
         paging: Paging | None = None,
         not_recorded: Sequence[str] = (),
-        more_columns: Sequence[str] = (),
+        names: Sequence[str] = (),
     ) -> Answer:
         """An answer that names the files it was read from."""
         from lcm_tui.tables.blocks import Note
@@ -151,10 +151,10 @@ class Run(Record, frozen=True):
 
             data, blocks = told(self.time, self.past.found, data, blocks)
         if paging is None:
-            return Answer(command, data, blocks, meta)
+            return Answer(command, data, blocks, meta, names=names)
         more = [Note(f"More follow: --cursor {paging.cursor}")] if paging.cursor else []
         whole = [*blocks, *more]
-        return Answer(command, data, whole, meta, paging.document, more_columns=more_columns)
+        return Answer(command, data, whole, meta, paging.document, names=names)
 
     def line(self, *words: str) -> str:
         """A command line that means the same database; it is named when the command line said where it is."""

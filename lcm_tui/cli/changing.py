@@ -15,7 +15,7 @@ from lcm_core.base.errors import CancelledError, LcmError
 from lcm_core.base.setting_values import JsonObject
 from lcm_core.base.values import field, replace
 from lcm_core.change.commit import Committed
-from lcm_core.change.plan import Plan, RowCount, listed, row_counts
+from lcm_core.change.plan import Plan, RowCount, listed, row_counts, rows_json
 from lcm_core.change.preview import Batch, Planner, Preview, batch_of, first_preview
 from lcm_core.store.database import Database, Reader
 
@@ -41,11 +41,6 @@ def preview_document(shown: Preview, *, sql: bool = False) -> Document:
     if sql:
         document["sql"] = list(shown.sql())
     return document
-
-
-def rows_document(rows: Sequence[RowCount]) -> Document:
-    """Rows per table."""
-    return {one.table: {"insert": one.insert, "update": one.update, "delete": one.delete} for one in rows}
 
 
 # -- a change --------------------------------------------------------------------------------------------
@@ -224,7 +219,7 @@ class _Changing:
             "title": plan.title,
             "kind": plan.kind,
             "conversationId": plan.conversation_id,
-            "rows": rows_document(rows),
+            "rows": rows_json(rows),
             "applied": committed is not None,
             "operationId": committed.id or None if committed else None,
         }
@@ -321,4 +316,4 @@ def _of_many(last: Document, done: Sequence[Done]) -> Document:
             one.table, held.insert + one.insert, held.update + one.update, held.delete + one.delete
         )
     kept = {name: value for name, value in last.items() if name not in ("edits", "shift", "sql", "tokens")}
-    return {**kept, "kind": done[0].plan.kind, "rows": rows_document([found[name] for name in sorted(found)])}
+    return {**kept, "kind": done[0].plan.kind, "rows": rows_json([found[name] for name in sorted(found)])}

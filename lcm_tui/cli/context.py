@@ -10,7 +10,7 @@ from typing import cast
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import Conversation, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.text import counted, preview, safe_text
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, to_json
 from lcm_core.engine.assembly import Assembled as Assembly
 from lcm_core.engine.assembly import Evicted
 from lcm_core.engine.messages import Origin
@@ -36,8 +36,19 @@ from lcm_tui.cli.output import write
 from lcm_tui.cli.selecting import as_text, chosen
 from lcm_tui.kit.session import budget_for
 from lcm_tui.kit.spans import text_of
-from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, kind_words, shown
+from lcm_tui.tables.blocks import (
+    Cell,
+    Facts,
+    Note,
+    OutputBlock,
+    OutputColumn,
+    Table,
+    kind_words,
+    not_recorded,
+    shown,
+)
 from lcm_tui.tables.composition import bar_line, legend_line
+from lcm_tui.tables.conversation_rows import ROW_COLUMNS
 from lcm_tui.tables.preview import BAR
 from lcm_tui.tables.sent import assembled_blocks, in_tail, prompt_score
 
@@ -244,7 +255,7 @@ def show(run: Run, named: Selector, budget: int | None) -> Answer:
     found = run.read(load_context, run, named, budget)
     machine = run.presentation.prints_data
     blocks = [] if machine else _blocks(run, found, named)
-    missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
+    missing = not_recorded(ROW_COLUMNS, found.schema, "conversation")
     if not found.schema.has("context_items"):
         missing.append("items")
         blocks.append(
@@ -322,7 +333,7 @@ def context_document(found: ShownContext) -> Document:
             "budget": found.budget,
             "share": found.share,
         },
-        "freshTail": documents.fresh_tail_document(found.view.tail),
+        "freshTail": to_json(found.view.tail),
         **briefs,
     }
 

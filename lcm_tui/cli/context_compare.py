@@ -27,7 +27,6 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.store.listing import (
     DamagedSnapshot,
     Page,
-    Snapshot,
     SnapshotItem,
     Window,
     get_snapshot,
@@ -43,10 +42,17 @@ from lcm_tui.cli.options import Selector
 from lcm_tui.cli.past_told import past_document
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.kit.session import budget_for
-from lcm_tui.tables.blocks import Note
+from lcm_tui.tables.blocks import Note, json_names, json_of, list_table
 from lcm_tui.tables.comparison import comparison_blocks
 from lcm_tui.tables.past import past_blocks, since_blocks
-from lcm_tui.tables.snapshots import Listed, ShownSnapshot, snapshot_blocks, snapshots_table
+from lcm_tui.tables.snapshots import (
+    EMPTY,
+    LISTED_COLUMNS,
+    SNAPSHOT_COLUMNS,
+    Listed,
+    ShownSnapshot,
+    snapshot_blocks,
+)
 
 # -- the past (--at) -------------------------------------------------------------------------------------
 # A command over a conversation as it was.
@@ -243,13 +249,7 @@ def _context(one: SentContext, named: _Asked) -> Document:
         "budget": one.budget,
         "snapshot": None
         if taken is None
-        else {
-            "id": taken.snapshot_id,
-            "createdAt": taken.created_at,
-            "exact": taken.exact,
-            "gone": taken.gone,
-            "notKept": taken.not_kept,
-        },
+        else {"id": taken.snapshot_id, **documents.some_of(taken, "created_at exact gone not_kept")},
         "rules": one.rules,
         "messages": len(one.messages),
         "evicted": one.evicted_items,
@@ -294,10 +294,11 @@ def snapshots(run: Run, named: Selector, window: Window) -> Answer:
         "context.snapshots",
         data,
         [
-            snapshots_table(run.time, page.items),
+            list_table(LISTED_COLUMNS, page.items, run.time, empty=EMPTY),
             *(Note(safe_text(one.problem)) for one in _damaged(page.items)),
         ],
         paging=Paging("snapshots", window.limit, len(page.items), page.next),
+        names=json_names(LISTED_COLUMNS),
     )
 
 
@@ -321,25 +322,10 @@ def _damaged(found: Sequence[Listed]) -> Iterator[DamagedSnapshot]:
 
 def _listed(one: Listed) -> Document:
     """Every entry says whether it is damaged; one that is has nothing else to say."""
+    found = json_of(LISTED_COLUMNS, one)
     if isinstance(one, DamagedSnapshot):
-        return {"id": one.id, "createdAt": one.created_at, "damaged": one.problem}
-    return {**_context_snapshots_document(one), "damaged": None}
-
-
-def _context_snapshots_document(one: Snapshot) -> Document:
-    return {
-        "id": one.id,
-        "createdAt": one.created_at,
-        "rules": one.rules,
-        "timezone": one.zone,
-        "budget": one.budget,
-        "selection": one.selection,
-        "messages": len(one.sent),
-        "evicted": one.evicted,
-        "sentTokens": one.sent_tokens,
-        "messagesHash": one.messages_hash,
-        "metadata": one.metadata,
-    }
+        return {name: found[name] for name in ("id", "createdAt", "damaged")}
+    return found
 
 
 def _item(one: SnapshotItem) -> Document:
@@ -350,7 +336,7 @@ def _shown_document(shown: ShownSnapshot) -> Document:
     found = shown.found
     return {
         "conversation": documents.conversation(shown.conversation),
-        "snapshot": _context_snapshots_document(shown.snapshot),
+        "snapshot": json_of(SNAPSHOT_COLUMNS, shown.snapshot),
         "items": [_item(one) for one in shown.snapshot.sent],
         "mendedAway": [_item(one) for one in shown.snapshot.dropped],
         "finalClamp": [_item(one) for one in shown.snapshot.cut],

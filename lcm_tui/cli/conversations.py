@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lcm_core.base.records import Conversation
 from lcm_core.base.settings import Settings
+from lcm_core.base.values import to_json
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store.context import context_messages
 from lcm_core.store.conversations import ConversationEntry
@@ -25,7 +26,7 @@ from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import as_text, chosen
-from lcm_tui.tables.blocks import list_table
+from lcm_tui.tables.blocks import json_names, json_of, list_table, not_recorded
 from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
 from lcm_tui.tables.conversations import ShownConversation, conversation_blocks
 
@@ -36,14 +37,13 @@ _SWITCHES = frozenset({"fork_bounded", "pending", "running"})
 def list_(run: Run, window: Window) -> Answer:
     """A page of conversations."""
     schema, page = run.read(_load_list, run.settings, window)
-    missing = documents.not_recorded(schema, "conversations")
     return run.answer(
         "conversations.list",
-        {"items": [documents.listed(CONVERSATION_COLUMNS, row) for row in page.items]},
+        {"items": [json_of(CONVERSATION_COLUMNS, row) for row in page.items]},
         [list_table(CONVERSATION_COLUMNS, page.items, run.time, schema, empty="No conversations.")],
         paging=Paging("conversations", window.limit, len(page.items), page.next),
-        not_recorded=[f"items.{name}" for name in missing],
-        more_columns=[column.json for column in CONVERSATION_COLUMNS if column.json],
+        not_recorded=not_recorded(CONVERSATION_COLUMNS, schema, "items"),
+        names=json_names(CONVERSATION_COLUMNS),
     )
 
 
@@ -95,14 +95,9 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownCon
 def _document(found: ShownConversation) -> Document:
     files = found.state.files
     return {
-        "conversation": documents.listed(
-            CONVERSATION_COLUMNS, _row(found.conversation, found.counted, found.tail)
-        ),
-        "summaryDepths": documents.depths(found.counted.depths),
-        "context": [
-            {"itemType": total.item_type, "count": total.count, "tokens": total.tokens}
-            for total in found.counted.context
-        ],
+        "conversation": json_of(CONVERSATION_COLUMNS, _row(found.conversation, found.counted, found.tail)),
+        "summaryDepths": to_json(found.counted.depths),
+        "context": to_json(found.counted.context),
         "telemetry": _state_document(found.state.telemetry),
         "maintenance": _state_document(found.state.maintenance),
         "bootstrap": _state_document(found.state.bootstrap),
@@ -131,7 +126,7 @@ def _camel(name: str) -> str:
 
 
 def _not_recorded(schema: Schema) -> list[str]:
-    fields = [f"conversation.{name}" for name in documents.not_recorded(schema, "conversations")]
+    fields = not_recorded(CONVERSATION_COLUMNS, schema, "conversation")
     tables: Mapping[str, str] = {
         "telemetry": TELEMETRY,
         "maintenance": MAINTENANCE,

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from lcm_core.base.errors import NotFoundError
-from lcm_core.base.paths import FileText, StoredFile, read_head, resolve_stored
+from lcm_core.base.paths import FileText, StoredFile, read_head
 from lcm_core.base.records import ConversationId, LargeFile
-from lcm_core.base.settings import Settings
-from lcm_core.base.text import preview
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, to_json
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, file_page
 from lcm_core.store.messages import FileReferences, get_file, references_to
 from lcm_core.store.schema import Schema
 
-from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import as_text, chosen
-from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, Prose, Table
+from lcm_tui.tables.blocks import (
+    Cell,
+    Facts,
+    Mark,
+    Note,
+    Prose,
+    json_names,
+    json_of,
+    list_table,
+    not_recorded,
+)
 from lcm_tui.tables.blocks import OutputBlock as Block
-from lcm_tui.tables.blocks import OutputColumn as Column
+from lcm_tui.tables.files import FILE_COLUMNS, FileRow, stored_file
 
 #: What ``--content`` reads at the most.
 MAX_CONTENT_BYTES = 64 * 1024 * 1024
@@ -38,16 +44,17 @@ class _Shown(Record, frozen=True):
 def list_(run: Run, named: Selector, window: Window) -> Answer:
     """A page of the large files of a conversation, or of all."""
     schema, owner, page = run.read(_load_list, named, window)
-    stored = [_resolved(run.settings, file) for file in page.items]
+    rows = [FileRow(file, stored_file(file, run.settings)) for file in page.items]
     return run.answer(
         "files.list",
         {
             "conversationId": owner,
-            "items": [_document(file, place) for file, place in zip(page.items, stored, strict=True)],
+            "items": [json_of(FILE_COLUMNS, row) for row in rows],
         },
-        [_table(run, schema, page.items, stored)],
+        [list_table(FILE_COLUMNS, rows, run.time, empty="No large files.")],
         paging=Paging("files", window.limit, len(page.items), page.next),
-        not_recorded=[f"items.{name}" for name in documents.not_recorded(schema, "large_files")],
+        not_recorded=not_recorded(FILE_COLUMNS, schema, "items"),
+        names=json_names(FILE_COLUMNS),
     )
 
 
@@ -61,44 +68,29 @@ async def _load_list(
 def show(run: Run, file_id: str, *, content: bool) -> Answer:
     """One file, with its text when *content*."""
     found = run.read(_load, file_id)
-    stored = _resolved(run.settings, found.file)
+    stored = stored_file(found.file, run.settings)
     text = _content(stored) if content else None
     data: Document = {
-        "file": _document(found.file, stored),
-        "references": {
-            "messages": list(found.references.messages),
-            "summaries": list(found.references.summaries),
-        },
+        "file": json_of(FILE_COLUMNS, FileRow(found.file, stored)),
+        "references": to_json(found.references),
     }
     if text is not None:
         data["content"] = {
             "text": None if text.binary else text.text,
-            "description": text.description,
-            "bytesRead": text.bytes_read,
+            **some_of(text, "description bytes_read"),
             "complete": text.complete,
         }
-    missing = documents.not_recorded(found.schema, "large_files")
     return run.answer(
         "files.show",
         data,
         _blocks(run, found, stored, text),
-        not_recorded=[f"file.{name}" for name in missing],
+        not_recorded=not_recorded(FILE_COLUMNS, found.schema, "file"),
     )
 
 
 async def _load(reader: Reader, file_id: str) -> _Shown:
     file = as_text(await get_file(reader, file_id))
     return _Shown(reader.schema, file, await references_to(reader, file))
-
-
-def _resolved(settings: Settings, file: LargeFile) -> StoredFile:
-    return resolve_stored(
-        file.storage_uri,
-        conversation_id=file.conversation_id,
-        large_files_dir=settings.large_files_dir.value,
-        state_dir=settings.state_dir.value,
-        known=settings.knows_large_files,
-    )
 
 
 def _content(stored: StoredFile) -> FileText:
@@ -111,50 +103,6 @@ def _content(stored: StoredFile) -> FileText:
     if path is None:
         raise NotFoundError(stored.message, code="FILE_UNREADABLE", details={"path": stored.stored})
     return read_head(path, MAX_CONTENT_BYTES)
-
-
-def _document(file: LargeFile, stored: StoredFile) -> Document:
-    return {
-        "fileId": file.file_id,
-        "conversationId": file.conversation_id,
-        "fileName": file.file_name,
-        "mimeType": file.mime_type,
-        "byteSize": file.byte_size,
-        "lineCount": file.line_count,
-        "storageUri": file.storage_uri,
-        "explorationSummary": file.exploration_summary,
-        "createdAt": file.created_at,
-        "state": stored.state,
-        "resolvedPath": None if stored.path is None else str(stored.path),
-        "message": stored.message,
-    }
-
-
-def _table(run: Run, schema: Schema, files: Sequence[LargeFile], stored: Sequence[StoredFile]) -> Table:
-    columns = (
-        Column("File"),
-        Column("Conv.", right=True, spare=3),
-        Column("Name", grows=True),
-        Column("Type", spare=4),
-        Column("Bytes", right=True, spare=1),
-        Column("Stored", spare=2),
-        Column("On disk"),
-        Column("Exploration summary", grows=True),
-    )
-    rows = [
-        (
-            file.file_id,
-            str(file.conversation_id),
-            file.file_name,
-            file.mime_type,
-            file.byte_size,
-            run.time(file.created_at),
-            str(place.state),
-            preview(file.exploration_summary or ""),
-        )
-        for file, place in zip(files, stored, strict=True)
-    ]
-    return Table(columns, rows, empty="No large files.")
 
 
 def _blocks(run: Run, found: _Shown, stored: StoredFile, text: FileText | None) -> list[Block]:

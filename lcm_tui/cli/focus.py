@@ -58,6 +58,26 @@ from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.compaction import ShownCompaction, planned_compaction
 from lcm_tui.tables.focus import NO_SWEEP, brief_blocks, briefs_blocks, draft_blocks, state_words, wish_blocks
 
+#: What the items of `focus list` consist of.
+_NAMES = (
+    "briefId",
+    "conversationId",
+    "status",
+    "active",
+    "prompt",
+    "tokenCount",
+    "targetTokens",
+    "coveredLatestAt",
+    "coveredMessageSeq",
+    "generatorRunId",
+    "error",
+    "createdAt",
+    "updatedAt",
+    "supersededAt",
+    "replaces",
+    "state",
+    "sources",
+)
 _LARGEST_TEXT = 4 * 1024 * 1024
 
 
@@ -74,7 +94,9 @@ def list_briefs(run: Run, named: Selector) -> Answer:
 
     owner, entries = run.read(load)
     data: Document = {"conversationId": owner, "items": [entry_document(one) for one in entries]}
-    return run.answer("focus.list", data, briefs_blocks([_shown(one) for one in entries], run.clock))
+    return run.answer(
+        "focus.list", data, briefs_blocks([_shown(one) for one in entries], run.clock), names=_NAMES
+    )
 
 
 def show_brief(run: Run, wanted: str) -> Answer:

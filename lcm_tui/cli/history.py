@@ -7,7 +7,6 @@ from datetime import datetime
 
 from lcm_core.base.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.base.records import ConversationId
-from lcm_core.base.setting_values import Json
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import replace
@@ -39,13 +38,20 @@ from lcm_core.store.listing import CANDIDATES, Page, Position, Window, the_one
 
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.changing import rows_document
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import carry_out
-from lcm_tui.tables.blocks import Note
-from lcm_tui.tables.history import ListedOperation, ShownOperation, operation_blocks, operations_table
+from lcm_tui.tables.blocks import Note, json_names, json_of, list_table
+from lcm_tui.tables.history import (
+    EMPTY,
+    LISTED_COLUMNS,
+    ListedOperation,
+    ShownOperation,
+    lines_of,
+    operation_blocks,
+    operation_json,
+)
 
 # -- looking ---------------------------------------------------------------------------------------------
 
@@ -54,14 +60,15 @@ def list_(run: Run, wanted: Selector, window: Window, *, unfold: bool) -> Answer
     """A page of what was changed."""
     below = None if window.position is None else int(window.position.id)
     owner, page = run.read(_load_list, wanted, window.limit, below)
-    items: list[Json] = [
-        {**operation_document(one.operation, one.undone_by), "inEffect": one.effective} for one in page.items
-    ]
     return run.answer(
         "history.list",
-        {"conversationId": owner, "items": items},
-        [operations_table(run.time, page.items, unfold=unfold)],
+        {
+            "conversationId": owner,
+            "items": [json_of(LISTED_COLUMNS, one) for one in lines_of(page.items, unfold=True)],
+        },
+        [list_table(LISTED_COLUMNS, lines_of(page.items, unfold=unfold), run.time, empty=EMPTY)],
         paging=Paging("history", window.limit, len(page.items), page.next),
+        names=json_names(LISTED_COLUMNS),
     )
 
 
@@ -91,29 +98,11 @@ async def _owner(reader: Reader, named: Selector) -> ConversationId | None:
     return (await chosen(reader, named)).conversation_id
 
 
-def operation_document(one: Operation, undone: str | None) -> Document:
-    """An operation for machines, with what undoes it now."""
-    return {
-        "operationId": one.id,
-        "kind": one.kind,
-        "title": one.title,
-        "conversationId": one.conversation_id,
-        "createdAt": one.created_at,
-        "tokens": one.tokens,
-        "rows": rows_document(one.rows),
-        "batch": one.batch,
-        "undoes": one.undoes,
-        "undoneBy": undone,
-        "exportPath": None if one.export is None else str(one.export.path),
-        "toolVersion": one.tool_version,
-    }
-
-
 def show(run: Run, wanted: str) -> Answer:
     """One operation; *wanted* is its id or the beginning of it."""
     found = run.read(_load, wanted)
     data: Document = {
-        "operation": operation_document(found.operation, found.undone_by),
+        "operation": operation_json(found.operation, found.undone_by),
         "edits": None if found.edits is None else encode_edits(found.edits),
         "inEffect": found.effective,
         "undoable": found.effective and found.why_not is None,

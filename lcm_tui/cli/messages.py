@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Final
 
 from lcm_core.base.records import Conversation, Message, MessageId
 from lcm_core.base.settings import Settings
@@ -21,7 +23,18 @@ from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
-from lcm_tui.tables.blocks import Cell, Facts, OutputBlock, OutputColumn, Prose, Table
+from lcm_tui.tables.blocks import (
+    Cell,
+    Facts,
+    ListColumn,
+    OutputBlock,
+    Prose,
+    json_names,
+    json_of,
+    list_table,
+    not_recorded,
+)
+from lcm_tui.tables.conversation_rows import ROW_COLUMNS
 
 # -- rows of the table -----------------------------------------------------------------------------------
 # With the beginning of their parts where messages have no text of their own.
@@ -41,35 +54,40 @@ async def part_texts(reader: Reader, messages: Sequence[Message]) -> PartTexts:
     return texts
 
 
-def message_table(
-    run: Run,
-    messages: Sequence[Message],
-    parts: PartTexts,
-    *,
-    title: str = "",
-    empty: str = "No message matches.",
-) -> Table:
-    """Messages as a table."""
-    columns = (
-        OutputColumn("Seq", right=True),
-        OutputColumn("Id", right=True, spare=1),
-        OutputColumn("Role"),
-        OutputColumn("Tokens", right=True),
-        OutputColumn("Time"),
-        OutputColumn("Text", grows=True),
-    )
-    rows = [
-        (
-            str(message.seq),
-            str(message.message_id),
-            message.role,
-            message.tokens,
-            run.time(message.created_at),
-            preview(message.content) or preview(parts.get(message.message_id, "")),
-        )
-        for message in messages
-    ]
-    return Table(columns, rows, title=title, empty=empty)
+class MessageRow(Record, frozen=True):
+    """A message of a list."""
+
+    message: Message
+    of_parts: str  #: what it shows where it has no text of its own
+
+
+# fmt: off
+#: What lists of messages say of each.
+MESSAGE_COLUMNS: Final[tuple[ListColumn[MessageRow, None], ...]] = (
+    ListColumn("seq", right=True, heading="Seq", value=attrgetter("message.seq"), text=str),
+    ListColumn("id", right=True, heading="Id", spare=1, json="messageId",
+               value=attrgetter("message.message_id"), text=str),
+    ListColumn("conversation", json="conversationId", value=attrgetter("message.conversation_id")),
+    ListColumn("place", json="seq", value=attrgetter("message.seq")),
+    ListColumn("role", heading="Role", json="role", value=attrgetter("message.role")),
+    ListColumn("tokens", right=True, heading="Tokens", json="tokenCount", value=attrgetter("message.tokens")),
+    ListColumn("created", heading="Time", json="createdAt", stored="messages.created_at", time=True,
+               value=attrgetter("message.created_at")),
+    ListColumn("large", json="largeContent", stored="messages.large_content",
+               value=attrgetter("message.large_content")),
+    ListColumn("preview", json="preview", value=lambda row: preview(row.message.content)),
+    ListColumn("text", grows=True, heading="Text",
+               value=lambda row: preview(row.message.content) or preview(row.of_parts)),
+)
+WHOLE_COLUMNS: Final = (
+    *MESSAGE_COLUMNS, ListColumn("content", json="content", value=attrgetter("message.content")),
+)
+# fmt: on
+
+
+def rows_of(messages: Sequence[Message], parts: PartTexts) -> list[MessageRow]:
+    """Messages as rows of a list."""
+    return [MessageRow(message, parts.get(message.message_id, "")) for message in messages]
 
 
 # -- the commands ----------------------------------------------------------------------------------------
@@ -79,7 +97,7 @@ class _Listed(Record, frozen=True):
     schema: Schema
     conversation: Conversation
     page: Page[Message]
-    parts: PartTexts
+    rows: list[MessageRow]
 
 
 class _Tail(Record, frozen=True):
@@ -87,8 +105,7 @@ class _Tail(Record, frozen=True):
     conversation: Conversation
     history: History
     tail: FreshTail
-    messages: list[Message]
-    parts: PartTexts
+    rows: list[MessageRow]
 
 
 def list_(
@@ -96,20 +113,22 @@ def list_(
 ) -> Answer:
     """A page of the messages of a conversation."""
     found = run.read(_load_list, named, window, roles, include_content)
-    items = found.page.items
-    blocks: list[OutputBlock] = [message_table(run, items, found.parts)]
+    columns = WHOLE_COLUMNS if include_content else MESSAGE_COLUMNS
+    blocks: list[OutputBlock] = [
+        list_table(MESSAGE_COLUMNS, found.rows, run.time, empty="No message matches.")
+    ]
     if include_content:
-        blocks = _whole(run, items, found.parts) or blocks
+        blocks = _whole(run, found.rows) or blocks
     return run.answer(
         "messages.list",
         {
             "conversation": documents.conversation(found.conversation),
-            "items": [documents.message(item, content=include_content) for item in items],
+            "items": [json_of(columns, row) for row in found.rows],
         },
         blocks,
-        paging=Paging("messages", window.limit, len(items), found.page.next),
+        paging=Paging("messages", window.limit, len(found.rows), found.page.next),
         not_recorded=_not_recorded(found.schema, "conversation", "items"),
-        more_columns=["content"] if include_content else (),
+        names=json_names(columns),
     )
 
 
@@ -118,24 +137,24 @@ async def _load_list(
 ) -> _Listed:
     conversation = await chosen(reader, named)
     page = await message_page(reader, conversation.conversation_id, window, roles=roles, whole=whole)
-    return _Listed(reader.schema, conversation, page, await part_texts(reader, page.items))
+    rows = rows_of(page.items, await part_texts(reader, page.items))
+    return _Listed(reader.schema, conversation, page, rows)
 
 
 def tail(run: Run, named: Selector, count: int | None) -> Answer:
     """The fresh tail of a context, or its newest *count* messages."""
     found = run.read(_load_tail, run.settings, named, count)
-    messages, limits = found.messages, found.tail
+    messages, limits = [row.message for row in found.rows], found.tail
     data: Document = {
         "conversationIdentity": documents.conversation(found.conversation),
-        "limits": {"count": limits.count, "maxTokens": limits.max_tokens},
+        "limits": documents.some_of(limits, "count max_tokens"),
         "selected": {
-            "messages": limits.messages,
-            "tokens": limits.tokens,
+            **documents.some_of(limits, "messages tokens"),
             "firstSeq": messages[0].seq if messages else None,
             "lastSeq": messages[-1].seq if messages else None,
         },
-        "conversation": {"messages": found.history.messages, "tokens": found.history.tokens},
-        "messages": [documents.message(item, content=True) for item in messages],
+        "conversation": documents.some_of(found.history, "messages tokens"),
+        "messages": [json_of(WHOLE_COLUMNS, row) for row in found.rows],
     }
     cap = f", at most {limits.max_tokens:,} tokens" if limits.max_tokens else ""
     facts: list[tuple[str, Cell]] = [
@@ -147,7 +166,7 @@ def tail(run: Run, named: Selector, count: int | None) -> Answer:
     return run.answer(
         "messages.tail",
         data,
-        [Facts(facts), message_table(run, messages, found.parts)],
+        [Facts(facts), list_table(MESSAGE_COLUMNS, found.rows, run.time, empty="No message matches.")],
         not_recorded=_not_recorded(found.schema, "conversationIdentity", "messages"),
     )
 
@@ -164,24 +183,24 @@ async def _load_tail(reader: Reader, settings: Settings, named: Selector, count:
         conversation,
         await history_of(reader, number),
         selected,
-        messages,
-        await part_texts(reader, messages),
+        rows_of(messages, await part_texts(reader, messages)),
     )
 
 
 def _not_recorded(schema: Schema, conversation: str, messages: str) -> list[str]:
     return [
-        *(f"{conversation}.{name}" for name in documents.not_recorded(schema, "conversations")),
-        *(f"{messages}.{name}" for name in documents.not_recorded(schema, "messages")),
+        *not_recorded(ROW_COLUMNS, schema, conversation),
+        *not_recorded(MESSAGE_COLUMNS, schema, messages),
     ]
 
 
-def _whole(run: Run, messages: Sequence[Message], parts: PartTexts) -> list[OutputBlock]:
+def _whole(run: Run, rows: Sequence[MessageRow]) -> list[OutputBlock]:
     """Messages with their whole text, one block each."""
     return [
         Prose(
-            message.content or parts.get(message.message_id, ""),
-            title=f"#{message.seq}  {message.role}  {run.time(message.created_at)}  {message.tokens} tokens",
+            one.content or row.of_parts,
+            title=f"#{one.seq}  {one.role}  {run.time(one.created_at)}  {one.tokens} tokens",
         )
-        for message in messages
+        for row in rows
+        for one in [row.message]
     ]

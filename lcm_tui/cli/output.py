@@ -58,12 +58,8 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
 def _print_csv(answer: Answer, *, for_terminal: bool) -> None:
     """Write a list, and on standard error where the next page begins."""
     from lcm_tui.cli.machine import csv_lines
-    from lcm_tui.cli.readable import COLUMNS
 
-    # One item of the same command has other names.
-    listed = answer.pagination is not None or answer.command.endswith(".list")
-    names = (*COLUMNS.get(answer.command, ()), *answer.more_columns) if listed else ()
-    write(sys.stdout, csv_lines(answer.envelope, names, for_terminal=for_terminal), utf8=True)
+    write(sys.stdout, csv_lines(answer.envelope, answer.names, for_terminal=for_terminal), utf8=True)
     if answer.pagination and (cursor := answer.pagination["nextCursor"]):
         write(sys.stderr, f"More follow: --cursor {cursor}\n", utf8=False)
 

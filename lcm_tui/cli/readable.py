@@ -1,4 +1,4 @@
-"""Answers for people: blocks become lines here alone, by rich; and the columns of each list.
+"""Answers for people: blocks become lines here alone, by rich; and tables that fit the terminal.
 
 Blocks hold texts as they stand in the database; everything is made safe here, on its way out.
 """
@@ -6,8 +6,7 @@ Blocks hold texts as they stand in the database; everything is made safe here, o
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
 
 import rich.table
 from lcm_core.base.text import safe_line, safe_text
@@ -152,40 +151,3 @@ def _least(column: OutputColumn, at: int, block: Table) -> int:
     title = cell_len(safe_line(column.title))
     width = max(title, *(cell_len(shown(row[at])) for row in block.rows))
     return min(width, max(_MIN_GROWING, title)) if column.grows else width
-
-
-# -- columns of lists ------------------------------------------------------------------------------------
-# The names of what each list holds, in order: the header of its CSV, also where nothing is listed.
-#
-# `tests/cli/test_forms.py` compares them with what the lists hold.
-
-_NAMES: Final[Mapping[str, str]] = {
-    "messages.list": "messageId conversationId seq role tokenCount createdAt largeContent preview",
-    "summaries.list": """
-    summaryId conversationId kind depth tokenCount earliestAt latestAt coverageAt descendantCount
-    descendantTokenCount sourceMessageTokenCount createdAt fileIds model parentCount childCount
-    sourceMessageCount preview
-    """,
-    "files.list": """
-    fileId conversationId fileName mimeType byteSize lineCount storageUri explorationSummary createdAt state
-    resolvedPath message
-    """,
-    "sessions.list": """
-    agent sessionKey sessionId storage current previousSessionId entries badLines newestAt conversationId
-    behind
-    """,
-    "history.list": """
-    operationId kind title conversationId createdAt tokens rows batch undoes undoneBy exportPath toolVersion
-    inEffect
-    """,
-    "focus.list": """
-    briefId conversationId status active prompt tokenCount targetTokens coveredLatestAt coveredMessageSeq
-    generatorRunId error createdAt updatedAt supersededAt replaces state sources
-    """,
-    "context.snapshots": """
-    id createdAt rules timezone budget selection messages evicted sentTokens messagesHash metadata damaged
-    """,
-}
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    command: tuple(names.split()) for command, names in _NAMES.items()
-}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from lcm_core.base.errors import UsageError
 from lcm_core.base.jsonl import TranscriptChangedError
 from lcm_core.base.records import ConversationId
-from lcm_core.base.setting_values import Json, SettingSource
+from lcm_core.base.setting_values import SettingSource
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted, preview
 from lcm_core.base.times import iso_z, parse_utc
@@ -31,8 +33,8 @@ from lcm_host.sessions import (
 
 from lcm_tui.cli import cursors
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.documents import Document
-from lcm_tui.tables.blocks import Cell, Facts, Note, Table
+from lcm_tui.cli.documents import Document, some_of
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, Table, json_names, json_of, list_table
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.blocks import OutputColumn as Column
 
@@ -63,18 +65,25 @@ def list_(
         and _within(one.newest_at, window)
     ]
     items, following = _page_of(wanted, window)
-    known = _known(run, items)
+    owners, behind = _known(run, items)
     held = extents(items)
+    rows = [SessionRow(one, held.get(one), owners.get(one), behind.get(one)) for one in items]
+    empty = f"There are no sessions in {run.settings.sessions.value}."
     return run.answer(
         "sessions.list",
         {
             "total": len(wanted),
-            "items": [_listed(one, held.get(one), known) for one in items],
+            "items": [json_of(SESSION_COLUMNS, row) for row in rows],
             "checkpoints": listing.checkpoints,
-            "problems": _passed_over(listing),
+            "problems": [some_of(one, "path reason") for one in listing.problems],
         },
-        [_table(run, items, held, known), *_unreadable(run, items, held), *_not_read(listing)],
+        [
+            list_table(SESSION_COLUMNS, rows, run.time, empty=empty),
+            *_unreadable(run, items, held),
+            *_not_read(listing),
+        ],
         paging=Paging(_LIST, window.limit, len(items), following),
+        names=json_names(SESSION_COLUMNS),
     )
 
 
@@ -109,7 +118,7 @@ def _name(session: HostSession) -> str:
     return f"{session.agent or ''}/{session.session_id}"
 
 
-class _Known(Record, frozen=True):
+class _Known(NamedTuple):
     """What the engine's database knows of some sessions."""
 
     owners: Mapping[HostSession, ConversationId]
@@ -130,35 +139,50 @@ async def _load_known(reader: Reader, settings: Settings, sessions: Sequence[Hos
     return _Known(await owners_of(reader, sessions), behind)
 
 
-def _listed(session: HostSession, extent: SessionExtent | None, known: _Known) -> Document:
-    newest = session.newest_at if extent is None else extent.newest_at or session.newest_at
-    return {
-        **_identity(session),
-        "entries": None if extent is None else extent.entries,
-        "badLines": None if extent is None else extent.bad_lines,
-        "newestAt": _iso(newest),
-        "conversationId": known.owners.get(session),
-        "behind": known.behind.get(session),
-    }
+class SessionRow(Record, frozen=True):
+    """A session of a list, with what is known of it."""
+
+    session: HostSession
+    extent: SessionExtent | None
+    conversation_id: ConversationId | None
+    behind: int | None
+
+    @property
+    def newest(self) -> str | None:
+        """When its newest entry was made."""
+        found = None if self.extent is None else self.extent.newest_at
+        return _iso(found or self.session.newest_at)
 
 
-def _identity(session: HostSession) -> Document:
-    return {
-        "agent": session.agent,
-        "sessionKey": session.session_key,
-        "sessionId": session.session_id,
-        "storage": session.storage.value,
-        "current": session.current,
-        "previousSessionId": session.previous_session_id,
-    }
+def _of_extent(name: str) -> Callable[[SessionRow], int | None]:
+    return lambda row: None if row.extent is None else getattr(row.extent, name)
+
+
+# fmt: off
+#: What is said of a session wherever it stands.
+IDENTITY: Final[tuple[ListColumn[SessionRow, None], ...]] = (
+    ListColumn("agent", heading="Agent", json="agent", value=attrgetter("session.agent")),
+    ListColumn("id", heading="Session", value=attrgetter("session.session_id")),
+    ListColumn("key", grows=True, heading="Key", json="sessionKey", value=attrgetter("session.session_key")),
+    ListColumn("session", json="sessionId", value=attrgetter("session.session_id")),
+    ListColumn("storage", heading="Stored", json="storage", value=attrgetter("session.storage.value")),
+    ListColumn("current", heading="Current", spare=3, json="current", value=attrgetter("session.current")),
+    ListColumn("previous", json="previousSessionId", value=attrgetter("session.previous_session_id")),
+)
+SESSION_COLUMNS: Final = (
+    *IDENTITY,
+    ListColumn("entries", right=True, heading="Entries", json="entries", value=_of_extent("entries")),
+    ListColumn("bad", json="badLines", value=_of_extent("bad_lines")),
+    ListColumn("newest", heading="Newest", spare=1, json="newestAt", time=True, value=attrgetter("newest")),
+    ListColumn("conversation", right=True, heading="Conv.", spare=2, json="conversationId",
+               value=attrgetter("conversation_id"), text=str),
+    ListColumn("behind", right=True, heading="Behind", spare=2, json="behind", value=attrgetter("behind")),
+)
+# fmt: on
 
 
 def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else iso_z(moment)
-
-
-def _passed_over(listing: HostListing) -> list[Json]:
-    return [{"path": str(one.path), "reason": one.reason} for one in listing.problems]
 
 
 def _unreadable(
@@ -186,44 +210,6 @@ def _not_read(listing: HostListing) -> list[Block]:
     return [*lines]
 
 
-def _table(
-    run: Run,
-    sessions: Sequence[HostSession],
-    held: Mapping[HostSession, SessionExtent],
-    known: _Known,
-) -> Table:
-    columns = (
-        Column("Agent"),
-        Column("Session"),
-        Column("Key", grows=True),
-        Column("Stored"),
-        Column("Current", spare=3),
-        Column("Entries", right=True),
-        Column("Newest", spare=1),
-        Column("Conv.", right=True, spare=2),
-        Column("Behind", right=True, spare=2),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for one in sessions:
-        extent = held.get(one)
-        newest = one.newest_at if extent is None else extent.newest_at or one.newest_at
-        owner, behind = known.owners.get(one), known.behind.get(one)
-        rows.append(
-            (
-                one.agent,
-                one.session_id,
-                one.session_key,
-                one.storage.value,
-                "yes" if one.current else "no",
-                None if extent is None else extent.entries,
-                run.time(_iso(newest)),
-                None if owner is None else str(owner),
-                behind,
-            )
-        )
-    return Table(columns, rows, empty=f"There are no sessions in {run.settings.sessions.value}.")
-
-
 # -- one session -------------------------------------------------------------------------------------------
 
 
@@ -243,7 +229,11 @@ def show(run: Run, wanted: str, *, agent: str | None, count: int | None, cursor:
     return run.answer(
         "sessions.show",
         {
-            "session": {**_identity(session), "path": str(path_of(session)), "entriesOnPath": page.total},
+            "session": {
+                **json_of(IDENTITY, SessionRow(session, None, None, None)),
+                "path": str(path_of(session)),
+                "entriesOnPath": page.total,
+            },
             "messages": [_message(entry) for entry in messages],
             "path": [[entry.entry_id, entry.type] for entry in page.entries],
             "offPath": list(page.off_path),
@@ -279,14 +269,8 @@ def _check_unchanged(session: HostSession, page: SessionPage, position: Position
 
 
 def _message(entry: SessionEntry) -> Document:
-    problem: Document = {} if entry.problem is None else {"problem": entry.problem}
-    return {
-        "entryId": entry.entry_id,
-        "role": entry.role,
-        "text": entry.text,
-        "createdAt": _iso(entry.created_at),
-        **problem,
-    }
+    found = {**some_of(entry, "entry_id role text"), "createdAt": _iso(entry.created_at)}
+    return found if entry.problem is None else {**found, "problem": entry.problem}
 
 
 def _numbered(session: HostSession) -> str:

@@ -29,7 +29,6 @@ from lcm_host.ingestion import Ingestion, ingestions
 from lcm_host.rows import OutboxRow
 from lcm_host.sessions import list_sessions
 
-from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.presentation import PROGRAM
@@ -219,7 +218,7 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
                 "sourceMessageTokens": counted.covered_tokens,
                 "earliestAt": counted.summaries.earliest,
                 "latestAt": counted.summaries.latest,
-                "byDepth": documents.depths(counted.depths),
+                "byDepth": to_json(counted.depths),
             },
             "context": {"items": counted.context_items, "tokens": counted.context_tokens},
             "maintenance": {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from operator import attrgetter
+from typing import Final
 
-from lcm_core.base.records import ConversationId, Message, MessageId, Summary
+from lcm_core.base.records import ConversationId, MessageId, Summary
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import preview
 from lcm_core.base.values import Record
@@ -17,15 +19,79 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids
 from lcm_core.writers.source import previous_of
 
-from lcm_tui.cli import documents
+from lcm_tui.cli import messages
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.documents import Document
-from lcm_tui.cli.messages import PartTexts, message_table, part_texts
+from lcm_tui.cli.documents import Document, some_of
+from lcm_tui.cli.messages import MESSAGE_COLUMNS, MessageRow, part_texts, rows_of
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
-from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, Prose, Table, kind_words
+from lcm_tui.tables.blocks import (
+    Cell,
+    Facts,
+    ListColumn,
+    Mark,
+    Note,
+    Prose,
+    json_names,
+    json_of,
+    kind_words,
+    list_table,
+    not_recorded,
+)
 from lcm_tui.tables.blocks import OutputBlock as Block
-from lcm_tui.tables.blocks import OutputColumn as Column
+
+
+def _file_ids(item: ListedSummary) -> Json:
+    """The ids in the stored JSON array; null when it is none."""
+    try:
+        found = json.loads(item.summary.file_ids)
+    except (ValueError, RecursionError):
+        return None
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else None
+
+
+# fmt: off
+#: What lists say of a summary. ``parentCount`` counts its consumers and ``childCount`` its sources, as in the
+#: engine's command.
+SUMMARY_COLUMNS: Final[tuple[ListColumn[ListedSummary, None], ...]] = (
+    ListColumn("id", heading="Summary", json="summaryId", value=attrgetter("summary.summary_id")),
+    ListColumn("conversation", right=True, heading="Conv.", spare=1, json="conversationId",
+               value=attrgetter("summary.conversation_id"), text=str),
+    ListColumn("depth", right=True, heading="Depth", value=attrgetter("summary.depth")),
+    ListColumn("kind", heading="Kind", spare=3, json="kind", value=attrgetter("summary.kind")),
+    ListColumn("level", json="depth", value=attrgetter("summary.depth")),
+    ListColumn("tokens", right=True, heading="Tokens", json="tokenCount", value=attrgetter("summary.tokens")),
+    ListColumn("earliest", json="earliestAt", stored="summaries.earliest_at",
+               value=attrgetter("summary.earliest_at")),
+    ListColumn("latest", json="latestAt", stored="summaries.latest_at",
+               value=attrgetter("summary.latest_at")),
+    ListColumn("covers", heading="Covers until", spare=2, json="coverageAt", time=True,
+               value=attrgetter("covers_until")),
+    ListColumn("below", json="descendantCount", stored="summaries.descendant_count",
+               value=attrgetter("summary.descendant_count")),
+    ListColumn("below_tokens", json="descendantTokenCount", stored="summaries.descendant_token_count",
+               value=attrgetter("summary.descendant_tokens")),
+    ListColumn("said_tokens", json="sourceMessageTokenCount", stored="summaries.source_message_token_count",
+               value=attrgetter("summary.source_message_tokens")),
+    ListColumn("created", json="createdAt", stored="summaries.created_at", time=True,
+               value=attrgetter("summary.created_at")),
+    ListColumn("files", json="fileIds", value=_file_ids),
+    ListColumn("model", json="model", stored="summaries.model", value=attrgetter("summary.model")),
+    ListColumn("consumers", right=True, heading="Consumers", spare=4, json="parentCount",
+               value=attrgetter("consumers")),
+    ListColumn("sources", json="childCount", value=attrgetter("sources")),
+    ListColumn("messages", json="sourceMessageCount", value=attrgetter("source_messages")),
+    ListColumn("made_of", right=True, heading="Sources", spare=5,
+               value=lambda item: item.sources + item.source_messages),
+    ListColumn("preview", json="preview", value=lambda item: preview(item.content)),
+    ListColumn("text", grows=True, heading="Text", value=lambda item: preview(beginning(item.content))),
+)
+WHOLE_COLUMNS: Final = (*SUMMARY_COLUMNS, ListColumn("content", json="content", value=attrgetter("content")))
+#: What is said of a message that a leaf was made from.
+SOURCE_COLUMNS: Final = tuple(
+    one for one in messages.WHOLE_COLUMNS if one.json not in ("conversationId", "largeContent", "preview")
+)
+# fmt: on
 
 
 class Filters(Record, frozen=True):
@@ -41,8 +107,7 @@ class _Shown(Record, frozen=True):
     summary: ListedSummary
     consumers: list[ListedSummary]
     sources: list[ListedSummary]
-    messages: list[Message]
-    parts: PartTexts
+    messages: list[MessageRow]
     gone: tuple[str, ...]  #: sources and source messages whose row is missing
 
 
@@ -50,16 +115,17 @@ def list_(run: Run, named: Selector, window: Window, filters: Filters) -> Answer
     """A page of the summaries of a conversation, or of all."""
     schema, owner, page = run.read(_load_list, named, window, filters)
     whole = [_prose(run, item) for item in page.items] if filters.whole else []
+    columns = WHOLE_COLUMNS if filters.whole else SUMMARY_COLUMNS
     return run.answer(
         "summaries.list",
         {
             "conversationId": owner,
-            "items": [documents.summary(item, content=filters.whole) for item in page.items],
+            "items": [json_of(columns, item) for item in page.items],
         },
-        whole or [_table(run, page.items, empty="No summary matches.")],
+        whole or [list_table(columns, page.items, run.time, empty="No summary matches.")],
         paging=Paging("summaries", window.limit, len(page.items), page.next),
-        not_recorded=[f"items.{name}" for name in documents.not_recorded(schema, "summaries")],
-        more_columns=["content"] if filters.whole else (),
+        not_recorded=not_recorded(SUMMARY_COLUMNS, schema, "items"),
+        names=json_names(columns),
     )
 
 
@@ -76,22 +142,20 @@ async def _load_list(
 def show(run: Run, wanted: str) -> Answer:
     """One summary with what stands around it; *wanted* is its id or the beginning of it."""
     found = run.read(_load, wanted)
-    consumers: list[Json] = [documents.summary(item, content=True) for item in found.consumers]
-    sources: list[Json] = [documents.summary(item, content=True) for item in found.sources]
+    consumers: list[Json] = [json_of(WHOLE_COLUMNS, item) for item in found.consumers]
+    sources: list[Json] = [json_of(WHOLE_COLUMNS, item) for item in found.sources]
     data: Document = {
-        "summary": documents.summary(found.summary, content=True),
+        "summary": json_of(WHOLE_COLUMNS, found.summary),
         "parents": consumers,
         "children": sources,
-        "sourceMessages": [documents.source_message(item) for item in found.messages],
+        "sourceMessages": [json_of(SOURCE_COLUMNS, row) for row in found.messages],
         "consumers": consumers,
         "sources": sources,
     }
     if found.gone:
         data["missing"] = list(found.gone)
-    missing = documents.not_recorded(found.schema, "summaries")
-    return run.answer(
-        "summaries.show", data, _blocks(run, found), not_recorded=[f"summary.{name}" for name in missing]
-    )
+    missing = not_recorded(SUMMARY_COLUMNS, found.schema, "summary")
+    return run.answer("summaries.show", data, _blocks(run, found), not_recorded=missing)
 
 
 async def _load(reader: Reader, wanted: str) -> _Shown:
@@ -108,8 +172,7 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
         summary,
         await listed_summaries(reader, [edge.consumer for edge in await consumers_of(reader, summary_id)]),
         sources,
-        messages,
-        await part_texts(reader, messages),
+        rows_of(messages, await part_texts(reader, messages)),
         tuple(str(key) for key in (*source_ids, *message_ids) if key not in there),
     )
 
@@ -118,9 +181,7 @@ def previous(run: Run, wanted: str, rules: str | None) -> Answer:
     """The previous context of one summary by *rules*; *wanted* is its id or the beginning of it."""
     found = run.read(_load_previous, wanted, rules)
     data: Document = {
-        "summaryId": found.summary_id,
-        "applies": found.applies,
-        "whyNot": found.why_not,
+        **some_of(found, "summary_id applies why_not"),
         "reconstructed": True,
         "asGiven": _choice_document(found.as_given),
         "otherwise": [_choice_document(choice) for choice in found.otherwise],
@@ -135,23 +196,17 @@ async def _load_previous(reader: Reader, wanted: str, rules: str | None) -> Prev
 
 
 def _choice_document(choice: PreviousChoice) -> Document:
+    nodes: list[Json] = [
+        {
+            **some_of(node.summary, "summary_id kind depth tokens"),
+            **some_of(node, "broken first_seq last_seq origin"),
+        }
+        for node in choice.nodes
+    ]
     return {
         "assumption": choice.assumption,
-        "nodes": [
-            {
-                "summaryId": node.summary_id,
-                "kind": node.summary.kind,
-                "depth": node.summary.depth,
-                "tokenCount": node.summary.tokens,
-                "broken": node.broken,
-                "firstSeq": node.first_seq,
-                "lastSeq": node.last_seq,
-                "origin": node.origin,
-            }
-            for node in choice.nodes
-        ],
-        "text": choice.text,
-        "passedOver": [{"summaryId": one.summary_id, "reason": one.reason} for one in choice.passed_over],
+        "nodes": nodes,
+        **some_of(choice, "text passed_over"),
     }
 
 
@@ -186,35 +241,6 @@ def _sort(summary: Summary) -> str:
     return kind_words(summary.kind, summary.depth)
 
 
-def _table(run: Run, items: Sequence[ListedSummary], *, title: str = "", empty: str = "None.") -> Table:
-    columns = (
-        Column("Summary"),
-        Column("Conv.", right=True, spare=1),
-        Column("Depth", right=True),
-        Column("Kind", spare=3),
-        Column("Tokens", right=True),
-        Column("Covers until", spare=2),
-        Column("Consumers", right=True, spare=4),
-        Column("Sources", right=True, spare=5),
-        Column("Text", grows=True),
-    )
-    rows = [
-        (
-            item.summary.summary_id,
-            str(item.summary.conversation_id),
-            item.summary.depth,
-            item.summary.kind,
-            item.summary.tokens,
-            run.time(item.covers_until),
-            item.consumers,
-            item.sources + item.source_messages,
-            preview(beginning(item.content)),
-        )
-        for item in items
-    ]
-    return Table(columns, rows, title=title, empty=empty)
-
-
 def _prose(run: Run, item: ListedSummary) -> Prose:
     record = item.summary
     when = run.time(item.covers_until)
@@ -240,16 +266,18 @@ def _blocks(run: Run, found: _Shown) -> list[Block]:
         ("Summaries below", recorded("descendant_count", record.descendant_count)),
         ("  tokens", recorded("descendant_token_count", record.descendant_tokens)),
         ("Message tokens", recorded("source_message_token_count", record.source_message_tokens)),
-        ("Files", _ids(documents.file_ids(record.file_ids))),
+        ("Files", _ids(_file_ids(found.summary))),
     ]
     if found.gone:
         facts.append(("Missing sources", ", ".join(found.gone)))
     blocks: list[Block] = [Facts(facts), Prose(found.summary.content, title="Text")]
-    blocks.append(_table(run, found.consumers, title="Consumers", empty="No summary uses it."))
+    blocks.append(
+        list_table(SUMMARY_COLUMNS, found.consumers, run.time, title="Consumers", empty="No summary uses it.")
+    )
     if found.sources or record.kind != "leaf":
-        blocks.append(_table(run, found.sources, title="Sources"))
+        blocks.append(list_table(SUMMARY_COLUMNS, found.sources, run.time, title="Sources"))
     if found.messages or record.kind == "leaf":
-        blocks.append(message_table(run, found.messages, found.parts, title="Source messages", empty="None."))
+        blocks.append(list_table(MESSAGE_COLUMNS, found.messages, run.time, title="Source messages"))
     return blocks
 
 

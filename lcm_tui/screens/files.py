@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError
-from lcm_core.base.paths import FileText, StoredFile, StoredFileState, read_head, resolve_stored
+from lcm_core.base.paths import FileText, StoredFile, read_head
 from lcm_core.base.records import Conversation, ConversationId, FileId, LargeFile
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import fold, sought_as
@@ -27,7 +27,8 @@ from lcm_tui.kit.text import TextView
 from lcm_tui.screens import pruning
 from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen
 from lcm_tui.screens.pruning import Series
-from lcm_tui.tables.blocks import moment_text, size_text
+from lcm_tui.tables.blocks import cells_of, size_text
+from lcm_tui.tables.files import FILE_COLUMNS, FileRow, stored_file
 from lcm_tui.tables.messages import file_facts, reference_facts
 
 # -- what the screens read -------------------------------------------------------------------------------
@@ -58,17 +59,6 @@ async def load_files(reader: Reader, conversation_id: ConversationId | None, lim
     return FilePage(tuple(found[::-1][:limit]), len(found) > limit)
 
 
-def stored_file(file: LargeFile, settings: Settings) -> StoredFile:
-    """Where a file of the database is on this machine. Reads the disk: not for the event loop."""
-    return resolve_stored(
-        file.storage_uri,
-        conversation_id=file.conversation_id,
-        large_files_dir=settings.large_files_dir.value,
-        state_dir=settings.state_dir.value,
-        known=settings.knows_large_files,
-    )
-
-
 def open_file(file: LargeFile, settings: Settings) -> OpenedFile:
     """Find and read the beginning of a file. Reads the disk: not for the event loop."""
     stored = stored_file(file, settings)
@@ -83,28 +73,7 @@ def open_file(file: LargeFile, settings: Settings) -> OpenedFile:
 # -- the list --------------------------------------------------------------------------------------------
 # Each file with what became of it on this machine.
 
-PENDING = "…"
-UNRECORDED = "–"
-
-COLUMNS = (
-    Column("conversation", "conv", 5, right=True, keep=70),
-    Column("name", "name", 16, grows=True, keep=100),
-    Column("state", "on disk", 10, keep=95),
-    Column("bytes", "size", 8, right=True, keep=80),
-    Column("lines", "lines", 7, right=True, keep=30),
-    Column("type", "type", 16, keep=20),
-    Column("created", "created", 16, keep=60, timed="at"),
-    Column("id", "id", 21, keep=50),
-)
-
-#: The words of the list for what became of a file.
-_STATES = {
-    StoredFileState.FOUND: Span("found", "ok"),
-    StoredFileState.MISSING: Span("missing", "warn"),
-    StoredFileState.NOT_LOOKED_FOR: Span("unknown", "dim"),
-    StoredFileState.OUTSIDE: Span("outside", "error"),
-    StoredFileState.UNREADABLE: Span("unreadable", "error"),
-}
+COLUMNS: Final = tuple(column for column in FILE_COLUMNS if column.width)
 
 
 class FileList(ListPane[FileId]):
@@ -177,17 +146,7 @@ class FileList(ListPane[FileId]):
 
     def cells(self, key: FileId) -> Mapping[str, Span]:
         """What the database says of a file, and what became of it."""
-        file, state = self.files[key], self.states.get(key)
-        return {
-            "conversation": Span(str(file.conversation_id), "dim"),
-            "name": Span(file.file_name or "(no name)", "text" if file.file_name else "dim"),
-            "state": _STATES[state.state] if state is not None else Span(PENDING, "dim"),
-            "bytes": Span(UNRECORDED if file.byte_size is None else size_text(file.byte_size)),
-            "lines": Span(UNRECORDED if file.line_count is None else f"{file.line_count:,}"),
-            "type": Span(file.mime_type or UNRECORDED, "dim"),
-            "created": Span(moment_text(file.created_at, self.zone)[:16]),
-            "id": Span(key or UNRECORDED, "key"),
-        }
+        return cells_of(COLUMNS, FileRow(self.files[key], self.states.get(key)), self.zone)
 
 
 # -- the screen of all files -----------------------------------------------------------------------------

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import tzinfo
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import cell_width, fold
-from lcm_core.base.times import format_zoned, parse_utc
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit
@@ -31,8 +29,18 @@ from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen, here
 from lcm_tui.screens.pruning import Series
+from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.change import Shown, shown_edits
-from lcm_tui.tables.history import IN_EFFECT, UNDONE, HistoryLine, ListedOperation
+from lcm_tui.tables.history import (
+    HISTORY_COLUMNS,
+    MINUTE,
+    SECOND,
+    UNDONE,
+    HistoryCells,
+    HistoryLine,
+    ListedOperation,
+    when_of,
+)
 from lcm_tui.tables.preview import rows_text
 from lcm_tui.tables.summaries import short_ids
 
@@ -85,11 +93,6 @@ async def load_history(reader: Reader, limit: int, conversation_id: int | None) 
 async def load_operation(reader: Reader, one: Operation) -> tuple[tuple[Edit, ...], str | None]:
     """The edits of an operation and what undoes it now."""
     return await reader.run(edits_of, one), await undone_by(reader, one.id)
-
-
-def when_of(one: Operation, zone: tzinfo | None) -> str:
-    """When an operation was committed, in the zone that is shown."""
-    return format_zoned(parse_utc(one.created_at), zone) or one.created_at
 
 
 # -- the screen of one operation -------------------------------------------------------------------------
@@ -200,18 +203,7 @@ was undone. c shows the context as it was before it, s the summary DAG.
 # -- the list --------------------------------------------------------------------------------------------
 # A line for each operation, or one for a batch that unfolds.
 
-#: Cells of a time to the minute, and to the second.
-MINUTE, SECOND = 16, 19
-COLUMNS = (
-    Column("sign", "", 1, keep=99),
-    Column("when", "when", MINUTE, keep=95, timed="at"),
-    Column("conversation", "conv", 5, right=True, keep=80),
-    Column("tokens", "ctx tokens", 10, right=True, keep=70),
-    Column("rows", "rows", 6, right=True, keep=60),
-    Column("what", "what", 26, grows=True, keep=98),
-    Column("undone", "", 7, keep=90),
-    Column("id", "id", 19, keep=30),
-)
+COLUMNS: Final = tuple(column for column in HISTORY_COLUMNS if column.width)
 
 
 class OperationList(ListPane[str]):
@@ -331,24 +323,13 @@ class OperationList(ListPane[str]):
         """When, where, how much and what; in grey what does not hold any more."""
         batch = self.history.batches.get(key)
         line = self.history.line(key)
-        holds = line.state != UNDONE
-        sign = Span("" if holds else "↶", "warn")
+        sign = Span("↶" if line.state == UNDONE else "", "warn")
         if batch is not None:
             sign = Span("▾" if key in self._unfolded else "▸", "key")
         inner = ""
         if batch is None and line.newest.batch in self.history.batches:
             inner = "└ " if key in self._last else "├ "
-        when = when_of(line.newest, self.zone)
-        return {
-            "sign": sign,
-            "when": Span(when[: SECOND if self._shared else MINUTE], "dim"),
-            "conversation": Span("" if line.owner is None else str(line.owner)),
-            "tokens": Span(f"{line.tokens:+,}" if line.tokens else "0"),
-            "rows": Span(f"{line.rows:,}", "dim"),
-            "what": Span(f"{inner}{line.what}", "text" if holds else "dim"),
-            "undone": Span("" if line.state == IN_EFFECT else line.state or "", "warn"),
-            "id": Span(line.name, "key"),
-        }
+        return cells_of(COLUMNS, line, HistoryCells(self.zone, self._shared, sign, inner))
 
 
 # -- the screen of all operations ------------------------------------------------------------------------

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from types import MappingProxyType
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
 from lcm_core.base.records import Conversation, ConversationId, ItemId
-from lcm_core.base.times import format_zoned, parse_utc
 from lcm_core.base.values import Record
 from lcm_core.engine.sent import Ledger, ledger_of
 from lcm_core.operations.snapshots import RebuiltSnapshot, rebuild_snapshot
@@ -30,14 +29,18 @@ from lcm_tui.kit.text import TextView, mark
 from lcm_tui.screens import actions, pruning
 from lcm_tui.screens.frame import SERIES, DataScreen
 from lcm_tui.screens.pruning import Series
+from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.items import SHOWN, cut
 from lcm_tui.tables.sent import fitted, message_document, searched_text, sent_columns
 from lcm_tui.tables.snapshots import (
+    SNAPSHOT_COLUMNS,
+    Listed,
+    SnapshotCells,
     how_true,
     lost_document,
     noted_document,
     snapshot_line,
-    value_of,
+    when_of,
     whole_document,
 )
 
@@ -45,8 +48,6 @@ from lcm_tui.tables.snapshots import (
 
 #: Snapshots that are read; an engine keeps 20 of a conversation unless its host says otherwise.
 MOST: Final = 500
-
-Listed: TypeAlias = Snapshot | DamagedSnapshot
 
 
 class Rebuilt(Record, frozen=True):
@@ -71,11 +72,6 @@ async def load_snapshot(reader: Reader, one: Snapshot, zone: tzinfo | None) -> R
     return Rebuilt(found, await asyncio.to_thread(ledger_of, found.assembled))
 
 
-def when_of(one: Listed, zone: tzinfo | None) -> str:
-    """When it was sent, in the zone that is shown; of a damaged one whatever stands there."""
-    return format_zoned(parse_utc(one.created_at), zone) or one.created_at
-
-
 # -- the lists -------------------------------------------------------------------------------------------
 # Snapshots, and the messages of one.
 
@@ -85,19 +81,7 @@ WHO: Final = (
     "compare with an earlier time without one, use a backup: lcm-tui context compare ID --db-b BACKUP."
 )
 
-COLUMNS: Final = (
-    Column("mark", "", 1, keep=99),
-    Column("time", "sent at", 19, keep=95, timed="at"),
-    Column("budget", "budget", 8, right=True, keep=94),
-    Column("tokens", "tokens", 8, right=True, keep=93),
-    Column("messages", "messages", 8, right=True, keep=85),
-    Column("evicted", "not sent", 8, right=True, keep=80),
-    Column("source", "source", 14, keep=70),
-    Column("rules", "rules", 5, keep=20),
-    Column("cache", "cache", 8, keep=30),
-    Column("selection", "selection", 13, keep=15),
-    Column("id", "id", 20, keep=90),
-)
+COLUMNS: Final = tuple(column for column in SNAPSHOT_COLUMNS if column.width)
 
 #: The line above the messages of a snapshot, for all of them.
 WHOLE: Final = -1
@@ -193,25 +177,11 @@ class SnapshotList(ListPane[str]):
     def cells(self, key: str) -> Mapping[str, Span]:
         """A snapshot; a dot marks those that are to be compared."""
         one = self.by_id[key]
-        common = {
-            "mark": Span(MARK if key in self.marks else " ", "ok"),
-            "time": Span(when_of(one, self.zone)[:19]),
-            "id": Span(key, "key"),
-        }
+        cells = cells_of(COLUMNS, one, SnapshotCells(self.zone, MARK if key in self.marks else " "))
         if isinstance(one, DamagedSnapshot):
+            common = {name: cells[name] for name in ("mark", "time", "id")}
             return {**common, "budget": Span("damaged", "error")}
-        source = value_of(one, "source")
-        return {
-            **common,
-            "budget": Span(f"{one.budget:,}"),
-            "tokens": Span(f"{one.sent_tokens:,}"),
-            "messages": Span(f"{len(one.sent):,}"),
-            "evicted": Span(f"{one.evicted:,}", "warn" if one.evicted else "dim"),
-            "source": Span(source, "text" if source == "assembled" else "warn"),
-            "rules": Span(one.rules, "dim"),
-            "cache": Span(value_of(one, "cacheState"), "dim"),
-            "selection": Span(one.selection, "dim"),
-        }
+        return cells
 
 
 class SentThen:

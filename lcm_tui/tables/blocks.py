@@ -89,6 +89,7 @@ class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
     """
 
     value: Callable[[R], Any]
+    text: Callable[[Any], Cell] | None = None  #: how the command's table writes a value; None: as it is
     cell: Callable[[Any, R, D], Span] | None = None  #: how the app draws a value; None: as it is
     heading: str = ""  #: in the command's table; empty: it is not there
     spare: int = 0  #: as in `OutputColumn`
@@ -112,22 +113,52 @@ class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
 
 
 def list_table(
-    columns: Iterable[ListColumn[R, D]], rows: Sequence[R], when: When, schema: Schema, *, empty: str
+    columns: Iterable[ListColumn[R, D]],
+    rows: Sequence[R],
+    when: When,
+    schema: Schema | None = None,
+    *,
+    title: str = "",
+    empty: str = "None.",
 ) -> Table:
-    """The table of a command that lists *rows*."""
+    """The table of a command that lists *rows*; without a *schema* its version records all of them."""
     printed = [column for column in columns if column.heading]
 
     def cell(column: ListColumn[R, D], row: R) -> Cell:
-        if not column.is_stored(schema):
+        if schema is not None and not column.is_stored(schema):
             return Mark.NOT_RECORDED
         value: Any = column.value(row)
-        return when(value) if column.time else value
+        if column.time:
+            return when(value)
+        return value if value is None or column.text is None else column.text(value)
 
     return Table(
         [OutputColumn(one.heading, one.right, one.grows, one.spare) for one in printed],
         [[cell(column, row) for column in printed] for row in rows],
+        title=title,
         empty=empty,
     )
+
+
+def cells_of(columns: Iterable[ListColumn[R, D]], row: R, drawing: D) -> dict[str, Span]:
+    """A row in the app's list."""
+    return {column.name: column.draw(row, drawing) for column in columns if column.width}
+
+
+def json_of(columns: Iterable[ListColumn[R, D]], row: R) -> dict[str, Any]:
+    """A row for programs."""
+    values = ((one, one.value(row)) for one in columns if one.json)
+    return {one.json: (value or None) if one.time else value for one, value in values}
+
+
+def json_names(columns: Iterable[ListColumn[R, D]]) -> list[str]:
+    """What a row for programs consists of: the header of CSV."""
+    return [column.json for column in columns if column.json]
+
+
+def not_recorded(columns: Iterable[ListColumn[R, D]], schema: Schema, place: str) -> list[str]:
+    """What stands in JSON at *place* and this file's version does not record."""
+    return [f"{place}.{one.json}" for one in columns if one.json and not one.is_stored(schema)]
 
 
 OutputBlock: TypeAlias = "Table | Facts | Prose | Note | Verbatim"

@@ -314,10 +314,10 @@ ROW_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
                value=_at("conversation.archived_at")),
     ListColumn("title", json="title", agents="title", value=_at("conversation.title")),
     ListColumn("bootstrapped_at", json="bootstrappedAt", value=_at("conversation.bootstrapped_at")),
-    ListColumn("created_at", json="createdAt", stored="conversations.created_at",
-               value=lambda row: row.conversation and (row.conversation.created_at or None)),
-    ListColumn("updated_at", json="updatedAt", stored="conversations.updated_at",
-               value=lambda row: row.conversation and (row.conversation.updated_at or None)),
+    ListColumn("created_at", json="createdAt", stored="conversations.created_at", time=True,
+               value=_at("conversation.created_at")),
+    ListColumn("updated_at", json="updatedAt", stored="conversations.updated_at", time=True,
+               value=_at("conversation.updated_at")),
 )
 #: All that lists say of a conversation, in order.
 CONVERSATION_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from datetime import tzinfo
+from operator import attrgetter
+from typing import Any, Final
 
 from lcm_core.base.text import counted
+from lcm_core.base.times import format_zoned, parse_utc
 from lcm_core.base.values import Record
 from lcm_core.change.journal import BRIEF_BATCH, DamagedRecordError, Operation
 from lcm_core.change.place import Step
-from lcm_core.change.plan import Edit, title_of_several
+from lcm_core.change.plan import Edit, rows_json, title_of_several
 from lcm_core.change.preview import words_of
 
-from lcm_tui.tables.blocks import Cell, Facts, Prose, Table, When
+from lcm_tui.kit.spans import Span
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Prose, When, json_of
 from lcm_tui.tables.blocks import OutputBlock as Block
-from lcm_tui.tables.blocks import OutputColumn as Column
 from lcm_tui.tables.preview import rows_table, some
 
+#: Cells of a time to the minute, and to the second.
+MINUTE, SECOND = 16, 19
 EMPTY = "lcm-tui has made no change in this database, as far as its history goes back."
 IN_EFFECT: Final = "in effect"
 UNDONE: Final = "undone"
@@ -136,31 +141,66 @@ def lines_of(items: Sequence[ListedOperation], *, unfold: bool = False) -> list[
     return [HistoryLine(line, whole=not unfold) for line in lines.values()]
 
 
-def operations_table(when: When, items: Sequence[ListedOperation], *, unfold: bool) -> Table:
-    """Operations, the newest first; a batch is one line unless *unfold*."""
-    columns = (
-        Column("Operation"),
-        Column("When", spare=1),
-        Column("Conv.", right=True, spare=2),
-        Column("Tokens", right=True, spare=3),
-        Column("Now"),
-        Column("Undone by", spare=4),
-        Column("What", grows=True),
-    )
-    rows = [_row(when, line) for line in lines_of(items, unfold=unfold)]
-    return Table(columns, rows, empty=EMPTY)
+def when_of(one: Operation, zone: tzinfo | None) -> str:
+    """When an operation was committed, in the zone that is shown."""
+    return format_zoned(parse_utc(one.created_at), zone) or one.created_at
 
 
-def _row(when: When, line: HistoryLine) -> tuple[Cell, ...]:
-    return (
-        line.name,
-        when(line.newest.created_at),
-        None if line.owner is None else str(line.owner),
-        f"{line.tokens:+,}",
-        line.state,
-        line.undone_by,
-        line.what,
-    )
+class HistoryCells(Record, frozen=True):
+    """What the cells of the app's history are drawn with."""
+
+    zone: tzinfo | None
+    seconds: bool  #: some were committed in the same minute
+    sign: Span
+    inner: str = ""  #: before what was done, where that is one of an unfolded batch
+
+
+# fmt: off
+#: All that is said of a line of the history, in order. Programs get a line for each operation.
+HISTORY_COLUMNS: Final[tuple[ListColumn[HistoryLine, HistoryCells], ...]] = (
+    ListColumn("sign", "", 1, keep=99, value=attrgetter("state"), cell=lambda _, __, drawing: drawing.sign),
+    ListColumn("operation", heading="Operation", json="operationId", value=attrgetter("name")),
+    ListColumn("kind", json="kind", value=attrgetter("newest.kind")),
+    ListColumn("title", json="title", value=attrgetter("newest.title")),
+    ListColumn("when", "when", MINUTE, keep=95, timed="at", heading="When", spare=1, time=True,
+               value=attrgetter("newest.created_at"),
+               cell=lambda _, line, drawing: Span(
+                   when_of(line.newest, drawing.zone)[: SECOND if drawing.seconds else MINUTE], "dim")),
+    ListColumn("conversation", "conv", 5, right=True, keep=80, heading="Conv.", spare=2,
+               json="conversationId", value=attrgetter("owner"), text=str,
+               cell=lambda value, _, __: Span("" if value is None else str(value))),
+    ListColumn("created", json="createdAt", value=attrgetter("newest.created_at")),
+    ListColumn("tokens", "ctx tokens", 10, right=True, keep=70, heading="Tokens", spare=3, json="tokens",
+               value=attrgetter("tokens"), text="{:+,}".format,
+               cell=lambda value, _, __: Span(f"{value:+,}" if value else "0")),
+    ListColumn("rows", "rows", 6, right=True, keep=60, value=attrgetter("rows"),
+               cell=lambda value, _, __: Span(f"{value:,}", "dim")),
+    ListColumn("counts", json="rows", value=lambda line: rows_json(line.newest.rows)),
+    ListColumn("batch", json="batch", value=attrgetter("newest.batch")),
+    ListColumn("undoes", json="undoes", value=attrgetter("newest.undoes")),
+    ListColumn("now", heading="Now", value=attrgetter("state")),
+    ListColumn("undone_by", heading="Undone by", spare=4, json="undoneBy", value=attrgetter("undone_by")),
+    ListColumn("export", json="exportPath",
+               value=lambda line: None if line.newest.export is None else str(line.newest.export.path)),
+    ListColumn("version", json="toolVersion", value=attrgetter("newest.tool_version")),
+    ListColumn("what", "what", 26, grows=True, keep=98, heading="What", value=attrgetter("what"),
+               cell=lambda value, line, drawing: Span(
+                   f"{drawing.inner}{value}", "dim" if line.state == UNDONE else "text")),
+    ListColumn("undone", "", 7, keep=90, value=attrgetter("state"),
+               cell=lambda value, _, __: Span("" if value == IN_EFFECT else value or "", "warn")),
+    ListColumn("id", "id", 19, keep=30, value=attrgetter("name"),
+               cell=lambda value, _, __: Span(value, "key")),
+)
+LISTED_COLUMNS: Final = (
+    *HISTORY_COLUMNS,
+    ListColumn("effective", json="inEffect", value=lambda line: line.listed[0].effective),
+)
+# fmt: on
+
+
+def operation_json(operation: Operation, undone_by: str | None) -> dict[str, Any]:
+    """An operation for machines, with what undoes it now."""
+    return json_of(HISTORY_COLUMNS, HistoryLine([ListedOperation(operation, undone_by is None, undone_by)]))
 
 
 class ShownOperation(Record, frozen=True):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from datetime import tzinfo
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 
 from lcm_core.base.records import Conversation
 from lcm_core.base.text import counted, preview, safe_text
+from lcm_core.base.times import format_zoned, parse_utc
 from lcm_core.base.values import Record
 from lcm_core.engine.messages import OriginKind
 from lcm_core.engine.sent import Ledger, beginning
@@ -14,7 +17,7 @@ from lcm_core.operations.snapshots import RebuiltSnapshot
 from lcm_core.store.listing import DamagedSnapshot, Snapshot, SnapshotItem
 
 from lcm_tui.kit.spans import Block, Document, Line, Span, heading, row_of, text_field
-from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, When
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, OutputBlock, OutputColumn, Table, When
 from lcm_tui.tables.context import NO_VALUE, number
 from lcm_tui.tables.sent import sent_columns, sent_line
 
@@ -132,44 +135,76 @@ class ShownSnapshot(Record, frozen=True):
     found: RebuiltSnapshot
 
 
-def snapshots_table(when: When, found: Sequence[Listed]) -> Table:
-    """Snapshots, each on a line; a damaged one says no more."""
-    columns = (
-        OutputColumn("Snapshot"),
-        OutputColumn("Time"),
-        OutputColumn("Source"),
-        OutputColumn("Budget", right=True),
-        OutputColumn("Sent", right=True),
-        OutputColumn("Tokens", right=True),
-        OutputColumn("Not sent", right=True),
-        OutputColumn("Cache", spare=1),
-        OutputColumn("Hash", spare=2),
-    )
-    return Table(columns, [_row(when, one) for one in found], empty=EMPTY)
+def when_of(one: Listed, zone: tzinfo | None) -> str:
+    """When it was sent, in the zone that is shown; of a damaged one whatever stands there."""
+    return format_zoned(parse_utc(one.created_at), zone) or one.created_at
 
 
-def _row(when: When, one: Listed) -> tuple[Cell, ...]:
-    name, time = safe_text(one.id), when(one.created_at)
-    if isinstance(one, DamagedSnapshot):
-        return name, time, "damaged", None, None, None, None, None, None
-    return (
-        name,
-        time,
-        _said(one, "source"),
-        one.budget,
-        len(one.sent),
-        one.sent_tokens,
-        one.evicted,
-        _said(one, "cacheState"),
-        safe_text(one.messages_hash),
-    )
+class SnapshotCells(Record, frozen=True):
+    """What the cells of a snapshot are drawn with in the app."""
+
+    zone: tzinfo | None
+    mark: str  #: of those that are to be compared
 
 
-def _said(one: Snapshot, name: str) -> str:
-    value = one.metadata.get(name)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "not known" if value is None else safe_text(f"{value:,}" if isinstance(value, int) else str(value))
+def _of(path: str) -> Callable[[Listed], Any]:
+    """The value at *path*; a damaged snapshot has none."""
+    read = attrgetter(path)
+    return lambda one: None if isinstance(one, DamagedSnapshot) else read(one)
+
+
+def _noted_as(name: str) -> Callable[[Listed], str | None]:
+    """A value of the metadata, for people."""
+    return lambda one: None if isinstance(one, DamagedSnapshot) else value_of(one, name)
+
+
+def _sent(one: Listed) -> int | None:
+    return None if isinstance(one, DamagedSnapshot) else len(one.sent)
+
+
+def _dim(value: str | None, _: Listed, __: SnapshotCells) -> Span:
+    return Span(value or "", "dim")
+
+
+# fmt: off
+#: All that lists say of a snapshot, in order.
+SNAPSHOT_COLUMNS: Final[tuple[ListColumn[Listed, SnapshotCells], ...]] = (
+    ListColumn("mark", "", 1, keep=99, value=attrgetter("id"),
+               cell=lambda _, __, drawing: Span(drawing.mark, "ok")),
+    ListColumn("snapshot", heading="Snapshot", json="id", value=attrgetter("id")),
+    ListColumn("time", "sent at", 19, keep=95, timed="at", heading="Time", value=attrgetter("created_at"),
+               time=True, cell=lambda _, one, drawing: Span(when_of(one, drawing.zone)[:19])),
+    ListColumn("created", json="createdAt", value=attrgetter("created_at")),
+    ListColumn("said", heading="Source", value=lambda one: _noted_as("source")(one) or "damaged"),
+    ListColumn("by", json="rules", value=_of("rules")),
+    ListColumn("zone", json="timezone", value=_of("zone")),
+    ListColumn("budget", "budget", 8, right=True, keep=94, heading="Budget", json="budget",
+               value=_of("budget")),
+    ListColumn("chosen", json="selection", value=_of("selection")),
+    ListColumn("sent", right=True, heading="Sent", json="messages", value=_sent),
+    ListColumn("tokens", "tokens", 8, right=True, keep=93, heading="Tokens", value=_of("sent_tokens")),
+    ListColumn("messages", "messages", 8, right=True, keep=85, value=_sent),
+    ListColumn("evicted", "not sent", 8, right=True, keep=80, heading="Not sent", json="evicted",
+               value=_of("evicted"),
+               cell=lambda value, _, __: Span(f"{value or 0:,}", "warn" if value else "dim")),
+    ListColumn("weight", json="sentTokens", value=_of("sent_tokens")),
+    ListColumn("source", "source", 14, keep=70, value=_noted_as("source"),
+               cell=lambda value, _, __: Span(value or "", "text" if value == "assembled" else "warn")),
+    ListColumn("rules", "rules", 5, keep=20, value=_of("rules"), cell=_dim),
+    ListColumn("cache", "cache", 8, keep=30, heading="Cache", spare=1,
+               value=_noted_as("cacheState"), cell=_dim),
+    ListColumn("selection", "selection", 13, keep=15, value=_of("selection"), cell=_dim),
+    ListColumn("hash", heading="Hash", spare=2, json="messagesHash", value=_of("messages_hash")),
+    ListColumn("metadata", json="metadata", value=_of("metadata")),
+    ListColumn("id", "id", 20, keep=90, value=attrgetter("id"),
+               cell=lambda value, _, __: Span(value, "key")),
+)
+#: Those of the list for programs: every entry says whether it is damaged.
+LISTED_COLUMNS: Final = (
+    *SNAPSHOT_COLUMNS,
+    ListColumn("damaged", json="damaged", value=lambda one: getattr(one, "problem", None)),
+)
+# fmt: on
 
 
 def snapshot_blocks(when: When, shown: ShownSnapshot) -> Iterator[OutputBlock]:
@@ -179,17 +214,17 @@ def snapshot_blocks(when: When, shown: ShownSnapshot) -> Iterator[OutputBlock]:
     facts: list[tuple[str, Cell]] = [
         ("Conversation", shown.conversation.called),
         ("Snapshot", f"{safe_text(one.id)}, {when(one.created_at)}"),
-        ("Source", _said(one, "source") + (f": {safe_text(str(reason))}" if reason else "")),
-        ("Authoritative", _said(one, "promptAuthoritative")),
+        ("Source", value_of(one, "source") + (f": {safe_text(str(reason))}" if reason else "")),
+        ("Authoritative", value_of(one, "promptAuthoritative")),
         ("Tokens", f"{one.sent_tokens:,} sent of {one.budget:,}, rules of {safe_text(one.rules)}"),
         ("Sent", f"{counted(len(one.sent), 'message')}, {one.evicted:,} items not sent"),
-        ("Fresh tail", f"{_said(one, 'freshTailCount')} items, {_said(one, 'freshTailTokens')} tokens"),
+        ("Fresh tail", f"{value_of(one, 'freshTailCount')} items, {value_of(one, 'freshTailTokens')} tokens"),
         (
             "History",
-            f"{_said(one, 'rawHistoryEstimatedTokens')} tokens, {_said(one, 'rawHistoryDebtTokens')} of them "
-            "raw before the tail",
+            f"{value_of(one, 'rawHistoryEstimatedTokens')} tokens, "
+            f"{value_of(one, 'rawHistoryDebtTokens')} of them raw before the tail",
         ),
-        ("Cache", f"{_said(one, 'cacheState')}: {_said(one, 'cacheReason')}"),
+        ("Cache", f"{value_of(one, 'cacheState')}: {value_of(one, 'cacheReason')}"),
         ("Hash", safe_text(one.messages_hash)),
         ("Shown again", _how_true(found)),
     ]

@@ -6,7 +6,7 @@ from lcm_core.base.records import Timestamp
 from lcm_core.change.journal import Operation
 from lcm_core.change.plan import RowCount
 
-from lcm_tui.tables.history import IN_PART, HistoryLine, ListedOperation, operations_table
+from lcm_tui.tables.history import IN_PART, HistoryLine, ListedOperation, lines_of
 
 
 def operation(
@@ -50,10 +50,8 @@ def test_what_the_history_does_not_tell_any_more_is_no_state() -> None:
     assert HistoryLine((ListedOperation(operation(1), None, None),)).state is None
 
 
-def test_a_batch_unfolds_and_a_table_without_operations_says_so() -> None:
+def test_a_batch_unfolds() -> None:
     listed = [ListedOperation(operation(number, batch="batch_1"), True, None) for number in (2, 1)]
-    folded = operations_table(lambda stored: stored, listed, unfold=False)
-    unfolded = operations_table(lambda stored: stored, listed, unfold=True)
-    assert [row[0] for row in folded.rows] == ["batch_1"]
-    assert [row[0] for row in unfolded.rows] == [f"op_{number:016x}" for number in (2, 1)]
-    assert "no change" in operations_table(lambda stored: stored, [], unfold=False).empty
+    assert [line.name for line in lines_of(listed)] == ["batch_1"]
+    unfolded = [line.name for line in lines_of(listed, unfold=True)]
+    assert unfolded == [f"op_{number:016x}" for number in (2, 1)]

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NewType, TypeVar
 
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 
 ConversationId = NewType("ConversationId", int)
 MessageId = NewType("MessageId", int)
@@ -88,7 +88,7 @@ class Message(Record, frozen=True):
     seq: int  #: the engine starts at 1 (docs/format.md, "Numbering"); gaps are legitimate
     role: str  #: system, user, assistant or tool
     content: str  #: extracted text; may be empty when the parts hold everything
-    tokens: int  #: stored estimate (docs/engine/tokens.md, "What is counted")
+    tokens: int = field(name="tokenCount")  #: stored estimate (docs/engine/tokens.md, "What is counted")
     created_at: Timestamp
     large_content: str | None  #: the id of the file that holds the payload; recorded since 0.10.0
     sender: str | None  #: JSON of the sender; recorded since 0.15.2
@@ -121,7 +121,7 @@ class Summary(Record, frozen=True):
     conversation_id: ConversationId
     kind: str  #: leaf or condensed
     depth: int  #: 0 for a leaf, 1 + depth of the sources for a condensed summary
-    tokens: int  #: stored estimate of the content
+    tokens: int = field(name="tokenCount")  #: stored estimate of the content
     earliest_at: Timestamp | None  #: coverage; recorded since 0.1.2
     latest_at: Timestamp | None
     descendant_count: int | None  #: below it, repeats counted (docs/format.md, "Numbers beside a summary")
@@ -179,7 +179,7 @@ class FocusBrief(Record, frozen=True):
     prompt: str
     content: str
     status: str  #: draft, active, superseded, failed or inactive
-    tokens: int
+    tokens: int = field(name="tokenCount")
     target_tokens: int
     covered_latest_at: Timestamp | None
     covered_message_seq: int | None

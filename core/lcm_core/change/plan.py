@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from lcm_core.base.errors import DatabaseBusyError, DatabaseError, ExitCode, LcmError, RefusedError
 from lcm_core.base.text import clip, counted, safe_line
@@ -271,6 +271,11 @@ class RowCount(Record, frozen=True):
     insert: int
     update: int
     delete: int
+
+
+def rows_json(rows: Iterable[RowCount]) -> dict[str, Any]:
+    """Rows for machines, by table."""
+    return {one.table: {"insert": one.insert, "update": one.update, "delete": one.delete} for one in rows}
 
 
 def row_counts(edits: Iterable[Edit]) -> tuple[RowCount, ...]:

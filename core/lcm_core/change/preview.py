@@ -43,6 +43,7 @@ from lcm_core.change.plan import (
     map_symbols,
     ref_of,
     row_counts,
+    rows_json,
     substitute,
     title_of_several,
 )
@@ -358,17 +359,13 @@ class Preview(Record, frozen=True):
 
     def as_json(self) -> dict[str, Json]:
         """For machines, the same for every operation (docs/decisions.md, "A change is a value")."""
-        rows: dict[str, Json] = {
-            count.table: {"insert": count.insert, "update": count.update, "delete": count.delete}
-            for count in self.rows
-        }
         return {
             "kind": self.plan.kind,
             "conversationId": self.plan.conversation_id,
             "edits": encode_edits(step.edit for step in self.steps),
             "shift": [{"identity": one.identity, "from": one.old, "to": one.new} for one in self.shift],
             "tokens": self._tokens_json(),
-            "rows": rows,
+            "rows": rows_json(self.rows),
             "warnings": list(self.warnings),
         }
 
