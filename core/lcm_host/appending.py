@@ -190,7 +190,7 @@ class ConversationEnd(Struct):
         *chained* appends are planned together and committed one after the other.
         *whole_rows* gives every column of a part, as an operation does that the journal keeps.
         """
-        fresh = self.fresh(messages)
+        fresh = list(self.fresh(messages))
         edits, self.opening = self._opened(checkpoint), []
         first = self.next_message_id + FREE_IDS if chained else None
         numbered = [(_id(first, number), message) for number, message in enumerate(fresh)]
@@ -223,12 +223,11 @@ class ConversationEnd(Struct):
             for edit in self.opening
         ]
 
-    def fresh(self, messages: Iterable[StoredMessage]) -> list[StoredMessage]:
-        """The messages that `recognise` did not find and that repeat none of those given before."""
-        return list(self._fresh(messages))
+    def fresh(self, messages: Iterable[StoredMessage]) -> Iterator[StoredMessage]:
+        """The messages that `recognise` did not find and that repeat none of those given before.
 
-    def _fresh(self, messages: Iterable[StoredMessage]) -> Iterator[StoredMessage]:
-        """The messages that are not known: by entry, by event, or as the copy of the newest one."""
+        They are known by entry, by event, or as the copy of the newest one.
+        """
         newest = None if self.newest is None else (self.newest.role, self.newest.content)
         reasoned = self.reasoned
         for message in messages:

@@ -290,10 +290,6 @@ class SummaryGraph(Record, frozen=True, dict=True):
                 waiting.extend((source, False) for source in reversed(self.sources.get(node, ())))
         return order
 
-    def on_cycle(self, node: SummaryId) -> bool:
-        """Whether a walk from *node* toward the messages comes back to it."""
-        return node in self.walk(self.sources.get(node, ()))
-
 
 def _each_once(found: Mapping[SummaryId, Sequence[SummaryId]]) -> dict[SummaryId, tuple[SummaryId, ...]]:
     return {

@@ -161,7 +161,7 @@ class _Back:
 
     def take(self, one: Taken) -> None:
         """Take one operation back."""
-        named = operation_name(one.operation)
+        named = f"operation {one.operation.id}"
         if one.problem is not None:
             lost = "cannot be read, so what it changed is not reversed"
             text = f"Operation {one.operation.id} {lost}: {one.problem}"
@@ -399,11 +399,6 @@ def _names(refs: Sequence[Ref]) -> str:
     named = [ref if isinstance(ref, str) else f"message {ref}" for ref in refs]
     more = len(named) - _NAMED
     return ", ".join(named[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def operation_name(operation: Operation) -> str:
-    """An operation in a sentence."""
-    return f"operation {operation.id}"
 
 
 def row_keys(edits: Iterable[Edit]) -> Iterator[RowKey]:
