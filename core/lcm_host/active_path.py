@@ -281,7 +281,7 @@ def _hot_page(rows: HostRows, session_id: str, wanted: _Wanted, cancelled: Cance
         entries.append(entry_of_row(row))
     if path.walked is not None and path.scan is not None:
         ids = {number: entry_id for entry_id, number in path.scan.numbers.items()}
-        numbers = _Gone(path.walked, start, stop, path.scan).numbers()
+        numbers = _off_path(path.walked, start, stop, path.scan)
         gone = [ids[number] for number in numbers if number in ids]
         return _page(entries, start, len(path), gone, path.problems)
     lower = entries[0].number if entries and start else 0
@@ -403,8 +403,7 @@ def _streamed(source: Source, wanted: _Wanted, cancelled: Cancelled) -> SessionP
     problems += found
     path = [numbers[number] for number in shown]
     start, stop = wanted.bounds(len(path))
-    gone = _Gone(path, start, stop, scan)
-    lines_off = {numbers[number] for number in gone.numbers()}
+    lines_off = {numbers[number] for number in _off_path(path, start, stop, scan)}
     positions = {scan.place_of(number): at for at, number in enumerate(shown[start:stop])}
     lines_on = {line for line, _ in positions}
     entries: dict[int, SessionEntry] = {}
@@ -423,22 +422,14 @@ def _streamed(source: Source, wanted: _Wanted, cancelled: Cancelled) -> SessionP
     return _page(in_order, start, len(path), off, [*problems, *scan.problems.kept], scan.problems.count)
 
 
-class _Gone(Record, frozen=True):
-    """The entries that are not on the path, and lie between those of a page."""
-
-    path: Sequence[int]
-    start: int
-    stop: int
-    scan: TranscriptScan
-
-    def numbers(self) -> Iterator[int]:
-        """Their numbers in the order of the file."""
-        lower = self.path[self.start] if 0 < self.start < len(self.path) else -1
-        upper = self.path[self.stop] if self.stop < len(self.path) else 2**63
-        on_path = set(self.path)
-        for number, line in enumerate(self.scan.columns.line):
-            if lower <= line < upper and line not in on_path:
-                yield number
+def _off_path(path: Sequence[int], start: int, stop: int, scan: TranscriptScan) -> Iterator[int]:
+    """The entries that are not on a path and lie between those of a page: their numbers, in file order."""
+    lower = path[start] if 0 < start < len(path) else -1
+    upper = path[stop] if stop < len(path) else 2**63
+    on_path = set(path)
+    for number, line in enumerate(scan.columns.line):
+        if lower <= line < upper and line not in on_path:
+            yield number
 
 
 def _page(

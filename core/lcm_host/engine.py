@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from pathlib import Path
@@ -304,7 +304,8 @@ class Transcripts:
         bounded = bool(left_out) and is_fork
         tally = ImportTally()
         whole = checkpoint_of(file, bounded=bounded, first_hash=kept.last_hash)
-        stored = kept.stored if kept.stored is not None else stored_of(kept.hosts(file), rules, tally)
+        hosts = read_messages(file, file.messages)
+        stored = kept.stored if kept.stored is not None else stored_of(hosts, rules, tally)
         conversation_id = await self._import(session, file, stored, tally, whole)
         if rules.prune_heartbeat_ok and tally.stored:
             await self._appender.prune(session, 0, rules)
@@ -390,10 +391,6 @@ class _Kept(Record, frozen=True):
     count: int  #: of messages, those that are not stored among them
     last_hash: str | None
     stored: tuple[tuple[HostMessage, StoredMessage], ...] | None  #: None: all of them, not read yet
-
-    def hosts(self, file: HostFile) -> Iterator[HostMessage]:
-        """All messages of the file, where all are kept."""
-        return read_messages(file, file.messages)
 
 
 def _within_budget(file: HostFile, rules: IngestRules) -> _Kept:

@@ -172,34 +172,22 @@ def _title(chosen: _Chosen, source: int, target: int) -> str:
 
 def _by_time(whole: Subtree, roots: Sequence[str]) -> list[str]:
     """Some summaries by what they cover, in order of time; those of one moment stay in their order."""
-    spans = _Spans(whole)
-    return sorted(roots, key=spans.of)
+    spans: dict[str, tuple[datetime, datetime]] = {}
 
+    def span_of(source: str | int) -> tuple[datetime, datetime]:
+        if isinstance(source, str):
+            return spans[source]
+        moment = sort_key(_text(whole.messages[source].get("created_at")))
+        return moment, moment
 
-class _Spans:
-    """The times that summaries cover: as recorded, else of what they were made from."""
-
-    def __init__(self, whole: Subtree) -> None:
-        self._whole = whole
-        self._known: dict[str, tuple[datetime, datetime]] = {}
-        for summary, row in whole.summaries.items():  # sources first
-            self._known[summary] = self._span(row, whole.below[summary])
-
-    def of(self, summary: str) -> tuple[datetime, datetime]:
-        """Beginning and end."""
-        return self._known[summary]
-
-    def _span(self, row: StoredRow, below: Iterable[str | int]) -> tuple[datetime, datetime]:
+    for summary, row in whole.summaries.items():  # sources first
         first, last = (parse_utc(_text(row.get(name))) for name in ("earliest_at", "latest_at"))
         if first is None or last is None:
-            spans = [self._known[one] if isinstance(one, str) else self._said(one) for one in below]
-            first = first or min(span[0] for span in spans)
-            last = last or max(span[1] for span in spans)
-        return first, last
-
-    def _said(self, message: int) -> tuple[datetime, datetime]:
-        moment = sort_key(_text(self._whole.messages[message].get("created_at")))
-        return moment, moment
+            below = [span_of(source) for source in whole.below[summary]]
+            first = first or min(span[0] for span in below)
+            last = last or max(span[1] for span in below)
+        spans[summary] = first, last
+    return sorted(roots, key=spans.__getitem__)
 
 
 def _text(value: SqlValue) -> str | None:
