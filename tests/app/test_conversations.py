@@ -327,7 +327,7 @@ async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: 
         assert screen.list.table.selected == selected
         assert not screen.asking
         await pilot.press("escape")
-        assert not pilot.app._exit
+        assert pilot.app.return_code is None
         await pilot.press("q")
         assert pilot.app.return_code == 0
 

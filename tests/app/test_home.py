@@ -274,11 +274,11 @@ async def test_quitting_asks_when_something_waits(database_file: DatabaseFactory
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
-        assert not pilot.app._exit
+        assert pilot.app.return_code is None
         await pilot.press("q")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
         await pilot.press("q")
-        await wait_for(pilot, lambda: pilot.app._exit)
+        await wait_for(pilot, lambda: pilot.app.return_code is not None)
 
 
 # -- names -------------------------------------------------------------------------------------------------

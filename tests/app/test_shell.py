@@ -80,7 +80,7 @@ def key_problems_of(given: dict[str, str]) -> list[str]:
 async def test_the_first_screen_is_left_with_the_app(database_file: DatabaseFactory, key: str):
     async with open_app(database_file("0.15.3")) as pilot:
         await pilot.press(key)
-        await wait_for(pilot, lambda: pilot.app._exit, "the end")
+        await wait_for(pilot, lambda: pilot.app.return_code is not None, "the end")
     assert pilot.app.return_value == 0
 
 
@@ -88,7 +88,7 @@ async def test_escape_never_quits(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         await pilot.press("escape", "escape")
         await wait_until_said(pilot, "This is the first screen; q quits.")
-        assert not pilot.app._exit
+        assert pilot.app.return_code is None
 
 
 async def test_a_key_that_only_another_screen_has_says_so(database_file: DatabaseFactory):
@@ -117,7 +117,7 @@ async def test_other_screens_lead_back_one_by_one(database_file: DatabaseFactory
         await pilot.press(key)
         await wait_for(pilot, lambda: pilot.app.screen is first)
         assert first.list.table.selected == 3
-        assert not pilot.app._exit
+        assert pilot.app.return_code is None
 
 
 @pytest.mark.long
@@ -160,7 +160,7 @@ async def test_a_letter_in_the_prompt_is_a_letter(database_file: DatabaseFactory
         assert pilot.app.screen.query_one(Input).value == "qs:?"
         await pilot.press("escape")
         await wait_for(pilot, lambda: len(pilot.app.screen.list.table.keys) == 8)
-        assert not pilot.app._exit
+        assert pilot.app.return_code is None
 
 
 # -- help and palette --------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database
         await pilot.press("f", "escape")
         await settled(pilot)
         assert pilot.app.screen is first
-        assert not pilot.app._exit
+        assert pilot.app.return_code is None
         await pilot.press("e", "f7")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
         assert first.list.table.cursor == 1

@@ -90,7 +90,9 @@ async def test_no_burst_of_keys_ends_the_app(database_copy: DatabaseFactory, see
         for _ in range(4):
             typed(pilot, *(key for key in dice.choices(keys, k=14) if key not in deciding))
             for _ in range(200):
-                if pilot.app._exit or (pilot.app._typed.resting and pilot.app.screen.is_mounted):
+                if pilot.app.return_code is not None or (
+                    pilot.app._typed.resting and pilot.app.screen.is_mounted
+                ):
                     break
                 await pilot.pause(0.01)
             assert pilot.app._exception is None
