@@ -29,11 +29,10 @@ from lcm_core.writers.acceptance import (
     DraftVerdict,
     fallback,
     judge,
-    judge_text,
     target_tokens,
     without_wrapping,
 )
-from lcm_core.writers.request import NO_USAGE, Summarizer, SummaryReply, SummaryRequest, Usage
+from lcm_core.writers.request import Summarizer, SummaryReply, SummaryRequest, Usage
 from lcm_core.writers.retention import Retention, RetentionSource, measure, read_retention_source
 from lcm_core.writers.source import (
     Rendering,
@@ -303,47 +302,26 @@ def _answered(
     """A model's answer as a draft, without what it put around the summary."""
     text = without_wrapping(storable(reply.text))
     cleaned = SummaryReply(text, reply.model, reply.finished, reply.stop_reason, reply.usage)
-    return _draft(material, request, origin, number, text, reply.model, judge(cleaned, request), reply.usage)
+    return _draft(material, request, origin, number, cleaned)
 
 
 def cut_draft(material: Material, setting: DraftSetting, number: int) -> Draft:
     """The engine's deterministic cut of the source (docs/engine/texts.md, "Fallback")."""
     request = request_for(material, setting, aggressive=True)
     text = fallback(request.text, setting.rendering.rules)
-    return _draft(
-        material, request, DraftOrigin.FALLBACK, number, text, CUT, _verdict(text, request), NO_USAGE
-    )
+    return _draft(material, request, DraftOrigin.FALLBACK, number, SummaryReply(text, CUT))
 
 
 def manual_draft(material: Material, setting: DraftSetting, text: str, number: int) -> Draft:
     """A text that a person wrote, judged as a model's is."""
     request = request_for(material, setting)
-    text = storable(text)
-    return _draft(
-        material, request, DraftOrigin.MANUAL, number, text, MANUAL, _verdict(text, request), NO_USAGE
-    )
-
-
-def _verdict(text: str, request: SummaryRequest) -> DraftVerdict:
-    return judge_text(
-        text,
-        source=request.text,
-        previous=request.previous or "",
-        target_tokens=request.target_tokens,
-        estimator=request.estimator,
-    )
+    return _draft(material, request, DraftOrigin.MANUAL, number, SummaryReply(storable(text), MANUAL))
 
 
 def _draft(
-    material: Material,
-    request: SummaryRequest,
-    origin: DraftOrigin,
-    number: int,
-    text: str,
-    model: str,
-    verdict: DraftVerdict,
-    usage: Usage,
+    material: Material, request: SummaryRequest, origin: DraftOrigin, number: int, reply: SummaryReply
 ) -> Draft:
+    verdict = judge(reply, request)
     return Draft(
         verdict.tokens,
         verdict.faults,
@@ -352,11 +330,11 @@ def _draft(
         number=number,
         summary_id=material.summary.summary_id,
         origin=origin,
-        text=text,
-        model=model,
+        text=reply.as_came,
+        model=reply.model,
         source_tokens=estimate(request.text, request.estimator),
         target_tokens=request.target_tokens,
-        usage=usage,
+        usage=reply.usage,
         replaced=material.base.content,
         source_digest=material.base.source_digest,
         made_at=iso_z(datetime.now(UTC)),
