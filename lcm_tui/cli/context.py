@@ -127,19 +127,13 @@ def _document(found: ShownAssembly) -> Document:
     one = found.assembly
     return {
         "conversation": documents.conversation(found.conversation),
-        "rules": one.rules,
-        "selection": str(one.selection),
+        **documents.some_of(one, "rules selection"),
         "items": [_item(one, at) for at in range(len(one.messages))],
         "messages": list(host_messages(one)),
         "evicted": [_evicted(one, each) for each in one.evicted],
         "unread": None
         if one.unread is None
-        else {
-            "items": one.unread.items,
-            "summaries": one.unread.summaries,
-            "firstOrdinal": one.unread.first_ordinal,
-            "lastOrdinal": one.unread.last_ordinal,
-        },
+        else documents.some_of(one.unread, "items summaries first_ordinal last_ordinal"),
         "unseen": {
             "messages": one.unseen.messages,
             "tokens": sum(one.unseen.tokens.values()),
@@ -147,32 +141,15 @@ def _document(found: ShownAssembly) -> Document:
             "unread": one.unseen.unread,
         },
         "pasted": [
-            {
-                "ordinal": ordinal,
-                "fileId": file.file_id,
-                "fileName": file.file_name,
-                "mimeType": file.mime_type,
-                "byteSize": file.byte_size,
-            }
+            {"ordinal": ordinal, **documents.some_of(file, "file_id file_name mime_type byte_size")}
             for ordinal, files in sorted(one.pasted.items())
             for file in files
         ],
         "repairs": [
             {"what": str(each.what), **_origin(each.origin), "callId": each.call_id} for each in one.repairs
         ],
-        "finalClamp": {
-            "limit": one.last_cut.limit,
-            "messages": one.last_cut.messages,
-            "tokens": one.last_cut.tokens,
-            "applied": one.last_cut.applied,
-        },
-        "freshTail": {
-            "count": one.tail.count,
-            "maxTokens": one.tail.max_tokens,
-            "firstOrdinal": one.tail.first_ordinal,
-            "items": one.tail.items,
-            "tokens": one.tail.tokens,
-        },
+        "finalClamp": documents.some_of(one.last_cut, "limit messages tokens applied"),
+        "freshTail": to_json(one.tail),
         "shares": {
             "freshTail": one.shares.tail,
             "recentSummaries": one.shares.recent,
@@ -182,14 +159,11 @@ def _document(found: ShownAssembly) -> Document:
         "totals": {
             "messages": len(one.messages),
             "evicted": one.evicted_items,
-            "estimatedTokens": one.estimated_tokens,
-            "sentTokens": one.sent_tokens,
-            "storedTokens": one.stored_tokens,
-            "budget": one.budget,
+            **documents.some_of(one, "estimated_tokens sent_tokens stored_tokens budget"),
             "remainingBudget": one.remaining,
             "share": round(one.estimated_tokens / one.budget, 4),
         },
-        "systemPromptAddition": {"kind": str(one.system.kind), "text": one.system.text},
+        "systemPromptAddition": documents.some_of(one.system, "kind text"),
         "metadata": one.metadata.document(),
         "messagesHash": one.messages_hash,
     }
@@ -210,21 +184,13 @@ def _item(one: Assembly, at: int) -> Document:
 
 
 def _origin(origin: Origin) -> Document:
-    return {
-        "ordinal": origin.ordinal,
-        "messageId": origin.message_id,
-        "summaryId": origin.summary_id,
-        "briefId": origin.brief_id,
-        "depth": origin.depth,
-    }
+    return documents.some_of(origin, "ordinal message_id summary_id brief_id depth")
 
 
 def _evicted(one: Assembly, each: Evicted) -> Document:
     return {
         **({"ordinal": each.ordinal} if each.origin is None else _origin(each.origin)),
-        "tokens": each.tokens,
-        "step": str(each.step),
-        "why": each.why,
+        **documents.some_of(each, "tokens step why"),
         "promptScore": prompt_score(one, each.ordinal),
     }
 
@@ -301,13 +267,8 @@ def _items(found: ShownContext) -> Iterator[Document]:
         item, findings = entry.item, found.view.findings(place)
         made = entry.said_at if item.summary_id is None else found.created.get(item.summary_id)
         yield {
-            "ordinal": item.ordinal,
-            "itemType": item.item_type,
-            "summaryId": item.summary_id,
-            "messageId": item.message_id,
-            "kind": entry.kind,
-            "depth": entry.depth,
-            "role": entry.role,
+            **documents.some_of(item, "ordinal item_type summary_id message_id"),
+            **documents.some_of(entry, "kind depth role"),
             "tokenCount": entry.tokens,
             "createdAt": made,
             "preview": preview(entry.preview),
@@ -326,10 +287,7 @@ def context_document(found: ShownContext) -> Document:
         "conversation": documents.conversation(found.conversation),
         "items": list(_items(found)),
         "totals": {
-            "items": totals.items,
-            "messages": totals.messages,
-            "summaries": totals.summaries,
-            "tokens": totals.tokens,
+            **documents.some_of(totals, "items messages summaries tokens"),
             "budget": found.budget,
             "share": found.share,
         },

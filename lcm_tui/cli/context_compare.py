@@ -235,7 +235,7 @@ def _document(found: ContextDiff, old: _Asked, new: _Asked) -> Document:
             "changed": [_message(second[key]) for key in found.changed],
             "same": found.same,
         },
-        "lines": {"removed": found.diff.removed, "added": found.diff.added},
+        "lines": documents.some_of(found.diff, "removed added"),
         "diff": list(unified_text(found.diff)),
     }
 
@@ -253,9 +253,7 @@ def _context(one: SentContext, named: _Asked) -> Document:
         "rules": one.rules,
         "messages": len(one.messages),
         "evicted": one.evicted_items,
-        "sentTokens": one.sent_tokens,
-        "storedTokens": one.stored_tokens,
-        "messagesHash": one.messages_hash,
+        **documents.some_of(one, "sent_tokens stored_tokens messages_hash"),
         "metadata": None if one.metadata is None else one.metadata.document(),
     }
 
@@ -265,11 +263,7 @@ def _message(message: SentMessage) -> Document:
     return {
         "role": str(message.role),
         "origin": str(origin.kind),
-        "ordinal": origin.ordinal,
-        "messageId": origin.message_id,
-        "summaryId": origin.summary_id,
-        "briefId": origin.brief_id,
-        "storedTokens": origin.stored_tokens,
+        **documents.some_of(origin, "ordinal message_id summary_id brief_id stored_tokens"),
     }
 
 
@@ -329,7 +323,7 @@ def _listed(one: Listed) -> Document:
 
 
 def _item(one: SnapshotItem) -> Document:
-    return {"origin": str(one.kind), "ordinal": one.ordinal, "ref": one.ref, "tokens": one.tokens}
+    return {"origin": str(one.kind), **documents.some_of(one, "ordinal ref tokens")}
 
 
 def _shown_document(shown: ShownSnapshot) -> Document:

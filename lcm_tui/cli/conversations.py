@@ -115,14 +115,9 @@ def _state_document(row: StateRow | None) -> Document | None:
     if row is None:
         return None
     return {
-        _camel(name): bool(value) if name in _SWITCHES else documents.scalar(value)
+        documents.camel(name): bool(value) if name in _SWITCHES else documents.scalar(value)
         for name, value in row.items()
     }
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
 
 
 def _not_recorded(schema: Schema) -> list[str]:

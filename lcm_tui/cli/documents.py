@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from lcm_core.base.records import Conversation, FocusBrief
 from lcm_core.base.setting_values import Json
@@ -40,9 +41,23 @@ def active_brief(record: FocusBrief) -> Document:
 
 
 def some_of(record: Record, fields: str) -> Document:
-    """Some fields of a record, under their names in JSON."""
-    names = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
-    return {names[field]: to_json(getattr(record, field)) for field in fields.split()}
+    """Some fields and properties of a record, under their names in JSON."""
+    ours, names = _chosen(type(record), fields)
+    return dict(zip(names, to_json([getattr(record, one) for one in ours]), strict=True))
+
+
+@cache
+def _chosen(kind: type[Record], fields: str) -> tuple[list[str], list[str]]:
+    """Names of a record, and the same in JSON."""
+    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    ours = fields.split()
+    return ours, [names.get(one) or camel(one) for one in ours]
+
+
+def camel(name: str) -> str:
+    """A name as JSON has it."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
 
 
 def scalar(value: object) -> Json:

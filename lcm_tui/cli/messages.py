@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Final
 
 from lcm_core.base.records import Conversation, Message, MessageId
@@ -64,23 +63,22 @@ class MessageRow(Record, frozen=True):
 # fmt: off
 #: What lists of messages say of each.
 MESSAGE_COLUMNS: Final[tuple[ListColumn[MessageRow, None], ...]] = (
-    ListColumn("seq", right=True, heading="Seq", value=attrgetter("message.seq"), text=str),
-    ListColumn("id", right=True, heading="Id", spare=1, json="messageId",
-               value=attrgetter("message.message_id"), text=str),
-    ListColumn("conversation", json="conversationId", value=attrgetter("message.conversation_id")),
-    ListColumn("place", json="seq", value=attrgetter("message.seq")),
-    ListColumn("role", heading="Role", json="role", value=attrgetter("message.role")),
-    ListColumn("tokens", right=True, heading="Tokens", json="tokenCount", value=attrgetter("message.tokens")),
+    ListColumn("seq", right=True, heading="Seq", value="message.seq", text=str),
+    ListColumn("id", right=True, heading="Id", spare=1, json="messageId", value="message.message_id",
+               text=str),
+    ListColumn("conversation", json="conversationId", value="message.conversation_id"),
+    ListColumn("place", json="seq", value="message.seq"),
+    ListColumn("role", heading="Role", json="role", value="message.role"),
+    ListColumn("tokens", right=True, heading="Tokens", json="tokenCount", value="message.tokens"),
     ListColumn("created", heading="Time", json="createdAt", stored="messages.created_at", time=True,
-               value=attrgetter("message.created_at")),
-    ListColumn("large", json="largeContent", stored="messages.large_content",
-               value=attrgetter("message.large_content")),
+               value="message.created_at"),
+    ListColumn("large", json="largeContent", stored="messages.large_content", value="message.large_content"),
     ListColumn("preview", json="preview", value=lambda row: preview(row.message.content)),
     ListColumn("text", grows=True, heading="Text",
                value=lambda row: preview(row.message.content) or preview(row.of_parts)),
 )
 WHOLE_COLUMNS: Final = (
-    *MESSAGE_COLUMNS, ListColumn("content", json="content", value=attrgetter("message.content")),
+    *MESSAGE_COLUMNS, ListColumn("content", json="content", value="message.content"),
 )
 # fmt: on
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 from lcm_core.base.errors import UsageError
@@ -161,22 +160,22 @@ def _of_extent(name: str) -> Callable[[SessionRow], int | None]:
 # fmt: off
 #: What is said of a session wherever it stands.
 IDENTITY: Final[tuple[ListColumn[SessionRow, None], ...]] = (
-    ListColumn("agent", heading="Agent", json="agent", value=attrgetter("session.agent")),
-    ListColumn("id", heading="Session", value=attrgetter("session.session_id")),
-    ListColumn("key", grows=True, heading="Key", json="sessionKey", value=attrgetter("session.session_key")),
-    ListColumn("session", json="sessionId", value=attrgetter("session.session_id")),
-    ListColumn("storage", heading="Stored", json="storage", value=attrgetter("session.storage.value")),
-    ListColumn("current", heading="Current", spare=3, json="current", value=attrgetter("session.current")),
-    ListColumn("previous", json="previousSessionId", value=attrgetter("session.previous_session_id")),
+    ListColumn("agent", heading="Agent", json="agent", value="session.agent"),
+    ListColumn("id", heading="Session", value="session.session_id"),
+    ListColumn("key", grows=True, heading="Key", json="sessionKey", value="session.session_key"),
+    ListColumn("session", json="sessionId", value="session.session_id"),
+    ListColumn("storage", heading="Stored", json="storage", value="session.storage.value"),
+    ListColumn("current", heading="Current", spare=3, json="current", value="session.current"),
+    ListColumn("previous", json="previousSessionId", value="session.previous_session_id"),
 )
 SESSION_COLUMNS: Final = (
     *IDENTITY,
     ListColumn("entries", right=True, heading="Entries", json="entries", value=_of_extent("entries")),
     ListColumn("bad", json="badLines", value=_of_extent("bad_lines")),
-    ListColumn("newest", heading="Newest", spare=1, json="newestAt", time=True, value=attrgetter("newest")),
+    ListColumn("newest", heading="Newest", spare=1, json="newestAt", time=True, value="newest"),
     ListColumn("conversation", right=True, heading="Conv.", spare=2, json="conversationId",
-               value=attrgetter("conversation_id"), text=str),
-    ListColumn("behind", right=True, heading="Behind", spare=2, json="behind", value=attrgetter("behind")),
+               value="conversation_id", text=str),
+    ListColumn("behind", right=True, heading="Behind", spare=2, json="behind", value="behind"),
 )
 # fmt: on
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from operator import attrgetter
 from typing import Final
 
 from lcm_core.base.records import ConversationId, MessageId, Summary
@@ -54,39 +53,35 @@ def _file_ids(item: ListedSummary) -> Json:
 #: What lists say of a summary. ``parentCount`` counts its consumers and ``childCount`` its sources, as in the
 #: engine's command.
 SUMMARY_COLUMNS: Final[tuple[ListColumn[ListedSummary, None], ...]] = (
-    ListColumn("id", heading="Summary", json="summaryId", value=attrgetter("summary.summary_id")),
+    ListColumn("id", heading="Summary", json="summaryId", value="summary.summary_id"),
     ListColumn("conversation", right=True, heading="Conv.", spare=1, json="conversationId",
-               value=attrgetter("summary.conversation_id"), text=str),
-    ListColumn("depth", right=True, heading="Depth", value=attrgetter("summary.depth")),
-    ListColumn("kind", heading="Kind", spare=3, json="kind", value=attrgetter("summary.kind")),
-    ListColumn("level", json="depth", value=attrgetter("summary.depth")),
-    ListColumn("tokens", right=True, heading="Tokens", json="tokenCount", value=attrgetter("summary.tokens")),
-    ListColumn("earliest", json="earliestAt", stored="summaries.earliest_at",
-               value=attrgetter("summary.earliest_at")),
-    ListColumn("latest", json="latestAt", stored="summaries.latest_at",
-               value=attrgetter("summary.latest_at")),
-    ListColumn("covers", heading="Covers until", spare=2, json="coverageAt", time=True,
-               value=attrgetter("covers_until")),
+               value="summary.conversation_id", text=str),
+    ListColumn("depth", right=True, heading="Depth", value="summary.depth"),
+    ListColumn("kind", heading="Kind", spare=3, json="kind", value="summary.kind"),
+    ListColumn("level", json="depth", value="summary.depth"),
+    ListColumn("tokens", right=True, heading="Tokens", json="tokenCount", value="summary.tokens"),
+    ListColumn("earliest", json="earliestAt", stored="summaries.earliest_at", value="summary.earliest_at"),
+    ListColumn("latest", json="latestAt", stored="summaries.latest_at", value="summary.latest_at"),
+    ListColumn("covers", heading="Covers until", spare=2, json="coverageAt", time=True, value="covers_until"),
     ListColumn("below", json="descendantCount", stored="summaries.descendant_count",
-               value=attrgetter("summary.descendant_count")),
+               value="summary.descendant_count"),
     ListColumn("below_tokens", json="descendantTokenCount", stored="summaries.descendant_token_count",
-               value=attrgetter("summary.descendant_tokens")),
+               value="summary.descendant_tokens"),
     ListColumn("said_tokens", json="sourceMessageTokenCount", stored="summaries.source_message_token_count",
-               value=attrgetter("summary.source_message_tokens")),
+               value="summary.source_message_tokens"),
     ListColumn("created", json="createdAt", stored="summaries.created_at", time=True,
-               value=attrgetter("summary.created_at")),
+               value="summary.created_at"),
     ListColumn("files", json="fileIds", value=_file_ids),
-    ListColumn("model", json="model", stored="summaries.model", value=attrgetter("summary.model")),
-    ListColumn("consumers", right=True, heading="Consumers", spare=4, json="parentCount",
-               value=attrgetter("consumers")),
-    ListColumn("sources", json="childCount", value=attrgetter("sources")),
-    ListColumn("messages", json="sourceMessageCount", value=attrgetter("source_messages")),
+    ListColumn("model", json="model", stored="summaries.model", value="summary.model"),
+    ListColumn("consumers", right=True, heading="Consumers", spare=4, json="parentCount", value="consumers"),
+    ListColumn("sources", json="childCount", value="sources"),
+    ListColumn("messages", json="sourceMessageCount", value="source_messages"),
     ListColumn("made_of", right=True, heading="Sources", spare=5,
                value=lambda item: item.sources + item.source_messages),
     ListColumn("preview", json="preview", value=lambda item: preview(item.content)),
     ListColumn("text", grows=True, heading="Text", value=lambda item: preview(beginning(item.content))),
 )
-WHOLE_COLUMNS: Final = (*SUMMARY_COLUMNS, ListColumn("content", json="content", value=attrgetter("content")))
+WHOLE_COLUMNS: Final = (*SUMMARY_COLUMNS, ListColumn("content", json="content", value="content"))
 #: What is said of a message that a leaf was made from.
 SOURCE_COLUMNS: Final = tuple(
     one for one in messages.WHOLE_COLUMNS if one.json not in ("conversationId", "largeContent", "preview")

@@ -481,9 +481,7 @@ class Memory:
             listed: list[ListedConversation] = []
             for entry, count in zip(page, counts, strict=True):
                 row = Row(entry, counts=count)
-                values = {
-                    column.agents: column.value(row) for column in CONVERSATION_COLUMNS if column.agents
-                }
+                values = {column.agents: column.of(row) for column in CONVERSATION_COLUMNS if column.agents}
                 texts = {name: short(values[name]) for name in ("sessionKey", "title")}
                 listed.append(msgspec.convert({**values, **texts}, ListedConversation))
             lines = [f"{len(page)} of {len(scope.entries)} conversations, the newest activity first."]

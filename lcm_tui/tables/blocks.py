@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import tzinfo
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.text import depth_name, parse_budget, safe_line
@@ -88,7 +89,7 @@ class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
     Title, width and when it gives way are those in the app, which does not show it without a width.
     """
 
-    value: Callable[[R], Any]
+    value: Callable[[R], Any] | str  #: what is said of a row, or the path of its attribute
     text: Callable[[Any], Cell] | None = None  #: how the command's table writes a value; None: as it is
     cell: Callable[[Any, R, D], Span] | None = None  #: how the app draws a value; None: as it is
     heading: str = ""  #: in the command's table; empty: it is not there
@@ -99,9 +100,13 @@ class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
     counted: bool = False  #: the app reads it behind the first page
     time: bool = False
 
+    def of(self, row: R) -> Any:
+        """What is said of a row."""
+        return attrgetter(self.value)(row) if isinstance(self.value, str) else self.value(row)
+
     def draw(self, row: R, drawing: D) -> Span:
         """The cell of a row in the app's list."""
-        value = self.value(row)
+        value = self.of(row)
         if self.cell is not None:
             return self.cell(value, row, drawing)
         absent = PENDING if self.counted else UNRECORDED
@@ -127,7 +132,7 @@ def list_table(
     def cell(column: ListColumn[R, D], row: R) -> Cell:
         if schema is not None and not column.is_stored(schema):
             return Mark.NOT_RECORDED
-        value: Any = column.value(row)
+        value: Any = column.of(row)
         if column.time:
             return when(value)
         return value if value is None or column.text is None else column.text(value)
@@ -147,7 +152,7 @@ def cells_of(columns: Iterable[ListColumn[R, D]], row: R, drawing: D) -> dict[st
 
 def json_of(columns: Iterable[ListColumn[R, D]], row: R) -> dict[str, Any]:
     """A row for programs."""
-    values = ((one, one.value(row)) for one in columns if one.json)
+    values = ((one, one.of(row)) for one in columns if one.json)
     return {one.json: (value or None) if one.time else value for one, value in values}
 
 

@@ -424,7 +424,7 @@ def falls(name: str) -> bool:
 
 def _order(column: ListColumn[Row, Drawing], row: Row, entry: ConversationEntry) -> tuple[Any, datetime, int]:
     """By the value, then the activity; what has not been read yet counts as less than nothing."""
-    value = None if column.time else column.value(row)
+    value = None if column.time else column.of(row)
     if column.counted or column.time:
         value = -1 if value is None else value
     elif not isinstance(value, int):

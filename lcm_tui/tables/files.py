@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import tzinfo
-from operator import attrgetter
 from typing import Final
 
 from lcm_core.base.paths import StoredFile, StoredFileState, resolve_stored
@@ -55,33 +54,32 @@ def _path(row: FileRow) -> str | None:
 # fmt: off
 #: All that lists say of a file, in order.
 FILE_COLUMNS: Final[tuple[ListColumn[FileRow, tzinfo | None], ...]] = (
-    ListColumn("file", heading="File", json="fileId", value=attrgetter("file.file_id")),
+    ListColumn("file", heading="File", json="fileId", value="file.file_id"),
     ListColumn("conversation", "conv", 5, right=True, keep=70, heading="Conv.", spare=3,
-               json="conversationId", value=attrgetter("file.conversation_id"), text=str,
+               json="conversationId", value="file.conversation_id", text=str,
                cell=lambda value, _, __: Span(str(value), "dim")),
     ListColumn("name", "name", 16, grows=True, keep=100, heading="Name", json="fileName",
-               value=attrgetter("file.file_name"),
+               value="file.file_name",
                cell=lambda value, _, __: Span(value or "(no name)", "text" if value else "dim")),
     ListColumn("state", "on disk", 10, keep=95, value=_state, cell=lambda value, _, __: _STATES[value]),
-    ListColumn("mime", heading="Type", spare=4, json="mimeType", value=attrgetter("file.mime_type")),
+    ListColumn("mime", heading="Type", spare=4, json="mimeType", value="file.mime_type"),
     ListColumn("bytes", "size", 8, right=True, keep=80, heading="Bytes", spare=1, json="byteSize",
-               value=attrgetter("file.byte_size"),
+               value="file.byte_size",
                cell=lambda value, _, __: Span(UNRECORDED if value is None else size_text(value))),
     ListColumn("lines", "lines", 7, right=True, keep=30, json="lineCount", stored="large_files.line_count",
-               value=attrgetter("file.line_count")),
-    ListColumn("type", "type", 16, keep=20, value=attrgetter("file.mime_type"),
+               value="file.line_count"),
+    ListColumn("type", "type", 16, keep=20, value="file.mime_type",
                cell=lambda value, _, __: Span(value or UNRECORDED, "dim")),
     ListColumn("created", "created", 16, keep=60, timed="at", heading="Stored", spare=2, time=True,
-               value=attrgetter("file.created_at"),
-               cell=lambda value, _, zone: Span(moment_text(value, zone)[:16])),
-    ListColumn("id", "id", 21, keep=50, value=attrgetter("file.file_id"),
+               value="file.created_at", cell=lambda value, _, zone: Span(moment_text(value, zone)[:16])),
+    ListColumn("id", "id", 21, keep=50, value="file.file_id",
                cell=lambda value, _, __: Span(value or UNRECORDED, "key")),
-    ListColumn("uri", json="storageUri", value=attrgetter("file.storage_uri")),
-    ListColumn("summary", json="explorationSummary", value=attrgetter("file.exploration_summary")),
-    ListColumn("made", json="createdAt", value=attrgetter("file.created_at")),
+    ListColumn("uri", json="storageUri", value="file.storage_uri"),
+    ListColumn("summary", json="explorationSummary", value="file.exploration_summary"),
+    ListColumn("made", json="createdAt", value="file.created_at"),
     ListColumn("became", heading="On disk", json="state", value=_state, text=str),
     ListColumn("path", json="resolvedPath", value=_path),
-    ListColumn("message", json="message", value=attrgetter("stored.message")),
+    ListColumn("message", json="message", value="stored.message"),
     ListColumn("preview", grows=True, heading="Exploration summary",
                value=lambda row: preview(row.file.exploration_summary or "")),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
-from operator import attrgetter
 from typing import Any, Final
 
 from lcm_core.base.text import counted
@@ -155,41 +154,44 @@ class HistoryCells(Record, frozen=True):
     inner: str = ""  #: before what was done, where that is one of an unfolded batch
 
 
+def _when_cell(_: str, line: HistoryLine, drawing: HistoryCells) -> Span:
+    return Span(when_of(line.newest, drawing.zone)[: SECOND if drawing.seconds else MINUTE], "dim")
+
+
+def _what_cell(what: str, line: HistoryLine, drawing: HistoryCells) -> Span:
+    return Span(f"{drawing.inner}{what}", "dim" if line.state == UNDONE else "text")
+
+
 # fmt: off
 #: All that is said of a line of the history, in order. Programs get a line for each operation.
 HISTORY_COLUMNS: Final[tuple[ListColumn[HistoryLine, HistoryCells], ...]] = (
-    ListColumn("sign", "", 1, keep=99, value=attrgetter("state"), cell=lambda _, __, drawing: drawing.sign),
-    ListColumn("operation", heading="Operation", json="operationId", value=attrgetter("name")),
-    ListColumn("kind", json="kind", value=attrgetter("newest.kind")),
-    ListColumn("title", json="title", value=attrgetter("newest.title")),
+    ListColumn("sign", "", 1, keep=99, value="state", cell=lambda _, __, drawing: drawing.sign),
+    ListColumn("operation", heading="Operation", json="operationId", value="name"),
+    ListColumn("kind", json="kind", value="newest.kind"),
+    ListColumn("title", json="title", value="newest.title"),
     ListColumn("when", "when", MINUTE, keep=95, timed="at", heading="When", spare=1, time=True,
-               value=attrgetter("newest.created_at"),
-               cell=lambda _, line, drawing: Span(
-                   when_of(line.newest, drawing.zone)[: SECOND if drawing.seconds else MINUTE], "dim")),
+               value="newest.created_at", cell=_when_cell),
     ListColumn("conversation", "conv", 5, right=True, keep=80, heading="Conv.", spare=2,
-               json="conversationId", value=attrgetter("owner"), text=str,
+               json="conversationId", value="owner", text=str,
                cell=lambda value, _, __: Span("" if value is None else str(value))),
-    ListColumn("created", json="createdAt", value=attrgetter("newest.created_at")),
+    ListColumn("created", json="createdAt", value="newest.created_at"),
     ListColumn("tokens", "ctx tokens", 10, right=True, keep=70, heading="Tokens", spare=3, json="tokens",
-               value=attrgetter("tokens"), text="{:+,}".format,
+               value="tokens", text="{:+,}".format,
                cell=lambda value, _, __: Span(f"{value:+,}" if value else "0")),
-    ListColumn("rows", "rows", 6, right=True, keep=60, value=attrgetter("rows"),
+    ListColumn("rows", "rows", 6, right=True, keep=60, value="rows",
                cell=lambda value, _, __: Span(f"{value:,}", "dim")),
     ListColumn("counts", json="rows", value=lambda line: rows_json(line.newest.rows)),
-    ListColumn("batch", json="batch", value=attrgetter("newest.batch")),
-    ListColumn("undoes", json="undoes", value=attrgetter("newest.undoes")),
-    ListColumn("now", heading="Now", value=attrgetter("state")),
-    ListColumn("undone_by", heading="Undone by", spare=4, json="undoneBy", value=attrgetter("undone_by")),
+    ListColumn("batch", json="batch", value="newest.batch"),
+    ListColumn("undoes", json="undoes", value="newest.undoes"),
+    ListColumn("now", heading="Now", value="state"),
+    ListColumn("undone_by", heading="Undone by", spare=4, json="undoneBy", value="undone_by"),
     ListColumn("export", json="exportPath",
                value=lambda line: None if line.newest.export is None else str(line.newest.export.path)),
-    ListColumn("version", json="toolVersion", value=attrgetter("newest.tool_version")),
-    ListColumn("what", "what", 26, grows=True, keep=98, heading="What", value=attrgetter("what"),
-               cell=lambda value, line, drawing: Span(
-                   f"{drawing.inner}{value}", "dim" if line.state == UNDONE else "text")),
-    ListColumn("undone", "", 7, keep=90, value=attrgetter("state"),
+    ListColumn("version", json="toolVersion", value="newest.tool_version"),
+    ListColumn("what", "what", 26, grows=True, keep=98, heading="What", value="what", cell=_what_cell),
+    ListColumn("undone", "", 7, keep=90, value="state",
                cell=lambda value, _, __: Span("" if value == IN_EFFECT else value or "", "warn")),
-    ListColumn("id", "id", 19, keep=30, value=attrgetter("name"),
-               cell=lambda value, _, __: Span(value, "key")),
+    ListColumn("id", "id", 19, keep=30, value="name", cell=lambda value, _, __: Span(value, "key")),
 )
 LISTED_COLUMNS: Final = (
     *HISTORY_COLUMNS,

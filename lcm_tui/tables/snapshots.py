@@ -169,12 +169,11 @@ def _dim(value: str | None, _: Listed, __: SnapshotCells) -> Span:
 # fmt: off
 #: All that lists say of a snapshot, in order.
 SNAPSHOT_COLUMNS: Final[tuple[ListColumn[Listed, SnapshotCells], ...]] = (
-    ListColumn("mark", "", 1, keep=99, value=attrgetter("id"),
-               cell=lambda _, __, drawing: Span(drawing.mark, "ok")),
-    ListColumn("snapshot", heading="Snapshot", json="id", value=attrgetter("id")),
-    ListColumn("time", "sent at", 19, keep=95, timed="at", heading="Time", value=attrgetter("created_at"),
-               time=True, cell=lambda _, one, drawing: Span(when_of(one, drawing.zone)[:19])),
-    ListColumn("created", json="createdAt", value=attrgetter("created_at")),
+    ListColumn("mark", "", 1, keep=99, value="id", cell=lambda _, __, drawing: Span(drawing.mark, "ok")),
+    ListColumn("snapshot", heading="Snapshot", json="id", value="id"),
+    ListColumn("time", "sent at", 19, keep=95, timed="at", heading="Time", value="created_at", time=True,
+               cell=lambda _, one, drawing: Span(when_of(one, drawing.zone)[:19])),
+    ListColumn("created", json="createdAt", value="created_at"),
     ListColumn("said", heading="Source", value=lambda one: _noted_as("source")(one) or "damaged"),
     ListColumn("by", json="rules", value=_of("rules")),
     ListColumn("zone", json="timezone", value=_of("zone")),
@@ -191,13 +190,12 @@ SNAPSHOT_COLUMNS: Final[tuple[ListColumn[Listed, SnapshotCells], ...]] = (
     ListColumn("source", "source", 14, keep=70, value=_noted_as("source"),
                cell=lambda value, _, __: Span(value or "", "text" if value == "assembled" else "warn")),
     ListColumn("rules", "rules", 5, keep=20, value=_of("rules"), cell=_dim),
-    ListColumn("cache", "cache", 8, keep=30, heading="Cache", spare=1,
-               value=_noted_as("cacheState"), cell=_dim),
+    ListColumn("cache", "cache", 8, keep=30, heading="Cache", spare=1, value=_noted_as("cacheState"),
+               cell=_dim),
     ListColumn("selection", "selection", 13, keep=15, value=_of("selection"), cell=_dim),
     ListColumn("hash", heading="Hash", spare=2, json="messagesHash", value=_of("messages_hash")),
     ListColumn("metadata", json="metadata", value=_of("metadata")),
-    ListColumn("id", "id", 20, keep=90, value=attrgetter("id"),
-               cell=lambda value, _, __: Span(value, "key")),
+    ListColumn("id", "id", 20, keep=90, value="id", cell=lambda value, _, __: Span(value, "key")),
 )
 #: Those of the list for programs: every entry says whether it is damaged.
 LISTED_COLUMNS: Final = (
