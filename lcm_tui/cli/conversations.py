@@ -105,7 +105,7 @@ def _document(found: ShownConversation) -> Document:
             "count": found.briefs,
             "activeBrief": None if found.active is None else documents.active_brief(found.active),
         },
-        "largeFiles": {"count": files.count, "bytes": files.bytes, "latestAt": files.latest},
+        "largeFiles": {**documents.some_of(files, "count bytes"), "latestAt": files.latest},
         "archiveCause": found.conversation.archive_cause,
         "transcriptCursor": _state_document(found.state.cursor),
     }

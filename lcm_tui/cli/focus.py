@@ -53,31 +53,19 @@ from lcm_tui.flows.compaction import CompactionRun, CompactionWish
 from lcm_tui.flows.drafts import Modelling, spent_text
 from lcm_tui.flows.focus import BriefWork
 from lcm_tui.kit.session import budget_for
-from lcm_tui.tables.blocks import Facts, Note
+from lcm_tui.tables.blocks import Facts, Note, json_names, json_of
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.compaction import ShownCompaction, planned_compaction
-from lcm_tui.tables.focus import NO_SWEEP, brief_blocks, briefs_blocks, draft_blocks, state_words, wish_blocks
-
-#: What the items of `focus list` consist of.
-_NAMES = (
-    "briefId",
-    "conversationId",
-    "status",
-    "active",
-    "prompt",
-    "tokenCount",
-    "targetTokens",
-    "coveredLatestAt",
-    "coveredMessageSeq",
-    "generatorRunId",
-    "error",
-    "createdAt",
-    "updatedAt",
-    "supersededAt",
-    "replaces",
-    "state",
-    "sources",
+from lcm_tui.tables.focus import (
+    BRIEF_COLUMNS,
+    NO_SWEEP,
+    ListedBrief,
+    brief_blocks,
+    briefs_blocks,
+    draft_blocks,
+    wish_blocks,
 )
+
 _LARGEST_TEXT = 4 * 1024 * 1024
 
 
@@ -95,7 +83,10 @@ def list_briefs(run: Run, named: Selector) -> Answer:
     owner, entries = run.read(load)
     data: Document = {"conversationId": owner, "items": [entry_document(one) for one in entries]}
     return run.answer(
-        "focus.list", data, briefs_blocks([_shown(one) for one in entries], run.clock), names=_NAMES
+        "focus.list",
+        data,
+        briefs_blocks([_listed(_shown(one)) for one in entries], run.clock),
+        names=json_names(BRIEF_COLUMNS),
     )
 
 
@@ -118,39 +109,11 @@ def _shown(entry: BriefEntry) -> BriefEntry:
 
 def entry_document(entry: BriefEntry) -> Document:
     """A brief without its text, for programs."""
-    brief, state, effect = entry.brief, entry.state, entry.effect
-    return {
-        "briefId": brief.brief_id,
-        "conversationId": brief.conversation_id,
-        "status": brief.status,
-        "active": entry.is_active,
-        "prompt": brief.prompt,
-        "tokenCount": brief.tokens,
-        "targetTokens": brief.target_tokens,
-        "coveredLatestAt": brief.covered_latest_at,
-        "coveredMessageSeq": brief.covered_message_seq,
-        "generatorRunId": brief.generator_run_id,
-        "error": brief.error,
-        "createdAt": brief.created_at or None,
-        "updatedAt": brief.updated_at or None,
-        "supersededAt": brief.superseded_at,
-        "replaces": {
-            "summaries": list(effect.covered),
-            "tokens": effect.covered_tokens,
-            "saved": effect.saved,
-            "left": effect.left,
-        },
-        "state": {
-            "stale": state.stale,
-            "contextChanged": state.context_changed,
-            "newerMessages": state.messages,
-            "newerSummaries": state.summaries,
-            "newerTokens": state.tokens,
-            "truncated": state.truncated,
-            "words": state_words(entry),
-        },
-        "sources": dict(entry.roles),
-    }
+    return json_of(BRIEF_COLUMNS, _listed(entry))
+
+
+def _listed(entry: BriefEntry) -> ListedBrief:
+    return ListedBrief(entry.brief, entry.is_active, entry)
 
 
 async def brief_beginning(reader: Reader, wanted: str) -> tuple[str, ConversationId]:

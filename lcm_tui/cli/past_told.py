@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lcm_core.base.setting_values import Json, JsonObject
+from lcm_core.base.setting_values import JsonObject
 from lcm_core.operations.past import Found
 
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.blocks import When
 from lcm_tui.tables.past import past_blocks
@@ -23,9 +23,6 @@ def told(
 def past_document(found: Found) -> Document:
     """A point, and what is said of it, for machines."""
     beside = found.cut.beside
-    statements: list[Json] = [
-        {"kind": one.doubt, "text": one.text, "operationId": one.operation_id} for one in found.statements
-    ]
     return {
         "point": found.cut.point.text,
         "operationId": None if beside is None else beside.id,
@@ -33,5 +30,5 @@ def past_document(found: Found) -> Document:
         "older": None if found.older is None else found.older.text,
         "newer": None if found.newer is None else found.newer.text,
         "snapshotId": None if found.snapshot is None else found.snapshot[0],
-        "statements": statements,
+        "statements": [{"kind": one.doubt, **some_of(one, "text operation_id")} for one in found.statements],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId, FocusBrief
@@ -12,7 +12,7 @@ from lcm_core.base.values import Record, field, replace
 from lcm_core.change.commit import Committed
 from lcm_core.change.journal import new_batch_id
 from lcm_core.engine.wrapper import FocusOverlay
-from lcm_core.operations.focus import MOST_PROMPT, BriefEntry, FocusKind, MeasuredBriefs, measure_briefs
+from lcm_core.operations.focus import MOST_PROMPT, FocusKind, MeasuredBriefs, measure_briefs
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import active_in, list_briefs
 from textual import on
@@ -26,23 +26,15 @@ from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import TwoPanes
-from lcm_tui.kit.spans import Block, Column, Span, StyleName
+from lcm_tui.kit.spans import Block, Column, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, pruning
 from lcm_tui.screens.frame import DataScreen
-from lcm_tui.tables.blocks import moment_text
-from lcm_tui.tables.focus import brief_document, sent_document, sweep_text
+from lcm_tui.tables.blocks import cells_of
+from lcm_tui.tables.focus import BRIEF_COLUMNS, ListedBrief, brief_document, sent_document, sweep_text
 
 # -- what it reads ---------------------------------------------------------------------------------------
 # First the briefs, then what is around them.
-
-
-class ListedBrief(Record, frozen=True):
-    """A brief of the list."""
-
-    brief: FocusBrief
-    is_active: bool  #: it is the one that the engine uses
-    entry: BriefEntry | None = None  #: with what is around it; None: not read yet
 
 
 class Briefs(Record, frozen=True):
@@ -95,21 +87,7 @@ async def read_briefs(reader: Reader, conversation_id: ConversationId) -> Briefs
 
 # -- the list --------------------------------------------------------------------------------------------
 
-COLUMNS = (
-    Column("mark", "", 1, keep=99),
-    Column("status", "status", 10, keep=98),
-    Column("created", "created", 16, keep=80, timed="at"),
-    Column("covers", "covers to", 16, keep=50),
-    Column("tokens", "tokens/target", 13, right=True, keep=60),
-    Column("saves", "saves", 9, right=True, keep=70),
-    Column("state", "state", 7, keep=85),
-    Column("prompt", "prompt", 16, grows=True, keep=90),
-    Column("id", "id", 22, keep=30),
-)
-
-#: What is shown in place of what has not been read yet.
-LATER = Span("…", "dim")
-STATUS_STYLES: Mapping[str, StyleName] = {"active": "ok", "failed": "error", "draft": "warn"}
+COLUMNS: Final = tuple(column for column in BRIEF_COLUMNS if column.width)
 
 
 class BriefList(ListPane[str]):
@@ -159,27 +137,7 @@ class BriefList(ListPane[str]):
     def cells(self, key: str) -> Mapping[str, Span]:
         """A brief in a line."""
         assert self.briefs is not None  # it has been listed
-        one = self.briefs.by_id[key]
-        brief, entry = one.brief, one.entry
-        saves, state = (LATER, LATER) if entry is None else _around(entry)
-        return {
-            "mark": Span("●" if one.is_active else " ", "ok"),
-            "status": Span(brief.status, STATUS_STYLES.get(brief.status, "dim")),
-            "created": Span(moment_text(brief.created_at, self.zone)[:16]),
-            "covers": Span(moment_text(brief.covered_latest_at, self.zone)[:16]),
-            "tokens": Span(f"{brief.tokens:,}/{brief.target_tokens:,}"),
-            "saves": saves,
-            "state": state if brief.content.strip() else Span("no text", "dim"),
-            "prompt": Span(brief.prompt),
-            "id": Span(brief.brief_id, "key"),
-        }
-
-
-def _around(entry: BriefEntry) -> tuple[Span, Span]:
-    """What a brief saves, and whether it is stale."""
-    effect = entry.effect
-    saves = Span(f"{effect.saved:,}" if effect.covered else "–", "text" if effect.covered else "dim")
-    return saves, Span("stale", "warn") if entry.state.outdated else Span("current", "ok")
+        return cells_of(COLUMNS, self.briefs.by_id[key], self.zone)
 
 
 # -- the screen ------------------------------------------------------------------------------------------

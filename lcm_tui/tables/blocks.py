@@ -92,7 +92,7 @@ class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
     value: Callable[[R], Any] | str  #: what is said of a row, or the path of its attribute
     text: Callable[[Any], Cell] | None = None  #: how the command's table writes a value; None: as it is
     cell: Callable[[Any, R, D], Span] | None = None  #: how the app draws a value; None: as it is
-    heading: str = ""  #: in the command's table; empty: it is not there
+    heading: str = ""  #: in the command's table, a blank for none; empty: it is not there
     spare: int = 0  #: as in `OutputColumn`
     json: str = ""  #: its name in JSON and CSV; empty: it is not there
     agents: str = ""  #: its name in answers to agents; empty: it is not there
@@ -138,7 +138,7 @@ def list_table(
         return value if value is None or column.text is None else column.text(value)
 
     return Table(
-        [OutputColumn(one.heading, one.right, one.grows, one.spare) for one in printed],
+        [OutputColumn(one.heading.strip(), one.right, one.grows, one.spare) for one in printed],
         [[cell(column, row) for column in printed] for row in rows],
         title=title,
         empty=empty,

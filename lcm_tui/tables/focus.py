@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lcm_core.base.records import FocusBrief
 from lcm_core.base.text import counted, some
+from lcm_core.base.values import Record
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.operations.compact import CompactionForecast
 from lcm_core.operations.drafting import MANUAL
@@ -18,7 +19,18 @@ from lcm_tui.flows.compaction import cost_of
 from lcm_tui.flows.drafts import Modelling, cost_text, forecast_text
 from lcm_tui.flows.focus import BriefOnScreen, BriefOutlook
 from lcm_tui.kit.spans import Block, Document, Span, StyleName, heading, text_field
-from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table, moment_text
+from lcm_tui.tables.blocks import (
+    PENDING,
+    UNRECORDED,
+    Cell,
+    Facts,
+    ListColumn,
+    Note,
+    OutputBlock,
+    Prose,
+    list_table,
+    moment_text,
+)
 
 # -- briefs in words -------------------------------------------------------------------------------------
 # A list of them, one with what it replaces, and what a new one would be made from.
@@ -41,32 +53,111 @@ def state_words(entry: BriefEntry) -> str:
     return "; ".join(found)
 
 
-def briefs_blocks(entries: Sequence[BriefEntry], zone: tzinfo | None) -> list[OutputBlock]:
+class ListedBrief(Record, frozen=True):
+    """A brief of the list."""
+
+    brief: FocusBrief
+    is_active: bool  #: it is the one that the engine uses
+    entry: BriefEntry | None = None  #: with what is around it; None: not read yet
+
+
+def _saves(one: ListedBrief) -> str | None:
+    if one.entry is None:
+        return PENDING
+    effect = one.entry.effect
+    return f"{effect.saved:,}" if effect.covered else None
+
+
+def _saves_cell(value: str | None, _: ListedBrief, __: tzinfo | None) -> Span:
+    return Span(value or UNRECORDED, "dim" if value in (None, PENDING) else "text")
+
+
+def _state_cell(_: object, one: ListedBrief, __: tzinfo | None) -> Span:
+    if not one.brief.content.strip():
+        return Span("no text", "dim")
+    if one.entry is None:
+        return Span(PENDING, "dim")
+    return Span("stale", "warn") if one.entry.state.outdated else Span("current", "ok")
+
+
+def _replaces(one: ListedBrief) -> dict[str, Any] | None:
+    if one.entry is None:
+        return None
+    effect = one.entry.effect
+    held = {"summaries": list(effect.covered), "tokens": effect.covered_tokens}
+    return {**held, "saved": effect.saved, "left": effect.left}
+
+
+def _state(one: ListedBrief) -> dict[str, Any] | None:
+    if one.entry is None:
+        return None
+    state = one.entry.state
+    return {
+        "stale": state.stale,
+        "contextChanged": state.context_changed,
+        "newerMessages": state.messages,
+        "newerSummaries": state.summaries,
+        "newerTokens": state.tokens,
+        "truncated": state.truncated,
+        "words": state_words(one.entry),
+    }
+
+
+def _time(stored: str | None, _: ListedBrief, zone: tzinfo | None) -> Span:
+    return Span(moment_text(stored, zone)[:16])
+
+
+_STATUS_STYLES: Final[Mapping[str, StyleName]] = {"active": "ok", "failed": "error", "draft": "warn"}
+# fmt: off
+#: All that lists say of a brief, in order.
+BRIEF_COLUMNS: Final[tuple[ListColumn[ListedBrief, tzinfo | None], ...]] = (
+    ListColumn("mark", "", 1, keep=99, heading=" ", value="is_active",
+               text=lambda value: "*" if value else "",
+               cell=lambda value, _, __: Span("●" if value else " ", "ok")),
+    ListColumn("brief", heading="Brief", json="briefId", value="brief.brief_id"),
+    ListColumn("conversation", json="conversationId", value="brief.conversation_id"),
+    ListColumn("status", "status", 10, keep=98, heading="Status", json="status", value="brief.status",
+               cell=lambda value, _, __: Span(value, _STATUS_STYLES.get(value, "dim"))),
+    ListColumn("active", json="active", value="is_active"),
+    ListColumn("question", json="prompt", value="brief.prompt"),
+    ListColumn("created", "created", 16, keep=80, timed="at", heading="Created", spare=3, time=True,
+               value="brief.created_at", cell=_time),
+    ListColumn("covers", "covers to", 16, keep=50, value="brief.covered_latest_at", cell=_time),
+    ListColumn("count", right=True, heading="Tokens", json="tokenCount", value="brief.tokens"),
+    ListColumn("target", json="targetTokens", value="brief.target_tokens"),
+    ListColumn("tokens", "tokens/target", 13, right=True, keep=60,
+               value=lambda one: f"{one.brief.tokens:,}/{one.brief.target_tokens:,}"),
+    ListColumn("latest", json="coveredLatestAt", value="brief.covered_latest_at"),
+    ListColumn("seq", json="coveredMessageSeq", value="brief.covered_message_seq"),
+    ListColumn("run", json="generatorRunId", value="brief.generator_run_id"),
+    ListColumn("error", json="error", value="brief.error"),
+    ListColumn("made", json="createdAt", time=True, value="brief.created_at"),
+    ListColumn("updated", json="updatedAt", time=True, value="brief.updated_at"),
+    ListColumn("superseded", json="supersededAt", value="brief.superseded_at"),
+    ListColumn("replaces", json="replaces", value=_replaces),
+    ListColumn("saves", "saves", 9, right=True, keep=70, heading="Saves", value=_saves,
+               cell=_saves_cell),
+    ListColumn("state", "state", 7, keep=85, value="is_active", cell=_state_cell),
+    ListColumn("words", heading="State", spare=2, grows=True,
+               value=lambda one: one.entry and state_words(one.entry)),
+    ListColumn("around", json="state", value=_state),
+    ListColumn("sources", json="sources", value=lambda one: one.entry and dict(one.entry.roles)),
+    ListColumn("prompt", "prompt", 16, grows=True, keep=90, heading="Question", value="brief.prompt"),
+    ListColumn("id", "id", 22, keep=30, value="brief.brief_id", cell=lambda value, _, __: Span(value, "key")),
+)
+# fmt: on
+
+
+def briefs_blocks(entries: Sequence[ListedBrief], zone: tzinfo | None) -> list[OutputBlock]:
     """The briefs of a conversation, for people."""
-    columns = (
-        OutputColumn(""),
-        OutputColumn("Brief"),
-        OutputColumn("Status"),
-        OutputColumn("Created", spare=3),
-        OutputColumn("Tokens", right=True),
-        OutputColumn("Saves", right=True),
-        OutputColumn("State", spare=2, grows=True),
-        OutputColumn("Question", grows=True),
+    table = list_table(
+        BRIEF_COLUMNS,
+        entries,
+        lambda stored: moment_text(stored, zone),
+        title="Focus briefs",
+        empty="No focus briefs.",
     )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            "*" if one.is_active else "",
-            one.brief.brief_id,
-            one.brief.status,
-            moment_text(one.brief.created_at, zone),
-            one.brief.tokens,
-            f"{one.effect.saved:,}" if one.effect.covered else None,
-            state_words(one),
-            one.brief.prompt,
-        )
-        for one in entries
-    ]
-    blocks: list[OutputBlock] = [Table(columns, rows, title="Focus briefs", empty="No focus briefs.")]
+    blocks: list[OutputBlock] = [table]
     if any(one.is_active for one in entries):
         blocks.append(Note("* is active: the model receives it instead of the summaries it covers."))
     return blocks
