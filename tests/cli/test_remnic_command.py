@@ -97,7 +97,7 @@ def test_remnic_s_database_is_told_from_lossless_claw_s(remnic: Path):
 def test_an_import_that_is_stopped_says_what_it_did(
     database_file: DatabaseFactory, remnic: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    source, transact, number = database_file("1.0-next"), RemnicWriter.transact, [0]
+    source, transact, number = database_file("1.0-next"), RemnicWriter.make, [0]
     words = ("remnic", "import", "--src", source, "--remnic", remnic, "--apply", "--yes")
 
     def interrupted(self: RemnicWriter, make: Any) -> Any:
@@ -107,7 +107,7 @@ def test_an_import_that_is_stopped_says_what_it_did(
         return transact(self, make)
 
     with monkeypatch.context() as patch:
-        patch.setattr(RemnicWriter, "transact", interrupted)
+        patch.setattr(RemnicWriter, "make", interrupted)
         stopped = run(*words)
     assert stopped.code == 10
     assert "run the same command again" in stopped.out
