@@ -78,6 +78,7 @@ if there are any.
         self._spent = 0.0  #: seconds that the last look took
         self._state = ChangeState()  #: how far it is
         self._begun = False  #: `a` was pressed, and it has not come to an end
+        self._asking = False  #: whether to back up first; nothing is applied yet
         self._slow = False  #: and that takes its time
         self._stop = threading.Event()  #: what is being applied is not wanted any more
 
@@ -226,7 +227,7 @@ if there are any.
 
     def _say_state(self) -> None:
         bar = self.title_bar
-        if self.committing:
+        if self.committing and not self._asking:
             total = self._state.total
             at = min(len(self._state.done) + 1, total)
             several = f"{total:,}+" if self._state.more else f"{total:,}"
@@ -340,7 +341,14 @@ if there are any.
         if state.error is not None:
             return False
         settled = backup_settled if self._change.offers_backup else wal_settled
-        return await settled(self.app, self.session)
+        self._asking = True
+        self._say_state()
+        try:
+            return await settled(self.app, self.session)
+        finally:
+            self._asking = False
+            if self.is_attached:  # the app may be ending
+                self._say_state()
 
     async def plan_rest(self, state: ChangeState) -> None:
         """Plan what follows."""
