@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from lcm_core.base.setting_values import Json
 from lcm_core.base.times import iso_z, sort_key
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.backup import default_target
 from lcm_core.change.prepared import changed_since
 from lcm_core.operations.engine_work import (
@@ -25,16 +25,23 @@ from lcm_core.operations.engine_work import (
     took,
 )
 from lcm_core.store.database import Reader
-from lcm_core.store.engine_work import GapRow, NodeRow, PreparedText, TurnCount, engine_rows, prepared_texts
+from lcm_core.store.engine_work import NodeRow, PreparedText, TurnCount, engine_rows, prepared_texts
 
 from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.options import Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.flows.changes import ClosingDebt
 from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.engine import conversation_work_blocks, work_blocks
+
+#: What is said of a batch and of a node besides its state.
+_BATCH = "conversation_id batch_id status failure start end published_at"
+_NODE = (
+    "node_id kind depth status start end planned_start planned_end summary_id tokens retries "
+    "lease_owner lease_expires_at next_attempt_after failure ready_at"
+)
 
 
 class _Found(Record, frozen=True):
@@ -100,7 +107,7 @@ def work_document(work: EngineWork) -> Document:
         "now": iso_z(work.now),
         "prepares": work.prepares,
         "conversations": [_conversation(one) for one in work.conversations],
-        "batches": [_batch(one) for one in batches],
+        "batches": [some_of(batch.row, _BATCH) for batch in batches],
         "nodes": [
             {"c": owner, "batch_id": batch, "kind": kind, "depth": depth, "status": status, "n": count}
             for (owner, batch, depth, status, kind), count in sorted(nodes.items())
@@ -108,62 +115,16 @@ def work_document(work: EngineWork) -> Document:
         "claimableAtNow": [{"id": one.node_id, "c": one.conversation_id} for one in claimable(work)],
         "runningExpiredAtNow": [{"node_id": one.node_id} for one in running(work, expired=True)],
         "runningLiveAtNow": [{"node_id": one.node_id} for one in running(work, expired=False)],
-        "anchors": [
-            {
-                "c": one.conversation_id,
-                "trust_state": one.state,
-                "source": one.source,
-                "reason": one.reason,
-                "n": one.count,
-            }
-            for one in work.rows.anchors or ()
-        ],
+        "anchors": to_json(work.rows.anchors or ()),
         "messagesWithoutTrustRow": [{"c": owner, "n": count} for owner, count in work.rows.without_anchor],
-        "epochs": [
-            {
-                "c": one.conversation_id,
-                "migration_mode": one.mode,
-                "frontier_entry_id": one.frontier_entry_id,
-                "frontier_seq": one.frontier_seq,
-                "metadata_json": one.metadata,
-            }
-            for one in work.rows.epochs or ()
-        ],
+        "epochs": to_json(work.rows.epochs or ()),
         "maintenance": [_debt(one) for one in _by_id(work) if one.debt_row is not None],
         "turns": _turns(work.rows.turns or ()),
-        "cursors": [
-            {
-                "c": one.conversation_id,
-                "origin": one.origin,
-                "frontier_entry_id": one.frontier_entry_id,
-                "frontier_seq": one.frontier_seq,
-                "updated_at": one.updated_at,
-            }
-            for one in work.rows.cursors or ()
-        ],
-        "gaps": [_gap(one) for one in work.rows.gaps or ()],
-        "replayKeys": [
-            {"c": one.conversation_id, "entries": one.entries, "keys": one.keys}
-            for one in work.rows.replay_keys or ()
-        ],
+        "cursors": to_json(work.rows.cursors or ()),
+        "gaps": to_json(work.rows.gaps or ()),
+        "replayKeys": to_json(work.rows.replay_keys or ()),
         "took": _took(took(work.conversations)),
         "unowned": work.unowned,
-    }
-
-
-def _gap(one: GapRow) -> Document:
-    return {
-        "c": one.conversation_id,
-        "gap_id": one.gap_id,
-        "first_entry_id": one.first_entry_id,
-        "last_entry_id": one.last_entry_id,
-        "a": one.first_seq,
-        "z": one.last_seq,
-        "entry_count": one.entries,
-        "prev_message_id": one.prev_message_id,
-        "next_message_id": one.next_message_id,
-        "source": one.source,
-        "detected_at": one.detected_at,
     }
 
 
@@ -215,25 +176,7 @@ def _work(batch: BatchState) -> Document:
 
 
 def _node(batch: BatchState, node: NodeRow) -> Document:
-    return {
-        "node_id": node.node_id,
-        "kind": node.kind,
-        "depth": node.depth,
-        "status": node.status,
-        "state": batch.state_of(node).name.lower(),
-        "a": node.start,
-        "z": node.end,
-        "planned_a": node.planned_start,
-        "planned_z": node.planned_end,
-        "summary_id": node.summary_id,
-        "token_count": node.tokens,
-        "retry_count": node.retries,
-        "lease_owner": node.lease_owner,
-        "lease_expires_at": node.lease_expires_at,
-        "next_attempt_after": node.next_attempt_after,
-        "failure_summary": node.failure,
-        "ready_at": node.ready_at,
-    }
+    return {**some_of(node, _NODE), "state": batch.state_of(node).name.lower()}
 
 
 def _step(batch: BatchState, step: Step) -> Document:
@@ -247,39 +190,9 @@ def _step(batch: BatchState, step: Step) -> Document:
     }
 
 
-def _batch(batch: BatchState) -> Document:
-    row = batch.row
-    return {
-        "c": row.conversation_id,
-        "batch_id": row.batch_id,
-        "status": row.status,
-        "failure_summary": row.failure,
-        "a": row.start,
-        "z": row.end,
-        "published_at": row.published_at,
-    }
-
-
 def _debt(one: ConversationWork) -> Document:
-    row = one.debt_row
-    assert row is not None
     active = one.conversation.active
-    return {
-        "c": row.conversation_id,
-        "active": None if active is None else int(active),
-        "pending": row.pending,
-        "running": row.running,
-        "reason": row.reason,
-        "last_failure_summary": row.failure,
-        "retry_attempts": row.retries,
-        "next_attempt_after": row.next_attempt_after,
-        "resolution_reason": row.resolution,
-        "resolved_at": row.resolved_at,
-        "maintenance_revision": row.revision,
-        "requested_at": row.requested_at,
-        "last_started_at": row.started_at,
-        "last_finished_at": row.finished_at,
-    }
+    return {**to_json(one.debt_row), "active": None if active is None else int(active)}
 
 
 def _turns(turns: Sequence[TurnCount]) -> list[Json]:

@@ -40,7 +40,11 @@ TURNS: Final = "turn_advancements"
 MOST_SOURCES: Final = 10_000
 
 
-class BatchRow(Record, frozen=True):
+class BatchRow(
+    Record,
+    frozen=True,
+    rename={"conversation_id": "c", "failure": "failure_summary", "start": "a", "end": "z"},
+):
     """A compaction that the engine plans; the ordinals of an active one are those of the context now."""
 
     conversation_id: ConversationId
@@ -59,7 +63,19 @@ class BatchRow(Record, frozen=True):
         return self.status not in ENDED_BATCHES
 
 
-class NodeRow(Record, frozen=True):
+class NodeRow(
+    Record,
+    frozen=True,
+    rename={
+        "tokens": "token_count",
+        "failure": "failure_summary",
+        "retries": "retry_count",
+        "start": "a",
+        "end": "z",
+        "planned_start": "planned_a",
+        "planned_end": "planned_z",
+    },
+):
     """A summary of a batch; its text is not read with it."""
 
     conversation_id: ConversationId
@@ -96,7 +112,19 @@ class PlacedItem(Record, frozen=True):
     message_id: int | None = None
 
 
-class DebtRow(Record, frozen=True):
+class DebtRow(
+    Record,
+    frozen=True,
+    rename={
+        "conversation_id": "c",
+        "failure": "last_failure_summary",
+        "retries": "retry_attempts",
+        "resolution": "resolution_reason",
+        "revision": "maintenance_revision",
+        "started_at": "last_started_at",
+        "finished_at": "last_finished_at",
+    },
+):
     """What is noted of compaction that is due."""
 
     conversation_id: ConversationId
@@ -114,7 +142,7 @@ class DebtRow(Record, frozen=True):
     finished_at: str | None
 
 
-class AnchorCount(Record, frozen=True):
+class AnchorCount(Record, frozen=True, rename={"conversation_id": "c", "state": "trust_state", "count": "n"}):
     """How many messages have anchors of one kind."""
 
     conversation_id: ConversationId
@@ -124,7 +152,11 @@ class AnchorCount(Record, frozen=True):
     count: int
 
 
-class EpochRow(Record, frozen=True):
+class EpochRow(
+    Record,
+    frozen=True,
+    rename={"conversation_id": "c", "mode": "migration_mode", "metadata": "metadata_json"},
+):
     """A boundary in a transcript: what is older is taken as it is."""
 
     conversation_id: ConversationId
@@ -134,7 +166,7 @@ class EpochRow(Record, frozen=True):
     metadata: str | None
 
 
-class CursorRow(Record, frozen=True):
+class CursorRow(Record, frozen=True, rename={"conversation_id": "c"}):
     """How far the engine has followed a transcript (docs/engine/cursors.md, "Cursor and frontier")."""
 
     conversation_id: ConversationId
@@ -144,7 +176,11 @@ class CursorRow(Record, frozen=True):
     updated_at: str | None
 
 
-class GapRow(Record, frozen=True):
+class GapRow(
+    Record,
+    frozen=True,
+    rename={"conversation_id": "c", "first_seq": "a", "last_seq": "z", "entries": "entry_count"},
+):
     """Entries of a transcript that were never stored (docs/engine/cursors.md, "Gaps")."""
 
     conversation_id: ConversationId
@@ -160,7 +196,7 @@ class GapRow(Record, frozen=True):
     detected_at: str | None
 
 
-class ReplayCount(Record, frozen=True):
+class ReplayCount(Record, frozen=True, rename={"conversation_id": "c"}):
     """How many entries of users the engine has seen, and how many of them have a key."""
 
     conversation_id: ConversationId
