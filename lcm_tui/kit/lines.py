@@ -65,6 +65,32 @@ class Scroller(Drawn, ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
         self.set_reactive(Scroller.show_vertical_scrollbar, True)  # from the first layout on
+        self._edges: tuple[Strip, Strip] | None = None  #: what stands left and right of every line
+        self._framed: dict[int, tuple[Strip, Strip]] = {}  #: a line, and it between the edges; by row
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines as `drawn` gives them; it is asked for all of them, and keeps those it has drawn.
+
+        Textual would put each line together anew from border, padding, opacity and filters, at several times
+        the cost of drawing it. What stands around the lines is taken from it, once.
+        """
+        width, height = self.outer_size
+        gutter = self.styles.gutter
+        first, last = max(crop.y, gutter.top), min(crop.bottom, height - gutter.bottom)
+        strips = self.drawn(range(first - gutter.top, last - gutter.top))
+        if gutter.width:
+            strips = [self._between_edges(y, strip) for y, strip in enumerate(strips, first)]
+        above, below = range(crop.y, min(first, crop.bottom)), range(max(last, first), crop.bottom)
+        if above or below:
+            around = super().render_lines
+            strips = [
+                *(around(Region(0, y, width, 1))[0] for y in above),
+                *strips,
+                *(around(Region(0, y, width, 1))[0] for y in below),
+            ]
+        if crop.column_span != (0, width):
+            strips = [strip.crop(*crop.column_span) for strip in strips]
+        return strips
 
     @abstractmethod
     def drawn(self, rows: range) -> list[Strip]:
@@ -73,6 +99,23 @@ class Scroller(Drawn, ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
         return self.drawn(range(y, y + 1))[0]
+
+    def _between_edges(self, y: int, line: Strip) -> Strip:
+        if self._edges is None:
+            gutter, width = self.styles.gutter, self.outer_size.width
+            whole = super().render_lines(Region(0, gutter.top, width, 1))[0]
+            self._edges = whole.crop(0, gutter.left), whole.crop(gutter.left + line.cell_length, width)
+            self._framed.clear()
+        framed = self._framed.get(y)
+        if framed is None or framed[0] is not line:
+            left, right = self._edges
+            framed = self._framed[y] = (line, Strip.join([left, line, right]))
+        return framed[1]
+
+    def notify_style_update(self) -> None:
+        """The theme changed: forget what was drawn in its colours."""
+        self._edges = None
+        super().notify_style_update()
 
     def action_move(self, step: int) -> None:
         """Move by one."""

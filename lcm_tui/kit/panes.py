@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVarTuple, cast
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical
+from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -108,6 +109,10 @@ class Divider(Drawn):
         self._dragged = dragged
         self._put_back = put_back
         self._held = False
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """A line, or the pieces of one."""
+        return [self.render_line(y) for y in range(crop.y, crop.bottom)]
 
     def render_line(self, y: int) -> Strip:
         """A line, or a piece of one: heavy, with a mark at the second pane, while that has the keys."""

@@ -151,6 +151,10 @@ async def test_a_key_that_moves_the_cursor_makes_two_lines_anew():
         await pilot.press("j")
         after = app.view.render_lines(whole)
         assert [y for y, strip in enumerate(after) if strip is not before[y]] == [0, 1]
+        await pilot.press("k")
+        assert all(strip is before[y] for y, strip in enumerate(app.view.render_lines(whole))), (
+            "what was drawn is kept"
+        )
 
 
 async def test_what_changed_unseen_is_drawn_new_when_the_old_width_comes_back():

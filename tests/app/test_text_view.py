@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from lcm_core.base.text import cell_width
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
+from textual.strip import Strip
+from textual.widget import Widget
 
 from lcm_tui.kit import text as module
 from lcm_tui.kit.spans import Block, Document, Span, WrappedBlock, heading, recoloured, slice_of, text_of
@@ -59,6 +61,35 @@ def marked(view: TextView) -> list[str]:
 
 def numbered(count: int) -> list[Block]:
     return [Block(f"block {number} " + "word " * 30) for number in range(count)]
+
+
+def looks(strips: Iterable[Strip]) -> list[list[tuple[str, object, object]]]:
+    """What a terminal would show of lines, cell by cell."""
+    return [
+        [
+            (character, segment.style and segment.style.color, segment.style and segment.style.bgcolor)
+            for segment in strip
+            for character in segment.text
+        ]
+        for strip in strips
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("border", ["left", "top", "right", "bottom"])
+async def test_a_border_and_padding_look_as_textual_draws_them_also_when_the_focus_goes(
+    border: str, monkeypatch: pytest.MonkeyPatch
+):
+    edge = f"border-{border}: solid"
+    css = f"TextView {{ padding: 1 2; {edge} red; &:focus {{ {edge} green; }} }}"
+    monkeypatch.setattr(Reading, "CSS", css)
+    async with reading(*numbered(9)) as (pilot, view):
+        whole = view.outer_size.region
+        focused = looks(view.render_lines(whole))
+        assert focused == looks(Widget.render_lines(view, whole))
+        pilot.app.set_focus(None)
+        await pilot.pause()
+        assert looks(view.render_lines(whole)) == looks(Widget.render_lines(view, whole)) != focused
 
 
 async def test_a_document_that_is_loaded_is_wrapped_in_a_thread(monkeypatch: pytest.MonkeyPatch):
