@@ -39,7 +39,7 @@ from lcm_tui.tables.engine import conversation_work_blocks, work_blocks
 #: What is said of a batch and of a node besides its state.
 _BATCH = "conversation_id batch_id status failure start end published_at"
 _NODE = (
-    "node_id kind depth status start end planned_start planned_end summary_id tokens retries "
+    "start end planned_start planned_end summary_id tokens retries "
     "lease_owner lease_expires_at next_attempt_after failure ready_at"
 )
 
@@ -176,7 +176,8 @@ def _work(batch: BatchState) -> Document:
 
 
 def _node(batch: BatchState, node: NodeRow) -> Document:
-    return {**some_of(node, _NODE), "state": batch.state_of(node).name.lower()}
+    state = batch.state_of(node).name.lower()
+    return {**some_of(node, "node_id kind depth status"), "state": state, **some_of(node, _NODE)}
 
 
 def _step(batch: BatchState, step: Step) -> Document:
@@ -192,7 +193,7 @@ def _step(batch: BatchState, step: Step) -> Document:
 
 def _debt(one: ConversationWork) -> Document:
     active = one.conversation.active
-    return {**to_json(one.debt_row), "active": None if active is None else int(active)}
+    return {"c": None, "active": None if active is None else int(active), **to_json(one.debt_row)}
 
 
 def _turns(turns: Sequence[TurnCount]) -> list[Json]:
