@@ -34,7 +34,7 @@ from mcp.client import Client
 from benchmarks.generate import database
 from benchmarks.measure import warm
 from benchmarks.shapes import MANY_CONVERSATIONS, TINY
-from lcm_tui.mcp.scope import Allowed
+from lcm_tui.mcp.scope import Allowed, Served
 from lcm_tui.mcp.server import MemoryServer
 
 #: Hits that the screen lists.
@@ -172,7 +172,7 @@ async def _tools(path: Path, words: list[str], folder: Path, runs: int) -> int:
     settings = resolve(Options(db=path), {}, home=Path("/nonexistent"))
     async with (
         await Database.open(path) as source,
-        Client(MemoryServer(source, settings, Allowed(), index_folder=folder)) as client,
+        Client(MemoryServer(Served(source, settings, Allowed(), index_folder=folder))) as client,
     ):
         calls: list[tuple[str, dict[str, Json]]] = [("conversations", {}), ("status", {})]
         calls.append(("context", {"conversation": 1}))

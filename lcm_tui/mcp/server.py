@@ -26,7 +26,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
 from pydantic import ValidationError
 
-from lcm_tui.mcp.scope import UNTRUSTED, Allowed, scope_of, short
+from lcm_tui.mcp.scope import UNTRUSTED, Allowed, Served, scope_of, short
 
 if TYPE_CHECKING:
     from lcm_core.writers.cost import Model
@@ -64,7 +64,8 @@ async def serve(path: Path, settings: Settings, allowed: Allowed, model: Model |
         try:
             asks = "" if model is None else f", asking {safe_line(model.name)}"
             log.info("serving %s, %s%s", path, allowed.name, asks)
-            await MemoryServer(database, settings, allowed, model).run_stdio_async()
+            served = Served(database, settings, allowed, model)
+            await MemoryServer(served).run_stdio_async()
         finally:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -81,15 +82,7 @@ async def _follow(database: Database) -> None:
 class MemoryServer(MCPServer[Any]):
     """The SDK's server, with calls that end, errors in a sentence, and answers to what cannot be read."""
 
-    def __init__(
-        self,
-        database: Database,
-        settings: Settings,
-        allowed: Allowed,
-        model: Model | None = None,
-        *,
-        index_folder: Path | None = None,
-    ) -> None:
+    def __init__(self, served: Served) -> None:
         super().__init__(
             "lcm-tui",
             title="LCM memory",
@@ -99,7 +92,7 @@ class MemoryServer(MCPServer[Any]):
             subscriptions=False,
             middleware=[self._offering],
         )
-        self._memory_parts = database, settings, allowed, model, index_folder
+        self._served = served
         self._offered = False
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -111,7 +104,7 @@ class MemoryServer(MCPServer[Any]):
         if not self._offered and ctx.method not in ("initialize", "notifications/initialized"):
             from lcm_tui.mcp.tools import Memory, offer
 
-            offer(self, Memory(*self._memory_parts))
+            offer(self, Memory(self._served))
             self._offered = True
         return await call_next(ctx)
 
@@ -147,8 +140,7 @@ class MemoryServer(MCPServer[Any]):
 
     async def list_resources(self) -> list[types.Resource]:
         """The conversations of the scope, the newest activity first."""
-        database, _, allowed, *_ = self._memory_parts
-        scope = await database.read(scope_of, allowed)
+        scope = await self._served.database.read(scope_of, self._served.allowed)
         return [
             types.Resource(
                 uri=f"lcm://conversation/{one.conversation_id}",
@@ -165,7 +157,7 @@ class MemoryServer(MCPServer[Any]):
         The SDK's own way drops a line that it cannot read, whose client would wait for ever, and what is
         under way when the input ends.
         """
-        model = self._memory_parts[3]
+        model = self._served.model
         seconds = (DEADLINE_SECONDS if model is None else ASK_SECONDS) + _BUSY_SECONDS
         # The SDK iterates over it, and writes to it.
         wire = cast("anyio.AsyncFile[str]", Wire(sys.stdin.buffer, sys.stdout.buffer, seconds))

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import wraps
 from itertools import islice
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar, get_args
 
@@ -22,13 +21,12 @@ import msgspec
 from lcm_core import __version__
 from lcm_core.base.errors import LcmError, NotFoundError, UsageError
 from lcm_core.base.records import ConversationId, Timestamp
-from lcm_core.base.settings import Settings
 from lcm_core.base.text import ELLIPSIS, counted, safe_line, safe_text
 from lcm_core.base.times import iso_z, span_of, typed_moment, with_z
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.conversations import count_rows
-from lcm_core.store.database import Database, Reader
+from lcm_core.store.database import Reader
 from lcm_core.store.listing import whole_id
 from lcm_core.store.opening import file_state
 from lcm_core.store.search import DocumentKind, Filter
@@ -62,11 +60,11 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from lcm_tui.mcp.scope import UNTRUSTED, Allowed, Scope, scope_of, short
+from lcm_tui.mcp.scope import UNTRUSTED, Scope, Served, scope_of, short
 from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
 
 if TYPE_CHECKING:
-    from lcm_core.writers.cost import Model
+    pass
 
 T = TypeVar("T")
 
@@ -265,17 +263,10 @@ def _safe(value: Any, longest: int) -> Any:
 class Memory:
     """What a server reads from; its public methods are the tools."""
 
-    def __init__(
-        self,
-        database: Database,
-        settings: Settings,
-        allowed: Allowed,
-        model: Model | None = None,
-        index_folder: Path | None = None,
-    ) -> None:
-        self._database, self._allowed, self._model = database, allowed, model
-        self._settings = recall_settings(settings)
-        self._by_index, self._index_folder = settings.search_cache.value, index_folder
+    def __init__(self, served: Served) -> None:
+        self._database, self._allowed, self._model = served.database, served.allowed, served.model
+        self._settings = recall_settings(served.settings)
+        self._by_index, self._index_folder = served.settings.search_cache.value, served.index_folder
         self._words = KnownWords()
         self._asking = asyncio.Lock()
 

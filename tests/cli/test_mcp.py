@@ -59,13 +59,13 @@ async def client_of(
     """A client of the tools in this process, with what is given at the start."""
     from mcp.client import Client
 
-    from lcm_tui.mcp.scope import Allowed
+    from lcm_tui.mcp.scope import Allowed, Served
     from lcm_tui.mcp.server import MemoryServer
 
     settings = resolve(Options(db=path), os.environ, home=Path.home())
     async with (
         await Database.open(path) as database,
-        Client(MemoryServer(database, settings, Allowed(conversations, session_keys))) as client,
+        Client(MemoryServer(Served(database, settings, Allowed(conversations, session_keys)))) as client,
     ):
         yield client
 
