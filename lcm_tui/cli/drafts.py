@@ -60,7 +60,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ModelOptions, SqlFlags
 from lcm_tui.cli.working import carry_out, interruptible
-from lcm_tui.flows.drafts import DraftForecast, Modelling, choose_writer, plan_draft
+from lcm_tui.flows.drafts import DraftForecast, Modelling, choose_writer
 from lcm_tui.tables import drafts as drafts_view
 from lcm_tui.tables.blocks import Note, OutputBlock
 
@@ -660,7 +660,7 @@ class Taking(Record, frozen=True):
 
 async def _plan(reader: Reader, item: BatchItem, batch: Batch) -> Plan:
     assert item.draft is not None  # only those are taken
-    return await plan_draft(reader, item, item.draft, batch)
+    return await batch.plan(reader, item, item.draft)
 
 
 # -- retention -------------------------------------------------------------------------------------------

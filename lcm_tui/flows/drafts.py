@@ -33,7 +33,6 @@ from lcm_core.operations.drafting import (
     request_for,
 )
 from lcm_core.operations.drafts import DraftsHeader, DraftsWriter, SavedDrafts
-from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.store.database import Database, Reader
 from lcm_core.writers.cost import NO_FORECAST, NOTHING_SPENT, CallBudget, Forecast
 from lcm_core.writers.keys import KeySource
@@ -352,7 +351,7 @@ class Work:
     async def draft(
         self, summary_id: SummaryId, author: Modelling, instructions: str = "", *, first: bool = False
     ) -> None:
-        """Ask *author* for another draft of one summary; the *first* one is asked for with its batch.
+        """Ask *author* for another draft of one summary; *first*: run the batch, which asks for its first.
 
         Raises:
             LcmError: there is none.
@@ -473,7 +472,7 @@ class Work:
         """
 
         async def plan(reader: Reader) -> Plan:
-            return await plan_draft(reader, item, draft, self.batch)
+            return await self.batch.plan(reader, item, draft)
 
         return plan
 
@@ -481,24 +480,6 @@ class Work:
         """Note that a draft was committed from its preview."""
         del done
         await self.batch.take(item.summary_id, draft.number)
-
-
-async def plan_draft(reader: Reader, item: BatchItem, draft: Draft, batch: Batch) -> Plan:
-    """A draft in the place of the text that it was made over.
-
-    Raises:
-        RefusedError: it does not fit (docs/changes.md).
-    """
-    return await plan_rewrite(
-        reader,
-        item.conversation_id,
-        item.summary_id,
-        draft.text,
-        model=draft.model,
-        rendering=batch.setting.rendering,
-        base=draft.base,
-        kind=batch.options.kind,
-    )
 
 
 # -- applying a draft ------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from lcm_core.base.records import SummaryId
 from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.journal import new_batch_id
+from lcm_core.change.plan import Plan
 from lcm_core.change.preview import rehearse
 from lcm_core.operations.drafting import (
     SETTLED,
@@ -37,7 +38,7 @@ from lcm_core.operations.drafting import (
 from lcm_core.operations.drafts import AcceptanceRule, objections_to
 from lcm_core.operations.repair import CONTAMINATED, kind_of_text
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_rewrite
-from lcm_core.store.database import Database
+from lcm_core.store.database import Database, Reader
 from lcm_core.writers.cost import LimitReachedError
 from lcm_core.writers.request import ProviderAuthError, ProviderUnavailableError, Summarizer, Usage
 
@@ -328,19 +329,27 @@ class Batch:
         )
         return done
 
+    async def plan(self, reader: Reader, item: BatchItem, draft: Draft, batch: str | None = None) -> Plan:
+        """Plan to put a draft in the place of the text that it was made over, as part of *batch*.
+
+        Raises:
+            RefusedError: it does not fit (docs/changes.md).
+        """
+        return await plan_rewrite(
+            reader,
+            item.conversation_id,
+            item.summary_id,
+            draft.text,
+            model=draft.model,
+            rendering=self.setting.rendering,
+            base=draft.base,
+            kind=self.options.kind,
+            batch=batch,
+        )
+
     async def _commit(self, item: BatchItem, draft: Draft, batch: str | None) -> Committed | None:
         try:
-            plan = await self.database.read(
-                plan_rewrite,
-                item.conversation_id,
-                item.summary_id,
-                draft.text,
-                model=draft.model,
-                rendering=self.setting.rendering,
-                base=draft.base,
-                kind=self.options.kind,
-                batch=batch,
-            )
+            plan = await self.database.read(self.plan, item, draft, batch)
         except ChangedMeanwhileError as error:
             if error.theirs == draft.text:
                 return None
