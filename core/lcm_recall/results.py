@@ -1,6 +1,6 @@
 """What was found and read, as values that are JSON: the same for the command line and the server for agents.
 
-All texts are as they are stored: whoever shows them makes them safe.
+All texts are as they are stored. Code that shows them must make them safe first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine's four tools: how an agent calls them, and what its model is told of them."""
+"""The engine's four tools: their arguments, and the descriptions that the model sees."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ class _Changing:
 
 async def _stay_awake() -> None:
     """Python notices a signal that comes right before the loop begins to wait only when that wakes up."""
-    while True:  # noqa: ASYNC110 - no event
+    while True:  # noqa: ASYNC110 - no event: it only has to wake up
         await asyncio.sleep(0.1)
 
 

@@ -171,7 +171,7 @@ def carry_out(
     shown: Callable[[], Sequence[OutputBlock]] = lambda: (),
     meter: ProgressLine | None = None,
 ) -> T:
-    """Ask, then do what is done in one piece; *work* is told whether it is not wanted any more.
+    """Ask, then do the *work*, which cannot be divided; the function that it gets says whether to stop.
 
     What has a plan goes by `run_change`.
 

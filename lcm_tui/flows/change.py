@@ -196,7 +196,7 @@ class ChangeState:
             self.done = [one if one.slim else one.slimmed() for one in self.done]
 
     def fail(self, error: LcmError) -> None:
-        """It came to a stop; who stops it between two commits is told that the earlier ones stay."""
+        """It stopped with *error*. A cancellation between two commits says that the earlier changes stay."""
         self.error = CancelledError(STOPPED) if self.done and isinstance(error, CancelledError) else error
         if isinstance(error, StalePlanError | ReplacedError):
             moved = error.moved if isinstance(error, StalePlanError) else ()

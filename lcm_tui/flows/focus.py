@@ -153,7 +153,7 @@ class BriefWork:
         return self._model
 
     def forecast(self, question: BriefQuestion) -> Forecast | None:
-        """What asking takes; nothing is sent. None: nobody is to be asked."""
+        """What a call would cost; nothing is sent. None: no model was named."""
         model = self.model()
         return None if model is None else forecast_brief(model, question, BriefLimits())
 

@@ -545,7 +545,7 @@ class _Rows:
 
 
 class _ReaderInThread(Reader):
-    """A reader for a thread: each statement has run when it is asked."""
+    """A reader for a thread: it runs each statement at once instead of awaiting it."""
 
     def __init__(self, link: Link, schema: Schema, rows: Rows) -> None:
         super().__init__(link, schema)
