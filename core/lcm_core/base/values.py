@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
@@ -53,4 +54,9 @@ def short_repr(record: Record) -> str:
 
 def to_json(value: object) -> Any:
     """A value as JSON: records as objects under their JSON names, enums by value, paths as text."""
-    return msgspec.to_builtins(value, enc_hook=str)
+    return msgspec.to_builtins(value, enc_hook=_plain)
+
+
+def _plain(value: object) -> object:
+    """What msgspec does not know: views of mappings as objects, all else as text."""
+    return dict(value) if isinstance(value, Mapping) else str(value)
