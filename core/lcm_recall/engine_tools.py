@@ -12,7 +12,7 @@ from lcm_core.base.javascript import Json, JsonObject, first_units, read_json, t
 from lcm_core.base.records import ConversationId, LargeFile, Message, Summary, SummaryId, SummaryText
 from lcm_core.base.times import engine_label, engine_moment, iso_z
 from lcm_core.base.tokens import Estimator, estimate
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, to_json
 from lcm_core.store.search import Kind, Links, Order, RecalledRows
 
 from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolAnswer, ToolError, grouped, id_in
@@ -647,7 +647,7 @@ def _expand(rows: RecalledRows, parameters: Parameters, caller: Caller, now: dat
             "citedIds": list(expansions.cited),
             "totalTokens": expansions.tokens,
             "truncated": expansions.truncated,
-            "policy": routed.document,
+            "policy": to_json(routed),
             "executionPath": "direct",
             "observability": {
                 "decisionPath": {"policyAction": routed.action, "executionPath": "direct"},

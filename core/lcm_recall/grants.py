@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from lcm_core.base.javascript import Json, JsonObject, trimmed
+from lcm_core.base.javascript import trimmed
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, field, replace
 from lcm_core.store.search import RecalledRows
 
 from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolError, fixed
@@ -381,48 +381,15 @@ class Route(Record, frozen=True):
     """What is decided of an expansion, and why."""
 
     action: str  #: answer_directly, expand_shallow or delegate_traversal
-    depth: int
-    candidates: int
+    depth: int = field(name="normalizedMaxDepth")
+    candidates: int = field(name="candidateSummaryCount")
     estimated_tokens: int
     token_cap: int
-    risk: float  #: of the cap
-    broad: bool
-    multi_hop: bool
-    nothing: bool
-    probe: bool
-    by_risk: bool
-    by_breadth: bool
-    reasons: tuple[str, ...]
-
-    @property
-    def risk_level(self) -> str:
-        """low, moderate or high."""
-        return "high" if self.risk >= _HIGH else "moderate" if self.risk >= _MODERATE else "low"
-
-    @property
-    def document(self) -> JsonObject:
-        """The decision as details hold it."""
-        indicators: dict[str, Json] = {"broadTimeRange": self.broad, "multiHopRetrieval": self.multi_hop}
-        triggers: dict[str, Json] = {
-            "directByNoCandidates": self.nothing,
-            "directByLowComplexityProbe": self.probe,
-            "delegateByDepth": False,
-            "delegateByCandidateCount": False,
-            "delegateByTokenRisk": self.by_risk,
-            "delegateByBroadTimeRangeAndMultiHop": self.by_breadth,
-        }
-        return {
-            "action": self.action,
-            "normalizedMaxDepth": self.depth,
-            "candidateSummaryCount": self.candidates,
-            "estimatedTokens": self.estimated_tokens,
-            "tokenCap": self.token_cap,
-            "tokenRiskRatio": self.risk,
-            "tokenRiskLevel": self.risk_level,
-            "indicators": indicators,
-            "triggers": triggers,
-            "reasons": list(self.reasons),
-        }
+    risk: float = field(name="tokenRiskRatio")  #: of the cap
+    risk_level: str = field(name="tokenRiskLevel")  #: low, moderate or high
+    indicators: Mapping[str, bool]  #: what the question is like, and what decides, by their names in JSON
+    triggers: Mapping[str, bool]
+    reasons: list[str]
 
 
 def route(
@@ -468,13 +435,17 @@ def route(
         estimated,
         cap,
         risk,
-        broad,
-        multi_hop,
-        nothing,
-        by_probe,
-        by_risk,
-        by_breadth,
-        tuple(reasons) or ("Complexity is bounded; use direct/shallow expansion.",),
+        "high" if by_risk else "moderate" if risk >= _MODERATE else "low",
+        {"broadTimeRange": broad, "multiHopRetrieval": multi_hop},
+        {
+            "directByNoCandidates": nothing,
+            "directByLowComplexityProbe": by_probe,
+            "delegateByDepth": False,
+            "delegateByCandidateCount": False,
+            "delegateByTokenRisk": by_risk,
+            "delegateByBroadTimeRangeAndMultiHop": by_breadth,
+        },
+        reasons or ["Complexity is bounded; use direct/shallow expansion."],
     )
 
 

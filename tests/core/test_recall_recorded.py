@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from lcm_core.base.records import ConversationId
 from lcm_core.base.tokens import estimate_weighted
+from lcm_core.base.values import to_json
 from lcm_core.store.search import RecalledRows
 from lcm_recall.answer import ToolAnswer, ToolError, id_in
 from lcm_recall.cue import cue_lines, cue_text, identifiers_in, snippet_of
@@ -290,7 +291,7 @@ def test_routes_are_those_recorded() -> None:
             token_cap=given["tokenCap"],
             include_messages=given["includeMessages"],
         )
-        assert found.document == case["decision"]
+        assert to_json(found) == case["decision"]
 
 
 def test_ids_are_recognised_as_recorded() -> None:
