@@ -8,7 +8,7 @@ from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.text import safe_line
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, field, replace
 from lcm_core.store.opening import Row, Rows, SqlValue, quoted
 from lcm_core.store.schema import Schema, number, text
 
@@ -186,16 +186,17 @@ _RECORDS = "lcm-tui:conversation:"
 class SessionEntry(Record, frozen=True):
     """A session as a line of a list."""
 
-    session: SessionId
+    session: SessionId = field(name="sessionId")
     turns: int
-    imported: int  #: turns that an importer brought
+    imported: int = field(name="importedTurns")  #: turns that an importer brought
     parts: int
     nodes: int
     max_depth: int | None
     tokens: int
     first_at: str | None
     last_at: str | None
-    records: int = 0  #: conversations of which an import of ours kept the rest
+    #: conversations of which an import of ours kept the rest
+    records: int = field(name="recordedConversations", default=0)
 
 
 class Contents(Record, frozen=True):
@@ -223,7 +224,7 @@ class StoredTurn(Record, frozen=True):
     turn_index: int
     role: str
     content: str
-    tokens: int
+    tokens: int = field(name="tokenCount")
     created_at: str
     metadata: str | None
     origin: Origin | None
@@ -233,13 +234,13 @@ class StoredTurn(Record, frozen=True):
 class StoredNode(Record, frozen=True):
     """A row of Remnic's summary nodes."""
 
-    id: str
+    id: str = field(name="nodeId")
     depth: int
     parent_id: str | None
-    text: str
-    tokens: int
-    start: int
-    end: int
+    text: str = field(name="content")
+    tokens: int = field(name="tokenCount")
+    start: int = field(name="firstTurn")
+    end: int = field(name="lastTurn")
     created_at: str
 
 

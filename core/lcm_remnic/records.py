@@ -70,9 +70,9 @@ class Step(Record, frozen=True):
     columns in *after* nothing is to be done: the row stays as it is.
     """
 
-    kind: Kind
-    what: What
-    session: SessionId
+    kind: Kind = field(name="difference")
+    what: What = field(name="row")
+    session: SessionId = field(name="sessionId")
     name: str  #: which row, for people
     table: str
     key: int | str | None
@@ -94,11 +94,11 @@ class Step(Record, frozen=True):
 class Tally(Struct):
     """How many rows of a kind came, differed, and were as they should be."""
 
-    missing: int = 0
-    changed: int = 0
+    missing: int = field(name="inserted", default=0)
+    changed: int = field(name="updated", default=0)
     moved: int = 0
     extra: int = 0
-    same: int = 0
+    same: int = field(name="skipped", default=0)
 
     def count(self, kind: Kind) -> None:
         """Add one."""
@@ -154,14 +154,19 @@ def _tallies() -> dict[What, Tally]:
 class Report(Struct):
     """What a run of an import did, or would do: the same numbers for both."""
 
-    conversations: int = 0
-    sessions: int = 0  #: that something was written for
+    conversations: int = field(name="conversationsScanned", default=0)
+    sessions: int = field(name="sessionsTouched", default=0)  #: that something was written for
     rows: dict[What, Tally] = field(default_factory=_tallies)
-    collapsed: int = 0  #: further summaries that used a summary: Remnic holds one
-    no_messages: list[str] = field(default_factory=list)  #: summaries left out: no message is below them
-    elsewhere: list[str] = field(default_factory=list)  #: summaries left out: their id is another session's
-    conflicts: list[str] = field(default_factory=list)  #: conversations left out: another database's
-    unreadable: int = 0  #: messages left out: their seq is no number, or stands twice
+    #: further summaries that used a summary: Remnic holds one
+    collapsed: int = field(name="multiParentCollapsed", default=0)
+    #: summaries left out: no message is below them
+    no_messages: list[str] = field(name="skippedNoMessages", default_factory=list)
+    #: summaries left out: their id is another session's
+    elsewhere: list[str] = field(name="skippedMultiSession", default_factory=list)
+    #: conversations left out: another database's
+    conflicts: list[str] = field(name="skippedConversations", default_factory=list)
+    #: messages left out: their seq is no number, or stands twice
+    unreadable: int = field(name="skippedMessages", default=0)
     unheld: dict[tuple[str, Why], UnheldRows] = field(default_factory=dict)  #: by table and reason
 
     def note(self, rows: Iterable[Unheld]) -> None:

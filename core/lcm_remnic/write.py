@@ -18,7 +18,7 @@ import platformdirs
 from lcm_core.base.errors import DatabaseBusyError, NotFoundError, RefusedError
 from lcm_core.base.files import PROGRAM, make_private, sync_folder
 from lcm_core.base.times import iso_z
-from lcm_core.base.values import Record, Struct, replace
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.change.connection import Writer, explained, open_writer
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.journal import CodecError, decode_values, encode_values
@@ -67,7 +67,7 @@ Written: TypeAlias = Came | Changed
 class Import(Record, frozen=True):
     """An import as its file tells it."""
 
-    id: str
+    id: str = field(name="importId")
     path: Path
     target: str
     source: str
@@ -75,6 +75,11 @@ class Import(Record, frozen=True):
     ended: bool
     undone_at: str | None
     rows: int
+
+    @property
+    def state(self) -> str:
+        """What became of it."""
+        return "undone" if self.undone_at else "complete" if self.ended else "incomplete"
 
 
 def folder_of(target: Path) -> Path:
@@ -565,7 +570,7 @@ class Undone(Struct):
     removed: int = 0
     restored: int = 0
     gone: int = 0  #: rows that are not there any more, or are restored already
-    left: int = 0  #: rows that were changed since: they stay
+    left: int = field(name="changedSince", default=0)  #: rows that were changed since: they stay
 
 
 def preview_undo(target: Path, one: Import) -> Undone:

@@ -12,7 +12,7 @@ from functools import cache
 from lcm_core.base.records import Conversation, FocusBrief
 from lcm_core.base.setting_values import Json
 from lcm_core.base.settings import Settings
-from lcm_core.base.values import Record, replace, to_json
+from lcm_core.base.values import Struct, replace, to_json
 from lcm_core.engine.rules import FreshTail, TailRules, configured, engine_rules, fresh_tail
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.store.context import ContextMessage
@@ -40,14 +40,14 @@ def active_brief(record: FocusBrief) -> Document:
     return {**found, "createdAt": record.created_at or None, "updatedAt": record.updated_at or None}
 
 
-def some_of(record: Record, fields: str) -> Document:
+def some_of(record: Struct, fields: str) -> Document:
     """Some fields and properties of a record, under their names in JSON."""
     ours, names = _chosen(type(record), fields)
     return dict(zip(names, to_json([getattr(record, one) for one in ours]), strict=True))
 
 
 @cache
-def _chosen(kind: type[Record], fields: str) -> tuple[list[str], list[str]]:
+def _chosen(kind: type[Struct], fields: str) -> tuple[list[str], list[str]]:
     """Names of a record, and the same in JSON."""
     names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
     ours = fields.split()

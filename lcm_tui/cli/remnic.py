@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, LcmError
 from lcm_core.base.setting_values import Json, SettingSource, Sourced
-from lcm_core.base.values import replace
+from lcm_core.base.values import replace, to_json
 from lcm_remnic import write as journal
 from lcm_remnic.importing import Looking, import_into, left_behind
 from lcm_remnic.reading import read_contents, read_session, session_names
@@ -18,7 +18,7 @@ from lcm_remnic.write import Undone, preview_undo, undo_import, writing
 from lcm_remnic.write import create as create_remnic
 
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import ProgressLine
@@ -31,7 +31,6 @@ from lcm_tui.tables.remnic import (
     remarks,
     report_blocks,
     session_blocks,
-    state_of,
     undone_blocks,
 )
 
@@ -62,37 +61,11 @@ def of_source(run: Run, source: Path | None) -> Run:
 def list_(run: Run, path: Path) -> Answer:
     """The sessions of Remnic's database, and our imports into it."""
     held, imports = read_contents(path), journal.imports(path)
-    sessions: list[Json] = [
-        {
-            "sessionId": one.session,
-            "turns": one.turns,
-            "importedTurns": one.imported,
-            "parts": one.parts,
-            "nodes": one.nodes,
-            "maxDepth": one.max_depth,
-            "tokens": one.tokens,
-            "firstAt": one.first_at,
-            "lastAt": one.last_at,
-            "recordedConversations": one.records,
-        }
-        for one in held.sessions
-    ]
-    made: list[Json] = [
-        {
-            "importId": one.id,
-            "source": one.source,
-            "begunAt": one.begun_at,
-            "undoneAt": one.undone_at,
-            "rows": one.rows,
-            "state": state_of(one),
-        }
-        for one in imports
-    ]
     document: Document = {
         "remnic": str(path),
         "schemaVersion": held.version,
-        "sessions": sessions,
-        "imports": made,
+        "sessions": to_json(held.sessions),
+        "imports": [some_of(one, "id source begun_at undone_at rows state") for one in imports],
     }
     return run.answer("remnic.list", document, contents_blocks(run.time, held, imports))
 
@@ -103,9 +76,7 @@ def show(run: Run, path: Path, session: str, limit: int) -> Answer:
     held = read_session(path, name)
     turns: list[Json] = [
         {
-            "turnIndex": one.turn_index,
-            "role": one.role,
-            "tokenCount": one.tokens,
+            **some_of(one, "turn_index role tokens"),
             "createdAt": one.created_at or None,
             "conversationId": one.origin.conversation_id if one.origin else None,
             "seq": one.origin.seq if one.origin else None,
@@ -116,12 +87,7 @@ def show(run: Run, path: Path, session: str, limit: int) -> Answer:
     ]
     nodes: list[Json] = [
         {
-            "nodeId": one.id,
-            "depth": one.depth,
-            "parentId": one.parent_id,
-            "firstTurn": one.start,
-            "lastTurn": one.end,
-            "tokenCount": one.tokens,
+            **some_of(one, "id depth parent_id start end tokens"),
             "createdAt": one.created_at or None,
             "content": one.text,
         }
@@ -252,23 +218,12 @@ def verify(run: Run, path: Path, sessions: Sequence[str], limit: int) -> Answer:
     with Source(run.settings.database.value, BUSY_SECONDS) as source:
         report = _looked(source, path, sessions, seen)
         behind = left_behind(source, sessions)
-    differences: list[Json] = [
-        {
-            "difference": one.kind.value,
-            "row": one.what.value,
-            "sessionId": one.session,
-            "name": one.name,
-            "table": one.table,
-            "columns": list(one.columns),
-        }
-        for one in kept
-    ]
     same = not (total or report.conflicts or report.elsewhere)
     document: Document = {
         **_import_document(path, report, behind),
         "same": same,
         "differenceCount": total,
-        "differences": differences,
+        "differences": [some_of(one, "kind what session name table columns") for one in kept],
     }
     blocks: list[Block] = [*_import_blocks(run, path, report, behind), differences_table(kept, total)]
     told = run.answer("remnic.verify", document, blocks)
@@ -281,27 +236,12 @@ def _import_blocks(run: Run, path: Path, report: Report, behind: dict[str, int])
 
 
 def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Document:
-    rows: Document = {
-        _ROWS[what]: {
-            "inserted": one.missing,
-            "updated": one.changed,
-            "moved": one.moved,
-            "extra": one.extra,
-            "skipped": one.same,
-        }
-        for what, one in report.rows.items()
-    }
     return {
         "remnic": str(path),
         "applied": False,
-        "conversationsScanned": report.conversations,
-        "sessionsTouched": report.sessions,
-        "rows": rows,
-        "multiParentCollapsed": report.collapsed,
-        "skippedNoMessages": list(report.no_messages),
-        "skippedMultiSession": list(report.elsewhere),
-        "skippedConversations": list(report.conflicts),
-        "skippedMessages": report.unreadable,
+        **some_of(report, "conversations sessions"),
+        "rows": {_ROWS[what]: to_json(tally) for what, tally in report.rows.items()},
+        **some_of(report, "collapsed no_messages elsewhere conflicts unreadable"),
         "leftBehind": dict(behind),
         "notHeld": [
             {"table": table, "reason": why.value, "count": one.count, "rows": list(one.rows)}
@@ -346,10 +286,6 @@ def _undo_document(path: Path, one: journal.Import, found: Undone, *, applied: b
     return {
         "remnic": str(path),
         "applied": applied,
-        "importId": one.id,
-        "source": one.source,
-        "removed": found.removed,
-        "restored": found.restored,
-        "gone": found.gone,
-        "changedSince": found.left,
+        **some_of(one, "id source"),
+        **to_json(found),
     }

@@ -76,16 +76,11 @@ def contents_blocks(when: When, held: Contents, imports: Sequence[Import]) -> li
         blocks.append(
             Table(
                 titles,
-                [(one.id, when(one.begun_at), one.rows, state_of(one), one.source) for one in imports],
+                [(one.id, when(one.begun_at), one.rows, one.state, one.source) for one in imports],
                 title="Imports by lcm-tui",
             )
         )
     return blocks
-
-
-def state_of(one: Import) -> str:
-    """What became of an import."""
-    return "undone" if one.undone_at else "complete" if one.ended else "incomplete"
 
 
 def session_blocks(when: When, held: StoredSession, limit: int) -> list[Block]:
