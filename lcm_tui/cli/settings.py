@@ -12,6 +12,7 @@ from lcm_core.base.errors import FileMissingError, RefusedError
 from lcm_core.base.files import make_private
 from lcm_core.base.setting_values import Json, SettingSource
 from lcm_core.base.settings_listed import config_value, config_view, sourced_settings
+from lcm_core.base.values import to_json
 from lcm_core.writers.prompts import (
     CLOSING,
     FILES,
@@ -27,7 +28,7 @@ from lcm_core.writers.request import SummaryRequest
 from lcm_prompts import SUFFIX, TEMPLATES
 
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.machine import json_text
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
 
@@ -54,18 +55,9 @@ def show(run: Run) -> Answer:
         patterns[f"{name}EnvOverridesPluginConfig"] = overrules
     data: Document = {
         "configPath": str(run.settings.config_file.value),
-        "raw": view.raw,
-        "effective": view.effective,
+        **some_of(view, "raw effective"),
         "diagnostics": patterns,
-        "environmentOverrides": list(view.overriding),
-        "sources": dict(view.sources),
-        "problems": [
-            {"problem": note.problem, "where": note.where, "message": note.message}
-            for note in view.diagnostics
-        ],
-        "activeEnv": list(view.active_env),
-        "withoutEffect": list(view.without_effect),
-        "retired": dict(view.retired),
+        **some_of(view, "overriding sources diagnostics active_env without_effect retired"),
     }
     settings = run.settings
     missing = " (cannot be used)" if settings.config_unusable else ""
@@ -99,22 +91,11 @@ def show(run: Run) -> Answer:
 def get(run: Run, path: str) -> Answer:
     """Show one setting by its path."""
     found = config_value(run.settings, path)
-    data: Document = {
-        "path": found.path,
-        "isSet": found.is_set,
-        "rawValue": found.raw,
-        "effectiveValue": found.effective,
-        "value": found.value,
-        "origin": found.origin,
-        "source": found.source,
-        "hasEffect": found.has_effect,
-        "retired": found.retired,
-    }
     facts: list[tuple[str, Cell]] = [
         (found.path, _shown(found.value)),
         ("from", _from(found.source or found.origin, has_effect=found.has_effect, retired=found.retired)),
     ]
-    return run.answer("config.get", data, [Facts(facts)])
+    return run.answer("config.get", to_json(found), [Facts(facts)])
 
 
 def _from(source: str, *, has_effect: bool, retired: str | None) -> str:
@@ -146,6 +127,8 @@ def _shown(value: Json) -> Cell:
 # -- prompts ---------------------------------------------------------------------------------------------
 # The prompts for summaries, and the operator's own versions of them.
 
+#: What is answered of each prompt.
+_SHOWN: Final = "name version built_in_version path warning"
 _SAMPLE = f"""[2026-03-02 09:14 UTC]
 Move the importer to the new queue. It must never drop a message, not even on a restart.
 
@@ -169,7 +152,7 @@ def list_(run: Run, prompt_dir: Path | None) -> Answer:
     warnings = _warnings(templates)
     data: Document = {
         "folder": str(prompts.folder or prompts.file),
-        "items": [_document(one) for one in templates],
+        "items": [some_of(one, _SHOWN) for one in templates],
         "variables": dict(VARIABLES),
         "warnings": list(warnings),
     }
@@ -180,7 +163,7 @@ def list_(run: Run, prompt_dir: Path | None) -> Answer:
 def show_prompt(run: Run, prompt: str, prompt_dir: Path | None) -> Answer:
     """Show a prompt as it is written, yours when you have one."""
     template = prompts_of(run, prompt_dir).template(prompt)
-    data: Document = {**_document(template), "text": template.text}
+    data: Document = some_of(template, f"{_SHOWN} text")
     blocks: list[OutputBlock] = [Prose(template.text.rstrip("\n")), *map(Note, _warnings([template]))]
     return run.answer("prompts.show", data, blocks)
 
@@ -205,7 +188,7 @@ def render(
         instructions=run.settings.engine.custom_instructions.value,
     )
     made = prompts_of(run, prompt_dir).render(request)
-    data: Document = {**_document(made.template), "system": made.system, "user": made.user}
+    data: Document = {**some_of(made.template, _SHOWN), "system": made.system, "user": made.user}
     blocks: list[OutputBlock] = [
         Prose(made.system, title="System"),
         Prose(made.user, title="Request"),
@@ -219,7 +202,7 @@ def diff(run: Run, prompt: str, prompt_dir: Path | None) -> Answer:
     prompts = prompts_of(run, prompt_dir)
     template, built_in = prompts.template(prompt), built_in_template(prompt)
     lines = list(unified_text(compare_texts(built_in.text, template.text)))
-    data: Document = {**_document(template), "lines": list(lines)}
+    data: Document = {**some_of(template, _SHOWN), "lines": list(lines)}
     if template.path is None:
         blocks: list[OutputBlock] = [
             Note(f"There is no {prompts.path_of(prompt)}: the built-in prompt is used.")
@@ -264,16 +247,6 @@ def prompts_of(run: Run, given: Path | None) -> PromptTemplates:
     if given is None:
         return operators_prompts(run.settings.user_config_file.value)
     return prompts_at(given)
-
-
-def _document(template: PromptTemplate) -> dict[str, Json]:
-    return {
-        "name": template.name,
-        "version": template.version,
-        "builtInVersion": template.built_in_version,
-        "path": None if template.path is None else str(template.path),
-        "warning": template.warning,
-    }
 
 
 def _origin(template: PromptTemplate) -> str:

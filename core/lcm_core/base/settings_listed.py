@@ -11,7 +11,7 @@ from lcm_core.base.engine_settings import KEYS, EngineSettings, ThresholdRule
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.setting_values import Diagnostic, Json, JsonObject, Sourced, local_zone_name
 from lcm_core.base.settings import ENGINE_ENV_NAMES, Settings
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 
 #: The engine's name of what has another one here, or an older one besides.
 _ALSO_CALLED: Final = MappingProxyType(
@@ -46,9 +46,10 @@ class ConfigView(Record, frozen=True):
     raw: JsonObject
     effective: JsonObject  #: under the engine's names and in its order, ours behind them
     sources: Mapping[str, str]  #: dotted key of `effective` to the name of what set it, or "default"
-    diagnostics: tuple[Diagnostic, ...]
+    diagnostics: tuple[Diagnostic, ...] = field(name="problems")
     active_env: tuple[str, ...]
-    overriding: tuple[str, ...]  #: those of them that the engine would go by too
+    #: those of them that the engine would go by too
+    overriding: tuple[str, ...] = field(name="environmentOverrides")
     without_effect: tuple[str, ...]  #: keys of `effective` that nothing here uses: they are the engine's
     retired: Mapping[str, str]  #: those of them that engines use no longer, and the first that does not
 
@@ -58,8 +59,9 @@ class ConfigValue(Record, frozen=True):
 
     path: str  #: without the ``raw.`` or ``effective.`` that may have stood before it
     is_set: bool  #: whether the plugin's configuration has it
-    raw: Json  #: as it stands there; None where it does not
-    effective: Json  #: what applies; None for what is only in the configuration
+    raw: Json = field(name="rawValue")  #: as it stands there; None where it does not
+    #: what applies; None for what is only in the configuration
+    effective: Json = field(name="effectiveValue")
     value: Json
     origin: Literal["effective", "raw"]
     source: str | None  #: what set an effective value; None for raw values and whole branches
