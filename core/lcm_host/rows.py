@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 from lcm_core.store.host_database import HostRows
 from lcm_core.store.opening import Row, SqlValue
 from lcm_core.store.schema import number, text
@@ -105,7 +105,7 @@ class HotState(Record, frozen=True):
 class OutboxRow(Record, frozen=True):
     """A turn that the engine has not committed. Source: ``context_engine_turn_outbox``."""
 
-    key: str
+    key: str = field(name="advancementKey")
     attempts: int
     last_error: str | None
     created_ms: int | None

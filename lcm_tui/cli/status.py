@@ -26,11 +26,10 @@ from lcm_core.store.statistics import DatabaseStatistics, Growth, database_stati
 from lcm_core.store.wal import WalState, examine_wal
 from lcm_host.active_path import COUNTED_BYTES, bad_lines
 from lcm_host.ingestion import Ingestion, ingestions
-from lcm_host.rows import OutboxRow
 from lcm_host.sessions import list_sessions
 
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.documents import Document, tail_of
+from lcm_tui.cli.documents import Document, some_of, tail_of
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, OutputBlock, OutputColumn, Table
 from lcm_tui.tables.status import CELLS, Ingesting, spark_text, summary
@@ -48,10 +47,9 @@ def document(found: Ingesting) -> Document:
         "compared": len(found.compared),
         "behind": len(found.lagging),
         "items": [_item(one) for one in found.compared],
-        "problems": [{"path": str(one.path), "reason": one.reason} for one in found.problems],
+        "problems": [some_of(one, "path reason") for one in found.problems],
         "badLines": [
-            {"agent": one.agent, "sessionId": one.session_id, "lines": lines}
-            for one, lines in found.bad_lines.items()
+            {**some_of(one, "agent session_id"), "lines": lines} for one, lines in found.bad_lines.items()
         ],
         "checkpoints": found.checkpoints,
     }
@@ -61,9 +59,7 @@ def _item(one: Ingestion) -> Document:
     end, last = one.end, one.last_entry
     return {
         "conversationId": one.conversation_id,
-        "agent": one.session.agent,
-        "sessionKey": one.session.session_key,
-        "sessionId": one.session.session_id,
+        **some_of(one.session, "agent session_key session_id"),
         "hostLastEntryId": None if last is None else last.entry_id,
         "hostLastEntryAt": _iso(None if last is None else last.created_at),
         "engineLastMessageId": None if end is None else end.message_id,
@@ -75,17 +71,11 @@ def _item(one: Ingestion) -> Document:
         "behind": one.behind,
         "behindSince": _iso(one.behind_since),
         "inFlight": one.in_flight,
-        "outbox": [_waiting(row) for row in one.outbox],
+        "outbox": [
+            {**some_of(row, "key attempts last_error"), "createdAt": _iso(read_moment(row.created_ms))}
+            for row in one.outbox
+        ],
         "problem": one.problem,
-    }
-
-
-def _waiting(row: OutboxRow) -> Document:
-    return {
-        "advancementKey": row.key,
-        "attempts": row.attempts,
-        "lastError": row.last_error,
-        "createdAt": _iso(read_moment(row.created_ms)),
     }
 
 
@@ -206,18 +196,11 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
         "freshTail": {"count": tail.count, "maxTokens": tail.max_tokens},
         "status": {
             "conversations": {"total": counted.conversations, "active": counted.active},
-            "messages": {
-                "count": counted.messages.count,
-                "tokens": counted.messages.tokens,
-                "earliestAt": counted.messages.earliest,
-                "latestAt": counted.messages.latest,
-            },
+            "messages": to_json(counted.messages),
             "summaries": {
-                "count": counted.summaries.count,
-                "tokens": counted.summaries.tokens,
+                **some_of(counted.summaries, "count tokens"),
                 "sourceMessageTokens": counted.covered_tokens,
-                "earliestAt": counted.summaries.earliest,
-                "latestAt": counted.summaries.latest,
+                **some_of(counted.summaries, "earliest latest"),
                 "byDepth": to_json(counted.depths),
             },
             "context": {"items": counted.context_items, "tokens": counted.context_tokens},

@@ -16,7 +16,7 @@ from itertools import pairwise
 from lcm_core.base.errors import DatabaseError
 from lcm_core.base.records import Conversation, ConversationId, Timestamp
 from lcm_core.base.times import parse_utc
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, field, replace
 from lcm_core.store.conversations import (
     DepthCount,
     depth_counts,
@@ -36,8 +36,9 @@ class Extent(Record, frozen=True):
 
     count: int
     tokens: int  #: sum of the stored estimates
-    earliest: Timestamp | None  #: as stored; None when no row has a usable time
-    latest: Timestamp | None
+    #: as stored; None when no row has a usable time
+    earliest: Timestamp | None = field(name="earliestAt")
+    latest: Timestamp | None = field(name="latestAt")
 
 
 class ItemTotal(Record, frozen=True):
