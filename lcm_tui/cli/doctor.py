@@ -23,7 +23,7 @@ from lcm_host.checks import CHECKS, choose, run_checks
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Proposal
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, camel, some_of
 from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.progress import CheckMeter
 from lcm_tui.cli.selecting import chosen
@@ -50,14 +50,8 @@ def finding_document(one: Finding) -> Document:
     return {
         "id": finding_key(one),
         "check": one.check,
-        "title": check.title,
-        "severity": check.severity.value,
-        "confidence": one.confidence.value,
-        "conversationId": one.conversation_id,
-        "sentence": one.sentence,
-        "rowCount": one.row_count,
-        "rows": [{"table": row.table, "key": list(row.key)} for row in one.rows],
-        "fix": None if one.fix is None else one.fix.value,
+        **some_of(check, "title severity"),
+        **some_of(one, "confidence conversation_id sentence row_count rows fix"),
         "withoutFix": check.unfixed if one.fix is None else None,
     }
 
@@ -69,13 +63,8 @@ def report_document(report: Report, repeated: Repeated) -> Document:
         "available": True,
         "databaseReadOnly": True,
         "message": summary_of(report),
-        "conversationId": report.conversation_id,
-        "clean": report.clean,
-        "counts": {
-            "broken": counts[Confidence.BROKEN],
-            "suspicious": counts[Confidence.SUSPICIOUS],
-            "byDesign": counts[Confidence.BY_DESIGN],
-        },
+        **some_of(report, "conversation_id clean"),
+        "counts": {camel(one.name.lower()): counts[one] for one in Confidence},
         "findings": [finding_document(one) for one in in_order(report.findings())],
         "truncated": [
             {"check": one.check.id, "findings": one.finding_count}
@@ -93,15 +82,12 @@ def _repetition_document(owner: ConversationId, one: Repetition) -> Document:
     return {
         "conversationId": owner,
         "kind": repetition_kind(one),
-        "originalSeqs": list(one.original_seqs),
-        "copySeqs": list(one.copy_seqs),
+        **some_of(one, "original_seqs copy_seqs"),
         "copies": len(one.copy_ids),
         "tokens": one.tokens,
         "inContext": len(one.in_context),
         "removable": len(one.spare),
-        "summarised": one.summarised,
-        "proof": None if one.proof is None else one.proof.value,
-        "certain": one.certain,
+        **some_of(one, "summarised proof certain"),
     }
 
 
