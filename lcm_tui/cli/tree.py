@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -60,7 +61,8 @@ WORDS: Final[Mapping[str, str]] = {
     "completion": "Print the shell's completion script, for example: lcm-tui completion bash >> ~/.bashrc.",
     "help": "List the commands, or explain one; the same as --help.",
 }
-#: The modules of ``commands``, each with the first words whose commands it declares.
+#: The modules of ``commands``, each with the first words whose commands it declares. A word that is not among
+#: them has a module of its name, which declares its commands and does their work.
 _DECLARED_IN: Final = {
     "look": "status engine conversations messages summaries context files sessions",
     "recall": "grep describe expand ask tool mcp",
@@ -92,7 +94,8 @@ class GroupAloneError(UsageError):
 @cache
 def declared(word: str) -> Mapping[str, Command]:
     """The commands that begin with a first word, by their last one; their module is imported."""
-    module = importlib.import_module(f"lcm_tui.cli.commands.{_MODULES[word]}")
+    declares = f"commands.{_MODULES[word]}" if word in _MODULES else f"{word}_" if iskeyword(word) else word
+    module = importlib.import_module(f"lcm_tui.cli.{declares}")
     found = (one for one in vars(module).values() if isinstance(one, Command))
     return {str(one.name): one for one in found if one.path.split()[0] == word}
 
