@@ -185,3 +185,22 @@ async def test_it_is_the_writer_where_no_key_is_and_costs_nothing():
     assert (reply.model, reply.finished, reply.usage.cost_usd) == ("extractive", True, 0.0)
     assert writer.forecast(asked(ENGLISH, 200)).once.cost_usd == 0.0
     await writer.aclose()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Run `go test ./... Then` and compare.",
+        "Run go test ./... and compare.",
+        "It hung for a while ... and went on.",
+        "It hung for a while… and went on.",
+        "1. Stop the gateway.",
+        "The plan (first stop. Then copy.) was accepted.",
+        "Copy {a. b. c.} to the queue.",
+        "Das war am 3.5 GB großen Index.",
+    ],
+)
+def test_a_sentence_ends_where_it_ends(line: str):
+    text = f"[2026-03-02 09:14 UTC | user]\nWe must keep OPS-1. {line} We must keep OPS-2.\n{line}\n"
+    bullets = extract(asked(text + "Nothing more was said about it that day, sadly.\n" * 20, 150))
+    assert f"- {line}\n" in bullets or f" {line}\n" in bullets

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import Final, TypeVar
@@ -30,6 +31,12 @@ HEADER: Final = re.compile(
     re.MULTILINE,
 )
 _BOUNDARY: Final = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡؟۔]+[」』”’）]*|\n+")
+#: Within these, on one line, no sentence ends.
+_ENCLOSED: Final = re.compile(r"`[^`\n]{1,200}`|\([^()\n]{1,200}\)|\[[^\[\]\n]{1,200}\]|\{[^{}\n]{1,200}\}")
+#: What comes before and behind a stop that ends no sentence: the number of a list or a rank, a pause, a path such
+#: as ``./...``.
+_NUMBER_BEFORE: Final = re.compile(r"\s*(?:[-*+] )?[0-9]{1,3}")
+_SMALL_BEHIND: Final = re.compile(r"[ \t]+[^\W\dA-Z_]")
 _DENSE: Final = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _GLUED: Final = "\u0590-\u05ff\u0600-\u06ff\u0750-\u077f"
 _RUN: Final = re.compile(
@@ -72,7 +79,10 @@ def _cue(cue: Cue) -> re.Pattern[str]:
 def sentences(text: str) -> Iterator[Span]:
     """Where the sentences of *text* are; a line break ends one, header lines and blanks are left out."""
     start = 0
+    enclosed = [found.span() for found in _ENCLOSED.finditer(text)]
     for match in (*_BOUNDARY.finditer(text), None):
+        if match is not None and _goes_on(text, start, match, enclosed):
+            continue
         end = len(text) if match is None else match.end()
         piece = text[start:end]
         stripped = piece.strip()
@@ -80,6 +90,20 @@ def sentences(text: str) -> Iterator[Span]:
             first = start + len(piece) - len(piece.lstrip())
             yield first, first + len(stripped)
         start = end
+
+
+def _goes_on(text: str, start: int, stop: re.Match[str], enclosed: Sequence[Span]) -> bool:
+    """Whether a sentence that begins at *start* does not end with a *stop* in it."""
+    if stop[0][0] == "\n":
+        return False
+    before, behind = text[stop.start() - 1 : stop.start()], text[stop.end() : stop.end() + 1]
+    small = _SMALL_BEHIND.match(text, stop.end()) is not None
+    at = bisect_left(enclosed, (stop.start(), 0)) - 1
+    if at >= 0 and stop.start() < enclosed[at][1]:
+        return small or stop.end() < enclosed[at][1]
+    if stop[0] == "." and _NUMBER_BEFORE.fullmatch(text, start, stop.start()):
+        return behind != "\n"
+    return stop[0].startswith(("..", "…")) and (small or before in ("/", "\\"))
 
 
 def has_cue(sentence: str, cue: Cue) -> bool:
