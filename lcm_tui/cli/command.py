@@ -6,9 +6,8 @@
     def dissolve(run: Run, *, target: SummaryOptions, keep: bool) -> Answer:
         "The first sentence is shown where commands are listed."
 
-Every command has the common options besides its own. The modules of commands import nothing of the core but
-kinds of values: what a command needs it imports when it is called, so that help, completion and refusals are
-quick.
+Every command has the common options besides its own. What takes long to import, such as what a change
+needs, is imported where it is used, so that help and completion are quick.
 """
 
 from __future__ import annotations

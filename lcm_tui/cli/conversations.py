@@ -21,8 +21,9 @@ from lcm_core.store.statistics import (
     statistics_of,
 )
 
-from lcm_tui.cli import documents
+from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import as_text, chosen
@@ -34,8 +35,12 @@ from lcm_tui.tables.conversations import ShownConversation, conversation_blocks
 _SWITCHES = frozenset({"fork_bounded", "pending", "running"})
 
 
-def list_(run: Run, window: Window) -> Answer:
-    """A page of conversations."""
+@command("conversations list", forms=("csv",), examples=("conversations list --recency 7d",))
+@options.page_options
+@options.time_options
+def list_(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -> Answer:
+    """List all conversations, including archived ones, last updated first."""
+    window = options.window(run, "conversations", paged, times, as_engine=True)
     schema, page = run.read(_load_list, run.settings, window)
     return run.answer(
         "conversations.list",
@@ -65,9 +70,11 @@ def _row(record: Conversation, counted: Statistics, tail: FreshTail) -> Row:
     return Row(ConversationEntry(record, counted.messages.latest), counted=counted, tail=tail)
 
 
-def show(run: Run, named: Selector) -> Answer:
-    """One conversation with everything around it."""
-    found = run.read(_load, run.settings, named)
+@command("conversations show", examples=("conversations show 1",))
+@options.needed_conversation
+def show(run: Run, *, conversation: options.NeededConversation) -> Answer:
+    """Show one conversation: its counts, its context, and what the engine records about it."""
+    found = run.read(_load, run.settings, conversation.selector("conversations.show"))
     return run.answer(
         "conversations.show",
         _document(found),

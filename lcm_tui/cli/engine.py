@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import click
+from lcm_core.base.errors import UsageError
 from lcm_core.base.setting_values import Json
 from lcm_core.base.times import iso_z, sort_key
 from lcm_core.base.values import Record, replace, to_json
@@ -27,12 +29,13 @@ from lcm_core.operations.engine_work import (
 from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import NodeRow, PreparedText, TurnCount, engine_rows, prepared_texts
 
-from lcm_tui.cli import changing
+from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
+from lcm_tui.cli.kinds import Moment, Stamp
 from lcm_tui.cli.options import Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
-from lcm_tui.flows.changes import ClosingDebt
 from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.engine import conversation_work_blocks, work_blocks
 
@@ -49,9 +52,42 @@ class _Found(Record, frozen=True):
     texts: Sequence[PreparedText]
 
 
-def engine(run: Run, named: Selector, at: datetime | None, *, show_prepared: bool) -> Answer:
-    """The state of the engine at a moment, by default now."""
-    found = run.read(_load, named, at or datetime.now(UTC), show_prepared)
+@command("engine", examples=("engine", "engine 3 --show-prepared", "engine 4 --close-debt --apply"))
+@options.conversation_options
+@click.option("--at", type=Moment(), metavar="TIME", help="Time for ages and leases (default: now).")
+@click.option(
+    "--show-prepared",
+    is_flag=True,
+    help="Also show the prepared texts of one conversation; no model has received them.",
+)
+@click.option(
+    "--close-debt",
+    is_flag=True,
+    help="Close the compaction debt of an ended conversation, which no engine pays. Makes a backup first.",
+)
+@options.sql_flags()
+def engine(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    at: Stamp | None,
+    show_prepared: bool,
+    close_debt: bool,
+    flags: SqlFlags,
+) -> Answer:
+    """Show prepared compactions and compaction debt; conversations that need attention come first."""
+    named = conversation.selector("engine", needed=close_debt)
+    if close_debt:
+        return _close_debt(run, named, flags)
+    if flags.apply:
+        raise UsageError("engine --apply requires --close-debt.", details={"option": "apply"})
+    if show_prepared and not named.given:
+        raise UsageError(
+            f"--show-prepared needs a conversation: {options.by_what('engine')}.",
+            details={"option": "show-prepared"},
+        )
+    moment = datetime.now(UTC) if at is None else at.moment(run.clock)
+    found = run.read(_load, named, moment, show_prepared)
     work = found.work
     if named.given:
         [one] = work.conversations
@@ -75,8 +111,11 @@ def engine(run: Run, named: Selector, at: datetime | None, *, show_prepared: boo
     return run.answer("engine", data, blocks, not_recorded=missing)
 
 
-def close_debt(run: Run, named: Selector, flags: SqlFlags) -> Answer:
+def _close_debt(run: Run, named: Selector, flags: SqlFlags) -> Answer:
     """Show what closing the debt of a conversation would do, or do it behind a backup."""
+    from lcm_tui.cli import changing  # with what a change needs, 90 ms that looking does not
+    from lcm_tui.flows.changes import ClosingDebt
+
     target = default_target(run.settings.database.value, label=LABEL)
 
     async def plan(reader: Reader) -> changing.Proposal:

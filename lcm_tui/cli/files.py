@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.paths import FileText, StoredFile, read_head
 from lcm_core.base.records import ConversationId, LargeFile
@@ -13,8 +14,11 @@ from lcm_core.store.listing import Page, Window, file_page
 from lcm_core.store.messages import FileReferences, get_file, references_to
 from lcm_core.store.schema import Schema
 
+from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
+from lcm_tui.cli.kinds import StoredText
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import as_text, chosen
 from lcm_tui.tables.blocks import (
@@ -41,8 +45,20 @@ class _Shown(Record, frozen=True):
     references: FileReferences
 
 
-def list_(run: Run, named: Selector, window: Window) -> Answer:
-    """A page of the large files of a conversation, or of all."""
+@command("files list", forms=("csv",), examples=("files list 1",))
+@options.conversation_options
+@options.page_options
+@options.time_options
+def list_(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    paged: options.PageOptions,
+    times: options.TimeOptions,
+) -> Answer:
+    """List the large files of one or all conversations, newest first."""
+    named = conversation.selector("files.list")
+    window = options.window(run, "files", paged, times)
     schema, owner, page = run.read(_load_list, named, window)
     rows = [FileRow(file, stored_file(file, run.settings)) for file in page.items]
     return run.answer(
@@ -65,8 +81,11 @@ async def _load_list(
     return reader.schema, owner, await file_page(reader, owner, window)
 
 
-def show(run: Run, file_id: str, *, content: bool) -> Answer:
-    """One file, with its text when *content*."""
+@command("files show", examples=("files show file_b7b54f0887584669 --content",))
+@click.argument("file_id", type=StoredText(), metavar="FILE_ID", help="The file.")
+@click.option("--content", is_flag=True, help="Print the file itself, if it exists and is text.")
+def show(run: Run, *, file_id: str, content: bool) -> Answer:
+    """Show one file: its record, its location, and what refers to it."""
     found = run.read(_load, file_id)
     stored = stored_file(found.file, run.settings)
     text = _content(stored) if content else None

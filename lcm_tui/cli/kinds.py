@@ -362,20 +362,6 @@ class Recency(Kind[Stamp]):
         raise invalid_time(name, "must be a number and one of s, m, h, d, w, such as 24h", value)
 
 
-class Lag(Kind[timedelta]):
-    """For how long the engine may lag behind its host: ``behind=5m``."""
-
-    def read(self, name: str, value: str) -> timedelta:
-        """The time."""
-        word, _, given = value.partition("=")
-        span = span_of(given) if word == "behind" else None
-        if span is None:
-            raise invalid(
-                name, "must be behind= and a number and one of s, m, h, d, w, such as behind=5m", value
-            )
-        return span
-
-
 class Age(Kind[timedelta]):
     """An age such as ``90d``, ``12w``, ``3m`` (of 30 days) or ``1y``."""
 

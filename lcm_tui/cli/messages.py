@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import click
 from lcm_core.base.records import Conversation, Message, MessageId
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted, preview
@@ -17,9 +18,11 @@ from lcm_core.store.listing import Page, Window, message_page, messages_by_id
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import History, history_of
 
-from lcm_tui.cli import documents
+from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, tail_of
+from lcm_tui.cli.kinds import WholeNumber
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.tables.blocks import (
@@ -106,11 +109,29 @@ class _Tail(Record, frozen=True):
     rows: list[MessageRow]
 
 
+@command(
+    "messages list",
+    forms=("csv",),
+    examples=("messages list --session-key agent:main:main --role user --limit 20",),
+)
+@options.needed_conversation
+@options.page_options
+@options.roles
+@options.include_content
+@options.time_options
 def list_(
-    run: Run, named: Selector, window: Window, roles: Sequence[str], *, include_content: bool
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    paged: options.PageOptions,
+    role: tuple[str, ...],
+    include_content: bool,
+    times: options.TimeOptions,
 ) -> Answer:
-    """A page of the messages of a conversation."""
-    found = run.read(_load_list, named, window, roles, include_content)
+    """List the messages of a conversation, newest first."""
+    named = conversation.selector("messages.list")
+    window = options.window(run, "messages", paged, times, as_engine=True)
+    found = run.read(_load_list, named, window, tuple(dict.fromkeys(role)), include_content)
     columns = WHOLE_COLUMNS if include_content else MESSAGE_COLUMNS
     blocks: list[OutputBlock] = [
         list_table(MESSAGE_COLUMNS, found.rows, run.time, empty="No message matches.")
@@ -139,9 +160,17 @@ async def _load_list(
     return _Listed(reader.schema, conversation, page, rows)
 
 
-def tail(run: Run, named: Selector, count: int | None) -> Answer:
-    """The fresh tail of a context, or its newest *count* messages."""
-    found = run.read(_load_tail, run.settings, named, count)
+@command("messages tail", examples=("messages tail 1",))
+@options.needed_conversation
+@click.option(
+    "--count",
+    type=WholeNumber(1, options.MAX_LIMIT),
+    metavar="1..500",
+    help="Number of messages (default: the fresh tail as configured for the engine).",
+)
+def tail(run: Run, *, conversation: options.NeededConversation, count: int | None) -> Answer:
+    """Show the fresh tail: the newest messages of the context, which compaction does not touch."""
+    found = run.read(_load_tail, run.settings, conversation.selector("messages.tail"), count)
     messages, limits = [row.message for row in found.rows], found.tail
     data: Document = {
         "conversationIdentity": documents.conversation(found.conversation),

@@ -257,6 +257,16 @@ cursor = click.option(
 _ZONES: Final = (
     "Times are local unless they name a zone; conversations, messages and summaries need one with --json."
 )
+_ROLES: Final = ("system", "user", "assistant", "tool")
+roles = click.option(
+    "--role",
+    cls=Sectioned,
+    section=FILTERS,
+    type=Choice(*_ROLES),
+    metavar="ROLE",
+    multiple=True,
+    help=f"Only this role ({', '.join(_ROLES)}); may be given several times.",
+)
 include_content = click.option(
     "--include-content", is_flag=True, help="Full texts in addition to the previews."
 )

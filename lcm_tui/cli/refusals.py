@@ -72,20 +72,20 @@ def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> UsageError
     option, words = error.option_name, words_of(ctx)
     dotted = words.replace(" ", ".")
     details: dict[str, Any] = {"option": option.lstrip("-")}
-    known = _flags(one for command in tree.every() for one in command.params)
-    if option in known and words in tree.WORDS and tree.is_group(words):
-        return tree.GroupAloneError(ctx)
-    if option in known:
-        return UsageError(
-            f"{option} is not supported by {dotted or f'{PROGRAM} without a command'}.",
-            code=None if dotted else "INVALID_COMMAND",
-            details={**details, **({"command": dotted} if dotted else {})},
-        )
-    if words in tree.WORDS and tree.is_group(words):
-        near = _near(option, words)
-    else:
-        near = _like(option, error.possibilities or (), _NAMED, 0.6)  # click counts the dashes as alike
-        near = near or ([option.lower()] if option.lower() in ("-v", "--version") else [])
+    of_group = words in tree.WORDS and tree.is_group(words)
+    near = _like(option, error.possibilities or (), _NAMED, 0.6)  # click counts the dashes as alike
+    near = near or ([option.lower()] if option.lower() in ("-v", "--version") else [])
+    if of_group or not near:  # whether another command has it: all are imported, for a quarter of a second
+        known = _flags(one for command in tree.every() for one in command.params)
+        if option in known and of_group:
+            return tree.GroupAloneError(ctx)
+        if option in known:
+            return UsageError(
+                f"{option} is not supported by {dotted or f'{PROGRAM} without a command'}.",
+                code=None if dotted else "INVALID_COMMAND",
+                details={**details, **({"command": dotted} if dotted else {})},
+            )
+        near = _near(option, words) if of_group else []
     return UsageError(f"Unknown option {option}.{_did_you_mean(near)}", details=details)
 
 
@@ -98,7 +98,7 @@ def _near(option: str, group: str) -> list[str]:
             by_flag.setdefault(each, one.path)
     flags = _like(option, [*common, *by_flag], 1)
     meant = [flag if flag in common else f"{by_flag[flag]} {flag}" for flag in flags]
-    return [*meant, *(f"{group} {word}" for word in _like(option, tree.declared(group), 1))]
+    return [*meant, *(f"{group} {word}" for word in _like(option, tree.last_words(group), 1))]
 
 
 def _flags(params: Iterable[click.Parameter]) -> list[str]:
@@ -112,7 +112,7 @@ def _meant(given: str, group: str) -> str:
         return f" To open it: `{PROGRAM} --db {shlex.quote(given)}`."
     given = given.lower()
     last = given.split(" ")[-1]
-    paths = [one.path for one in tree.every()]
+    paths = [path for word in tree.WORDS for path in tree.paths(word)]
     if group and (fitting := _takes(group, last)):
         return f" Did you mean {fitting} {last}?"
     if not group and (other := _OTHER_NAMES.get(last)):
@@ -124,7 +124,7 @@ def _meant(given: str, group: str) -> str:
     if near:
         return _did_you_mean(near)
     if group:
-        verbs = list(tree.declared(group))
+        verbs = tree.last_words(group)
         return f" `{group}` has {', '.join(verbs[:-1])} and {verbs[-1]}: `{PROGRAM} help {group}`."
     return _meant_below(last, paths) or f" `{PROGRAM} help` lists the commands."
 

@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+import click
 from lcm_core import __version__
 from lcm_core.base.errors import ExitCode
 from lcm_core.base.jsonl import read_moment
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted
 from lcm_core.base.text import counted as number_of
-from lcm_core.base.times import iso_z
+from lcm_core.base.times import iso_z, span_of
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.schema import unknown_parts
 from lcm_core.store.database import Reader
@@ -28,9 +29,13 @@ from lcm_host.active_path import COUNTED_BYTES, bad_lines
 from lcm_host.ingestion import Ingestion, ingestions
 from lcm_host.sessions import list_sessions
 
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli import options
+from lcm_tui.cli.answer import Answer, Outcome, Run
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of, tail_of
+from lcm_tui.cli.kinds import Kind, invalid
 from lcm_tui.cli.presentation import PROGRAM
+from lcm_tui.cli.working import watched
 from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, OutputBlock, OutputColumn, Table
 from lcm_tui.tables.status import CELLS, Ingesting, spark_text, summary
 
@@ -147,15 +152,50 @@ class DatabaseStatus(Record, frozen=True):
     gaps: GapTotals | None  #: in what the engine has stored of transcripts
 
 
-def status(run: Run, patience: timedelta | None = None) -> Answer:
-    """Show what the database holds; findings where the engine lags behind its host for longer than that."""
-    found = run.read(load_status, run.settings)
-    answer = run.answer(
-        "status", status_document(run, found), status_blocks(run, found), not_recorded=_not_recorded(found)
-    )
-    if patience is None or not found.ingesting.lags(patience, datetime.now(UTC)):
-        return answer
-    return replace(answer, exit_code=ExitCode.FINDINGS)
+class Lag(Kind[timedelta]):
+    """For how long the engine may lag behind its host: ``behind=5m``."""
+
+    def read(self, name: str, value: str) -> timedelta:
+        """The time."""
+        word, _, given = value.partition("=")
+        span = span_of(given) if word == "behind" else None
+        if span is None:
+            raise invalid(
+                name, "must be behind= and a number and one of s, m, h, d, w, such as behind=5m", value
+            )
+        return span
+
+
+@command(
+    "status",
+    examples=(
+        "status",
+        "status --db copy.db --json",
+        "status --fail-on behind=5m",
+        "status --watch 10 --fail-on behind=5m --quiet",
+    ),
+)
+@click.option(
+    "--fail-on",
+    type=Lag(),
+    metavar="behind=N[smhdw]",
+    help="Exit with code 6 if the engine has been behind its host for this long.",
+)
+@options.watch
+def status(run: Run, *, fail_on: timedelta | None, watch: int | None) -> Outcome:
+    """Show the contents of the database, its engine version, and whether the engine keeps up with its
+    host."""
+
+    def once() -> Answer:
+        found = run.read(load_status, run.settings)
+        lags = fail_on is not None and found.ingesting.lags(fail_on, datetime.now(UTC))
+        answer = run.answer(
+            *("status", status_document(run, found), status_blocks(run, found)),
+            not_recorded=_not_recorded(found),
+        )
+        return replace(answer, exit_code=ExitCode.FINDINGS) if lags else answer
+
+    return once() if watch is None else watched(run, once, watch, ends=fail_on is not None)
 
 
 async def load_status(reader: Reader, settings: Settings) -> DatabaseStatus:

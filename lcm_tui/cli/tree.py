@@ -61,10 +61,25 @@ WORDS: Final[Mapping[str, str]] = {
     "completion": "Print the shell's completion script, for example: lcm-tui completion bash >> ~/.bashrc.",
     "help": "List the commands, or explain one; the same as --help.",
 }
+#: The second words, where several commands have the same first one. Their module is not needed to know them:
+#: a word that was mistyped is refused at once, and the next one completed.
+SECOND_WORDS: Final[Mapping[str, str]] = {
+    "conversations": "list show",
+    "messages": "list tail",
+    "summaries": "list show previous map",
+    "context": "show compare snapshots",
+    "files": "list show",
+    "sessions": "list show compare",
+    "focus": "list show create refocus activate clear delete",
+    "remnic": "list show import verify undo",
+    "history": "list show undo redo prune",
+    "config": "show get set",
+    "prompts": "list show render diff export",
+}
 #: The modules of ``commands``, each with the first words whose commands it declares. A word that is not among
 #: them has a module of its name, which declares its commands and does their work.
 _DECLARED_IN: Final = {
-    "look": "status engine conversations messages summaries context files sessions",
+    "look": "summaries context sessions",
     "recall": "grep describe expand ask tool mcp",
     "doctor": "doctor",
     "repair": "dissolve rewrite repair compact",
@@ -86,7 +101,7 @@ class GroupAloneError(UsageError):
 
     def __init__(self, ctx: click.Context) -> None:
         group = str(ctx.command.name)
-        words = f"{group} needs a subcommand: {', '.join(declared(group))}."
+        words = f"{group} needs a subcommand: {', '.join(last_words(group))}."
         super().__init__(words, code="INVALID_COMMAND")
         self.page = f"{ctx.get_help()}\n\n{words}"  #: what there is, for people
 
@@ -96,8 +111,18 @@ def declared(word: str) -> Mapping[str, Command]:
     """The commands that begin with a first word, by their last one; their module is imported."""
     declares = f"commands.{_MODULES[word]}" if word in _MODULES else f"{word}_" if iskeyword(word) else word
     module = importlib.import_module(f"lcm_tui.cli.{declares}")
-    found = (one for one in vars(module).values() if isinstance(one, Command))
-    return {str(one.name): one for one in found if one.path.split()[0] == word}
+    found = {one.path: one for one in vars(module).values() if isinstance(one, Command)}
+    return {last: found[path] for last, path in zip(last_words(word), paths(word), strict=True)}
+
+
+def last_words(word: str) -> list[str]:
+    """The last words of the commands that begin with a first word."""
+    return SECOND_WORDS.get(word, word).split()
+
+
+def paths(word: str) -> list[str]:
+    """The words of the commands that begin with a first word."""
+    return [f"{word} {last}" for last in last_words(word)] if is_group(word) else [word]
 
 
 def every() -> Iterator[Command]:
@@ -107,7 +132,7 @@ def every() -> Iterator[Command]:
 
 def is_group(word: str) -> bool:
     """Whether commands have this first word and a second one."""
-    return word not in declared(word)
+    return word in SECOND_WORDS
 
 
 class Group(Paged, click.Group):
@@ -150,7 +175,7 @@ class Group(Paged, click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The words that may come next."""
-        return list(declared(str(self.name)))
+        return last_words(str(self.name))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a word."""
@@ -191,7 +216,9 @@ class Program(Group):
         """The command, or the group, of a first word."""
         if cmd_name not in WORDS:
             return None
-        return declared(cmd_name).get(cmd_name) or Group(cmd_name, WORDS[cmd_name], outer_parameters())
+        if is_group(cmd_name):
+            return Group(cmd_name, WORDS[cmd_name], outer_parameters())
+        return declared(cmd_name)[cmd_name]
 
     def beginnings(self, ctx: click.Context) -> list[tuple[str, str]]:
         """The first words with what is said of each."""

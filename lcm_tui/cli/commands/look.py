@@ -1,9 +1,8 @@
-"""``status``: what a database holds, on one page, and whether its engine keeps up with the host."""
+"""``summaries``, ``context`` and ``sessions``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,9 +15,6 @@ from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.kinds import (
     Choice,
     FilePath,
-    Lag,
-    Moment,
-    Stamp,
     StoredText,
     Text,
     Tokens,
@@ -28,160 +24,6 @@ from lcm_tui.cli.kinds import (
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Outcome, Run
-
-
-@command(
-    "status",
-    examples=(
-        "status",
-        "status --db copy.db --json",
-        "status --fail-on behind=5m",
-        "status --watch 10 --fail-on behind=5m --quiet",
-    ),
-)
-@click.option(
-    "--fail-on",
-    type=Lag(),
-    metavar="behind=N[smhdw]",
-    help="Exit with code 6 if the engine has been behind its host for this long.",
-)
-@options.watch
-def status(run: Run, *, fail_on: timedelta | None, watch: int | None) -> Outcome:
-    """Show the contents of the database, its engine version, and whether the engine keeps up with its
-    host."""
-    from lcm_tui.cli import status
-
-    if watch is None:
-        return status.status(run, fail_on)
-    from lcm_tui.cli.working import watched
-
-    return watched(run, lambda: status.status(run, fail_on), watch, ends=fail_on is not None)
-
-
-# -- engine ---------------------------------------------------------------------------------------------
-# ``engine``: what the 1.x engine has prepared, what is stuck, and what it owes.
-
-
-@command("engine", examples=("engine", "engine 3 --show-prepared", "engine 4 --close-debt --apply"))
-@options.conversation_options
-@click.option("--at", type=Moment(), metavar="TIME", help="Time for ages and leases (default: now).")
-@click.option(
-    "--show-prepared",
-    is_flag=True,
-    help="Also show the prepared texts of one conversation; no model has received them.",
-)
-@click.option(
-    "--close-debt",
-    is_flag=True,
-    help="Close the compaction debt of an ended conversation, which no engine pays. Makes a backup first.",
-)
-@options.sql_flags()
-def engine(
-    run: Run,
-    *,
-    conversation: options.ConversationOptions,
-    at: Stamp | None,
-    show_prepared: bool,
-    close_debt: bool,
-    flags: options.SqlFlags,
-) -> Answer:
-    """Show prepared compactions and compaction debt; conversations that need attention come first."""
-    from lcm_tui.cli import engine
-
-    named = conversation.selector("engine", needed=close_debt)
-    if close_debt:
-        return engine.close_debt(run, named, flags)
-    if flags.apply:
-        raise UsageError("engine --apply requires --close-debt.", details={"option": "apply"})
-    if show_prepared and not named.given:
-        raise UsageError(
-            f"--show-prepared needs a conversation: {options.by_what('engine')}.",
-            details={"option": "show-prepared"},
-        )
-    when = None if at is None else at.moment(run.clock)
-    return engine.engine(run, named, when, show_prepared=show_prepared)
-
-
-# -- conversations --------------------------------------------------------------------------------------
-# ``conversations list`` and ``conversations show``.
-
-
-@command("conversations list", forms=("csv",), examples=("conversations list --recency 7d",))
-@options.page_options
-@options.time_options
-def conversations_list(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -> Answer:
-    """List all conversations, including archived ones, last updated first."""
-    from lcm_tui.cli import conversations
-
-    window = options.window(run, "conversations", paged, times, as_engine=True)
-    return conversations.list_(run, window)
-
-
-@command("conversations show", examples=("conversations show 1",))
-@options.needed_conversation
-def conversations_show(run: Run, *, conversation: options.NeededConversation) -> Answer:
-    """Show one conversation: its counts, its context, and what the engine records about it."""
-    from lcm_tui.cli import conversations
-
-    return conversations.show(run, conversation.selector("conversations.show"))
-
-
-# -- messages -------------------------------------------------------------------------------------------
-# ``messages list`` and ``messages tail``.
-
-ROLES = Choice("system", "user", "assistant", "tool")
-
-roles = click.option(
-    "--role",
-    cls=Sectioned,
-    section=options.FILTERS,
-    type=ROLES,
-    metavar="ROLE",
-    multiple=True,
-    help=f"Only this role ({', '.join(ROLES.words)}); may be given several times.",
-)
-
-
-@command(
-    "messages list",
-    forms=("csv",),
-    examples=("messages list --session-key agent:main:main --role user --limit 20",),
-)
-@options.needed_conversation
-@options.page_options
-@roles
-@options.include_content
-@options.time_options
-def messages_list(
-    run: Run,
-    *,
-    conversation: options.NeededConversation,
-    paged: options.PageOptions,
-    role: tuple[str, ...],
-    include_content: bool,
-    times: options.TimeOptions,
-) -> Answer:
-    """List the messages of a conversation, newest first."""
-    from lcm_tui.cli import messages
-
-    named = conversation.selector("messages.list")
-    window = options.window(run, "messages", paged, times, as_engine=True)
-    return messages.list_(run, named, window, tuple(dict.fromkeys(role)), include_content=include_content)
-
-
-@command("messages tail", examples=("messages tail 1",))
-@options.needed_conversation
-@click.option(
-    "--count",
-    type=WholeNumber(1, options.MAX_LIMIT),
-    metavar="1..500",
-    help="Number of messages (default: the fresh tail as configured for the engine).",
-)
-def messages_tail(run: Run, *, conversation: options.NeededConversation, count: int | None) -> Answer:
-    """Show the fresh tail: the newest messages of the context, which compaction does not touch."""
-    from lcm_tui.cli import messages
-
-    return messages.tail(run, conversation.selector("messages.tail"), count)
 
 
 # -- summaries ------------------------------------------------------------------------------------------
@@ -494,38 +336,6 @@ def context_snapshots(
     if show is not None:
         return context_snapshots.show_snapshot(run, named, show)
     return context_snapshots.snapshots(run, named, options.window(run, "snapshots", paged))
-
-
-# -- files ----------------------------------------------------------------------------------------------
-# ``files list`` and ``files show``: payloads that the engine took out of messages.
-
-
-@command("files list", forms=("csv",), examples=("files list 1",))
-@options.conversation_options
-@options.page_options
-@options.time_options
-def files_list(
-    run: Run,
-    *,
-    conversation: options.ConversationOptions,
-    paged: options.PageOptions,
-    times: options.TimeOptions,
-) -> Answer:
-    """List the large files of one or all conversations, newest first."""
-    from lcm_tui.cli import files
-
-    named = conversation.selector("files.list")
-    return files.list_(run, named, options.window(run, "files", paged, times))
-
-
-@command("files show", examples=("files show file_b7b54f0887584669 --content",))
-@click.argument("file_id", type=StoredText(), metavar="FILE_ID", help="The file.")
-@click.option("--content", is_flag=True, help="Print the file itself, if it exists and is text.")
-def files_show(run: Run, *, file_id: str, content: bool) -> Answer:
-    """Show one file: its record, its location, and what refers to it."""
-    from lcm_tui.cli import files
-
-    return files.show(run, file_id, content=content)
 
 
 # -- sessions -------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from lcm_core.base.values import Record
 
 from lcm_tui.cli import options
 from lcm_tui.cli.command import Sectioned, command, gather
-from lcm_tui.cli.commands.look import roles
 from lcm_tui.cli.kinds import Choice, Completed, Raw, StoredText, WholeNumber, invalid
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ scope_options = gather(
     options.by_conversation_id(),
     options.whole_session,
     agent,
-    roles,
+    options.roles,
     click.option(
         "--tool",
         cls=Sectioned,
