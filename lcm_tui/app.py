@@ -104,7 +104,7 @@ def _by_another(
 
             return screen_for(places.Preview(HostImport(place.session, session.settings)), session)
         case places.Deletion():
-            from lcm_tui.flows.changes import deleting
+            from lcm_tui.flows.prune import deleting
 
             change = deleting(place.conversations, session.database.path, place.then)
             return screen_for(places.Preview(change), session)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
+import click
 from lcm_core.base.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z
-from lcm_core.base.values import replace
+from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import (
     DamagedRecordError,
     Operation,
@@ -34,12 +34,14 @@ from lcm_core.change.undo import (
     undone_by,
 )
 from lcm_core.store.database import Reader
-from lcm_core.store.listing import CANDIDATES, Page, Position, Window, the_one
+from lcm_core.store.listing import CANDIDATES, Page, Position, the_one
 
-from lcm_tui.cli import answer, changing
+from lcm_tui.cli import answer, changing, options
 from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.command import command, gather
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.options import ChangeFlags, Selector, SqlFlags
+from lcm_tui.cli.kinds import Moment, Stamp, Text, WholeNumber
+from lcm_tui.cli.options import ChangeFlags, ConversationOptions, PageOptions, Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import carry_out
 from lcm_tui.tables.blocks import Note, json_names, json_of, list_table
@@ -56,10 +58,16 @@ from lcm_tui.tables.history import (
 # -- looking ---------------------------------------------------------------------------------------------
 
 
-def list_(run: Run, wanted: Selector, window: Window, *, unfold: bool) -> Answer:
-    """A page of what was changed."""
+@command("history list", forms=("csv",), examples=("history list", "history list 3 --unfold"))
+@options.conversation_options
+@options.page_options
+@click.option("--unfold", is_flag=True, help="List each operation of a batch separately.")
+def list_(run: Run, *, conversation: ConversationOptions, paged: PageOptions, unfold: bool) -> Answer:
+    """List the changes, newest first, with their undos; a batch is one line."""
+    named = conversation.selector("history.list")
+    window = options.window(run, "history", paged)
     below = None if window.position is None else int(window.position.id)
-    owner, page = run.read(_load_list, wanted, window.limit, below)
+    owner, page = run.read(_load_list, named, window.limit, below)
     return run.answer(
         "history.list",
         {
@@ -98,9 +106,20 @@ async def _owner(reader: Reader, named: Selector) -> ConversationId | None:
     return (await chosen(reader, named)).conversation_id
 
 
-def show(run: Run, wanted: str) -> Answer:
-    """One operation; *wanted* is its id or the beginning of it."""
-    found = run.read(_load, wanted)
+@command("history show", examples=("history show op_4c4b", "history show op_4c4b --context-before"))
+@click.argument(
+    "operation_id", type=Text(), metavar="OPERATION_ID", help="The operation, or a unique prefix of its id."
+)
+@click.option(
+    "--context-before", is_flag=True, help="Show the context before the operation, and what changed since."
+)
+def show(run: Run, *, operation_id: str, context_before: bool) -> Answer:
+    """Show one operation: every row it changed, and whether it can be undone (or redone) now."""
+    if context_before:
+        from lcm_tui.cli import context_compare  # 40 ms that the other commands need not wait for
+
+        return context_compare.show_before(run, run.read(_named_operation, operation_id))
+    found = run.read(_load, operation_id)
     data: Document = {
         "operation": operation_json(found.operation, found.undone_by),
         "edits": None if found.edits is None else encode_edits(found.edits),
@@ -113,13 +132,6 @@ def show(run: Run, wanted: str) -> Answer:
     if found.damaged is None:
         return told
     return replace(told, exit_code=found.damaged.exit_code, failed=found.damaged)
-
-
-def show_context(run: Run, wanted: str) -> Answer:
-    """The context before an operation, and what changed since; *wanted* is its id or the beginning of it."""
-    from lcm_tui.cli import context_compare as past
-
-    return past.show_before(run, run.read(_named_operation, wanted))
 
 
 async def _named_operation(reader: Reader, wanted: str) -> Operation:
@@ -158,17 +170,54 @@ async def operation_beginning(reader: Reader, wanted: str) -> str:
 # -- undo and redo ---------------------------------------------------------------------------------------
 
 
-def undo(
-    run: Run,
-    operation_id: str | None,
-    batch: str | None,
-    flags: SqlFlags,
-    *,
-    with_later: bool,
-    budget: int | None,
-) -> Answer:
-    """Show what taking back an operation, a batch or else the last change would do, or do it."""
-    planner = _planner(operation_id, batch, redo=False, with_later=with_later)
+class Back(Record, frozen=True):
+    """What is to be taken back or made again: one of three ways to name it."""
+
+    operation_id: str | None = None
+    batch: str | None = None
+    last: bool = False
+
+    def check(self, command: str) -> None:
+        """Refuse it unless it is named in one way.
+
+        Raises:
+            UsageError: it is named in several, or in none.
+        """
+        if [self.operation_id is not None, self.batch is not None, self.last].count(True) != 1:
+            raise UsageError(
+                f"`{command.replace('.', ' ')}` needs one of: OPERATION_ID, --batch BATCH, --last.",
+                details={"command": command},
+            )
+
+
+back = gather(
+    "back",
+    Back,
+    click.argument(
+        "operation_id",
+        type=Text(),
+        required=False,
+        metavar="[OPERATION_ID]",
+        help="The operation or a unique prefix of its id; or use an option.",
+    ),
+    click.option("--batch", type=Text(), metavar="BATCH", help="All operations committed together."),
+    click.option(
+        "--last", is_flag=True, help="Undo: the newest change in effect. Redo: the last undone change."
+    ),
+)
+
+
+@command("history undo", examples=("history undo --last --apply", "history undo op_4c4b --with-later"))
+@back
+@click.option("--with-later", is_flag=True, help="Undo later operations that depend on it too, as a batch.")
+@options.budget
+@options.sql_flags()
+def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: SqlFlags) -> Answer:
+    """Undo any operation (previews unless --apply). It can be redone."""
+    if with_later and back.batch is not None:
+        raise UsageError("--with-later goes with OPERATION_ID or --last.", details={"option": "with-later"})
+    back.check("history.undo")
+    planner = _planner(back, redo=False, with_later=with_later)
     told = changing.run_change(run, "history.undo", planner, flags, budget=budget)
     if not told.data.get("applied"):
         return told
@@ -186,26 +235,28 @@ async def _left(reader: Reader) -> Operation | None:
         return None
 
 
-def redo(
-    run: Run, operation_id: str | None, batch: str | None, flags: SqlFlags, *, budget: int | None
-) -> Answer:
-    """Show what making an operation, a batch or else the last that was undone again would do, or do it."""
-    planner = _planner(operation_id, batch, redo=True)
-    return changing.run_change(run, "history.redo", planner, flags, budget=budget)
+@command("history redo", examples=("history redo --last --apply",))
+@back
+@options.budget
+@options.sql_flags()
+def redo(run: Run, *, back: Back, budget: int | None, flags: SqlFlags) -> Answer:
+    """Redo an undone operation (previews unless --apply)."""
+    back.check("history.redo")
+    return changing.run_change(run, "history.redo", _planner(back, redo=True), flags, budget=budget)
 
 
-def _planner(wanted: str | None, group: str | None, *, redo: bool, with_later: bool = False) -> Planner:
+def _planner(back: Back, *, redo: bool, with_later: bool = False) -> Planner:
     """What makes the inverse of the operation that was named."""
     found: list[str] = []  # what was meant stays the same when it has to be planned again
 
     async def meant(reader: Reader) -> str:
-        if wanted is None:
+        if back.operation_id is None:
             return (await latest(reader, undone=redo)).id
-        return await operation_beginning(reader, wanted)
+        return await operation_beginning(reader, back.operation_id)
 
     async def plan(reader: Reader) -> Plan | Sequence[Plan]:
-        if group is not None:
-            return await (plan_redo_batch if redo else plan_undo_batch)(reader, group)
+        if back.batch is not None:
+            return await (plan_redo_batch if redo else plan_undo_batch)(reader, back.batch)
         if not found:
             found.append(await meant(reader))
         if with_later:
@@ -218,12 +269,23 @@ def _planner(wanted: str | None, group: str | None, *, redo: bool, with_later: b
 # -- forgetting ------------------------------------------------------------------------------------------
 
 
+@command("history prune", examples=("history prune --before 2026-01-01 --apply",))
+@options.conversation_options
+@click.option("--before", type=Moment(), metavar="TIME", help="Only operations from before this time.")
+@click.option("--keep-newest", "keep", type=WholeNumber(0), metavar="N", help="Keep the newest N operations.")
+@options.change_flags
 def prune(
-    run: Run, named: Selector, before: datetime | None, newest: int | None, flags: ChangeFlags
+    run: Run, *, conversation: ConversationOptions, before: Stamp | None, keep: int | None, flags: ChangeFlags
 ) -> Answer:
-    """Show how many operations would be forgotten, or forget them."""
-    limit = None if before is None else iso_z(before)
-    owner, count = run.read(_load_prunable, named, newest, limit)
+    """Remove operations from the history; they can then no longer be undone (previews unless --apply)."""
+    named = conversation.selector("history.prune")
+    if before is None and keep is None and not named.given:
+        raise UsageError(
+            "`history prune` needs --before TIME, --keep-newest N or a conversation.",
+            details={"command": "history.prune"},
+        )
+    limit = None if before is None else iso_z(before.moment(run.clock))
+    owner, count = run.read(_load_prunable, named, keep, limit)
     number = counted(count, "operation")
     if not flags.apply or not count:
         what = f"To be removed from the history, and then not undoable: {number}."
@@ -236,7 +298,7 @@ def prune(
         f"Forget {number} permanently? The changes stay but can no longer be undone.",
         lambda stopped: prune_history(
             run.settings.database.value,
-            keep=newest,
+            keep=keep,
             before=limit,
             conversation_id=owner,
             wait=answer.BUSY_SECONDS,

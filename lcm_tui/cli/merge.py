@@ -1,35 +1,48 @@
-"""``merge`` rejoins split sessions; ``transplant`` copies one conversation's summaries to another."""
+"""``merge``: sessions that a rollover split, listed, and made one conversation again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
-from lcm_core.base.values import replace
 from lcm_core.change.plan import Plan
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
-from lcm_core.operations.transplant import Duplicate, DuplicatesError, plan_transplant
 from lcm_core.store.conversations import SessionMember
 from lcm_core.store.database import Reader
 
-from lcm_tui.cli import changing
+from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.options import SqlFlags
+from lcm_tui.cli.options import CONVERSATION, SqlFlags
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Note, OutputBlock, OutputColumn, Table
 
 
+@command("merge", examples=("merge", "merge 8 --apply"))
+@click.argument(
+    "conversations",
+    type=CONVERSATION,
+    nargs=-1,
+    required=False,
+    metavar="[CONVERSATION_ID...]",
+    help="Any conversation of the session; several conversations merge several sessions. Without one: list "
+    "split sessions.",
+)
+@click.option(
+    "--assume-rollover", is_flag=True, help="Treat the split as a rollover when the cause was not recorded."
+)
+@options.budget
+@options.sql_flags()
 def merge(
     run: Run,
-    conversations: Sequence[ConversationId],
-    flags: SqlFlags,
     *,
+    conversations: tuple[ConversationId, ...],
     assume_rollover: bool,
     budget: int | None,
+    flags: SqlFlags,
 ) -> Answer:
-    """List what is split, show what a merge would do, or do it."""
+    """Rejoin a session that a rollover split into several conversations (previews unless --apply)."""
     if not conversations:
         if flags.apply:
             raise UsageError(
@@ -96,49 +109,3 @@ def _listed(found: list[SplitSession]) -> list[OutputBlock]:
     return (
         [table, Note("Show what a merge would do with: lcm-tui merge CONVERSATION_ID")] if found else [table]
     )
-
-
-# -- transplant ------------------------------------------------------------------------------------------
-# The summaries of one conversation are copied to the front of another one's context.
-
-
-def transplant(
-    run: Run,
-    source: ConversationId,
-    target: ConversationId,
-    flags: SqlFlags,
-    *,
-    skip_duplicates: bool,
-    budget: int | None,
-) -> Answer:
-    """Show what would be copied, or copy it."""
-
-    async def plan(reader: Reader) -> Plan:
-        against = budget_for(run.settings, budget)
-        return await plan_transplant(reader, source, target, skip_duplicates=skip_duplicates, budget=against)
-
-    try:
-        return changing.run_change(run, "transplant", plan, flags, budget=budget)
-    except DuplicatesError as error:
-        found = error.duplicates
-        told = run.answer(
-            "transplant",
-            {"duplicates": [_transplant_document(one) for one in found]},
-            _transplant_listed(found),
-        )
-        return replace(told, exit_code=error.exit_code, failed=error)
-
-
-def _transplant_document(one: Duplicate) -> dict[str, str | bool]:
-    return {"summaryId": one.summary_id, "presentId": one.present_id, "inContext": one.in_context}
-
-
-def _transplant_listed(found: Sequence[Duplicate]) -> list[OutputBlock]:
-    rows = [
-        (one.summary_id, one.present_id, "in the context" if one.in_context else "below") for one in found
-    ]
-    columns = (OutputColumn("Of the source"), OutputColumn("In the target as"), OutputColumn("Stands"))
-    return [
-        Table(columns, rows, title="The same text in both"),
-        Note("Nothing was changed. --skip-duplicates skips those in the context."),
-    ]

@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, LcmError
+import click
+from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, LcmError, UsageError
 from lcm_core.base.setting_values import Json, SettingSource, Sourced
-from lcm_core.base.values import replace, to_json
+from lcm_core.base.values import Record, replace, to_json
 from lcm_remnic import write as journal
 from lcm_remnic.importing import Looking, import_into, left_behind
 from lcm_remnic.reading import read_contents, read_session, session_names
@@ -17,8 +18,11 @@ from lcm_remnic.source import Source
 from lcm_remnic.write import Undone, preview_undo, undo_import, writing
 from lcm_remnic.write import create as create_remnic
 
+from lcm_tui.cli import options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
+from lcm_tui.cli.command import command, gather
 from lcm_tui.cli.documents import Document, some_of
+from lcm_tui.cli.kinds import FilePath, StoredText, Text, WholeNumber
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import ProgressLine
@@ -47,7 +51,69 @@ _STOPPED = "Stopped. Finished conversations stay; run the same command again to 
 _UNDONE = "Nothing was changed; --apply makes the change."
 
 
-def of_source(run: Run, source: Path | None) -> Run:
+# -- options ---------------------------------------------------------------------------------------------
+
+src = click.option(
+    "--src", type=FilePath(), metavar="PATH", help="The lossless-claw database; instead of --db."
+)
+session_filter = click.option(
+    "--session-filter",
+    type=StoredText(),
+    metavar="ID",
+    multiple=True,
+    help="Only this session, by its id; may be given several times.",
+)
+rows = click.option(
+    "--limit",
+    type=WholeNumber(1, 100_000),
+    metavar="N",
+    default=50,
+    help="Maximum rows of each list; 50 by default.",
+)
+
+
+class RemnicOptions(Record, frozen=True):
+    """Where Remnic's database is."""
+
+    remnic: Path | None = None
+    memory_dir: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file.
+
+        Raises:
+            UsageError: it is named in two ways, or in none.
+        """
+        if self.remnic is not None and self.memory_dir is not None:
+            raise UsageError("--remnic and --memory-dir exclude each other.", details={"option": "remnic"})
+        if self.memory_dir is not None:
+            return self.memory_dir / "state" / "lcm.sqlite"
+        if self.remnic is None:
+            raise UsageError(
+                "remnic needs Remnic's database: --remnic PATH or --memory-dir DIR.",
+                code="MISSING_SELECTOR",
+                details={"option": "remnic"},
+            )
+        return self.remnic
+
+
+remnic_options = gather(
+    "where",
+    RemnicOptions,
+    click.option(
+        "--remnic",
+        type=FilePath(),
+        metavar="PATH",
+        help="Remnic's database, the file state/lcm.sqlite of its memory folder.",
+    ),
+    click.option(
+        "--memory-dir", type=FilePath(), metavar="DIR", help="Remnic's memory folder; instead of --remnic."
+    ),
+)
+
+
+def _of_source(run: Run, source: Path | None) -> Run:
     """The same run over the database that ``--src`` names."""
     if source is None:
         return run
@@ -58,8 +124,11 @@ def of_source(run: Run, source: Path | None) -> Run:
 # -- looking ---------------------------------------------------------------------------------------------
 
 
-def list_(run: Run, path: Path) -> Answer:
-    """The sessions of Remnic's database, and our imports into it."""
+@command("remnic list", examples=("remnic list --memory-dir ~/memory",))
+@remnic_options
+def list_(run: Run, *, where: RemnicOptions) -> Answer:
+    """List the sessions of Remnic's database, and the imports that can be undone."""
+    path = where.path
     held, imports = read_contents(path), journal.imports(path)
     document: Document = {
         "remnic": str(path),
@@ -70,9 +139,16 @@ def list_(run: Run, path: Path) -> Answer:
     return run.answer("remnic.list", document, contents_blocks(run.time, held, imports))
 
 
-def show(run: Run, path: Path, session: str, limit: int) -> Answer:
-    """Turns and nodes of a session."""
-    [name] = session_names(path, [session])
+@command("remnic show", examples=("remnic show 2b8481de --remnic lcm.sqlite",))
+@click.argument(
+    "session_id", type=StoredText(), metavar="SESSION_ID", help="The session, or a unique prefix of its id."
+)
+@remnic_options
+@rows
+def show(run: Run, *, session_id: str, where: RemnicOptions, limit: int) -> Answer:
+    """Show the turns and summaries of a session, and their hierarchy."""
+    path = where.path
+    [name] = session_names(path, [session_id])
     held = read_session(path, name)
     turns: list[Json] = [
         {
@@ -111,8 +187,29 @@ def _number(value: object) -> int | None:
 # -- import and verify -----------------------------------------------------------------------------------
 
 
-def import_(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *, create: bool) -> Answer:
-    """Show what an import would do, or do it."""
+@command(
+    "remnic import",
+    examples=(
+        "remnic import --memory-dir ~/memory",
+        "remnic import --src lcm.db --remnic lcm.sqlite --apply",
+    ),
+)
+@remnic_options
+@src
+@session_filter
+@click.option("--create", is_flag=True, help="Create the target database if it does not exist.")
+@options.change_flags
+def import_(
+    run: Run,
+    *,
+    where: RemnicOptions,
+    src: Path | None,
+    session_filter: tuple[str, ...],
+    create: bool,
+    flags: ChangeFlags,
+) -> Answer:
+    """Import conversations and summaries into Remnic's database (previews unless --apply)."""
+    run, path, sessions = _of_source(run, src), where.path, session_filter
     new = create and not path.exists()
     if not new and not path.is_file():
         raise FileMissingError(
@@ -203,8 +300,16 @@ def _imported(
     return run.answer("remnic.import", document, blocks).in_part(failed)
 
 
-def verify(run: Run, path: Path, sessions: Sequence[str], limit: int) -> Answer:
-    """How both sides differ."""
+@command("remnic verify", examples=("remnic verify --memory-dir ~/memory",))
+@remnic_options
+@src
+@session_filter
+@rows
+def verify(
+    run: Run, *, where: RemnicOptions, src: Path | None, session_filter: tuple[str, ...], limit: int
+) -> Answer:
+    """Compare Remnic's database with lossless-claw's row by row; exits with code 6 if they differ."""
+    run, path, sessions = _of_source(run, src), where.path, session_filter
     kept: list[Step] = []
     total = 0
 
@@ -254,9 +359,20 @@ def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Docu
 # -- undo ---------------------------------------------------------------------------------------------
 
 
-def undo(run: Run, path: Path, name: str | None, flags: ChangeFlags) -> Answer:
-    """Show what undoing an import would do, or do it."""
-    one, blocks = journal.find_import(path, name), list[Block]()
+@command("remnic undo", examples=("remnic undo --memory-dir ~/memory --apply",))
+@click.argument(
+    "import_id",
+    type=Text(),
+    required=False,
+    metavar="[IMPORT_ID]",
+    help="The import, or a unique prefix of its id (default: the newest in effect).",
+)
+@remnic_options
+@options.change_flags
+def undo(run: Run, *, import_id: str | None, where: RemnicOptions, flags: ChangeFlags) -> Answer:
+    """Undo an import into Remnic's database (previews unless --apply)."""
+    path = where.path
+    one, blocks = journal.find_import(path, import_id), list[Block]()
     if not flags.apply or not flags.yes:
         planned = preview_undo(path, one)
         blocks = undone_blocks(one, planned, done=False)

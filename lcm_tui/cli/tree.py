@@ -82,12 +82,10 @@ _DECLARED_IN: Final = {
     "look": "summaries context sessions",
     "recall": "grep describe expand ask tool mcp",
     "doctor": "doctor",
-    "repair": "dissolve rewrite repair compact",
+    "repair": "rewrite repair compact",
     "focus": "focus",
-    "conversations": "transplant merge backfill prune import",
-    "remnic": "remnic",
-    "history": "history",
-    "program": "backup restore migrate reindex config prompts report demo completion help",
+    "conversations": "backfill",
+    "program": "config prompts report demo completion help",
 }
 _MODULES: Final = {word: module for module, words in _DECLARED_IN.items() for word in words.split()}
 _EXIT_CODES = (

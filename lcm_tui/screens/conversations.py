@@ -939,7 +939,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             self.refresh_bars()
 
     def _archive(self) -> None:
-        from lcm_tui.flows.changes import archiving
+        from lcm_tui.flows.prune import archiving
 
         self.open(places.Preview(archiving(self._chosen(), self._pruned)))
 

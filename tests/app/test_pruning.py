@@ -9,7 +9,7 @@ import pytest
 from lcm_core.operations.export import default_folder, read_conversation_file
 from textual.pilot import Pilot
 
-from lcm_tui.flows import changes as delete_module
+from lcm_tui.flows import prune as delete_module
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text, wait_until_said

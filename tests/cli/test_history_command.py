@@ -16,10 +16,10 @@ from lcm_core.change.journal import decode_edits
 from lcm_core.change.plan import Plan
 
 from lcm_tui.cli import answer
-from lcm_tui.cli import backup as migrate_command
-from lcm_tui.cli import backup as reindex_command
 from lcm_tui.cli import doctor as doctor_command
 from lcm_tui.cli import history as history_command
+from lcm_tui.cli import migrate as migrate_command
+from lcm_tui.cli import reindex as reindex_command
 from tests.change.support import REAL, dissolvable, dump, search_faults, update
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
@@ -334,8 +334,8 @@ def test_only_the_named_table_is_rebuilt(path: Path):
     ("version", "module", "writer", "words"),
     [
         ("0.15.3", history_command, "prune_history", ("history", "prune", "--keep-newest", 0)),
-        ("0.15.3", reindex_command, "reindex", ("reindex",)),
-        ("0.3.0", migrate_command, "migrate", ("migrate",)),
+        ("0.15.3", reindex_command, "rebuild", ("reindex",)),
+        ("0.3.0", migrate_command, "upgrade", ("migrate",)),
         ("0.15.3", doctor_command, "resync", ("doctor", "--fix", "all")),
         ("0.15.3", commit_module, "commit", ("dissolve",)),
     ],
@@ -380,14 +380,14 @@ def test_a_rebuild_waits_and_is_stopped_in_order(path: Path, monkeypatch: pytest
         assert run("reindex", "--db", path, *DO).code == 8
         other.execute("ROLLBACK")
     change_behind(path, "DELETE FROM messages_fts")
-    real = reindex_command.reindex
+    real = reindex_command.rebuild
 
     def press(*args: Any, **kwargs: Any) -> Any:
         done = real(*args, **kwargs)
         os.kill(os.getpid(), signal.SIGINT)
         return done
 
-    monkeypatch.setattr(reindex_command, "reindex", press)
+    monkeypatch.setattr(reindex_command, "rebuild", press)
     stopped = run("reindex", "--db", path, "--apply", "--yes")
     assert stopped.code == 10
     assert "messages_fts" in stopped.out

@@ -54,8 +54,6 @@ from lcm_core.checks import context, lineage
 from lcm_core.checks.structure import node_of, partial_structure
 from lcm_core.engine.graph import PlainNode, SummaryGraph
 from lcm_core.operations.copy import refer
-from lcm_core.operations.drafts import forget_drafts
-from lcm_core.operations.focus import forget_brief_drafts
 from lcm_core.operations.prune import CAUSE, deletion_pieces
 from lcm_core.operations.rows import new_summary_id, update
 from lcm_core.store.database import Reader
@@ -380,6 +378,10 @@ def forget_traces(
         CancelledError: *stopped* said so before the lock was ours.
         BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
     """
+    # Only who forgets needs those who write: 50 ms of each `lcm-tui prune --help` and `import --help`.
+    from lcm_core.operations.drafts import forget_drafts
+    from lcm_core.operations.focus import forget_brief_drafts
+
     operations = forget_history(database, conversation, wait=wait, stopped=stopped)
     drafts = forget_drafts(drafts_folder(), database, [conversation])
     return Traces(operations, (*drafts, *forget_brief_drafts(database, [conversation])))

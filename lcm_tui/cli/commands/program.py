@@ -1,4 +1,4 @@
-"""``backup``: the whole database to a file."""
+"""``config``, ``prompts``, ``report``, ``demo``, ``completion`` and ``help``."""
 
 from __future__ import annotations
 
@@ -12,85 +12,10 @@ from lcm_prompts import TEMPLATES
 
 from lcm_tui.cli import options
 from lcm_tui.cli.command import command
-from lcm_tui.cli.kinds import Completed, FilePath, Raw, StoredText, Text, WholeNumber
+from lcm_tui.cli.kinds import Completed, FilePath, Raw, StoredText, WholeNumber
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Outcome, Run
-
-
-@command("backup", examples=("backup --to /backups",))
-@click.option(
-    "--to",
-    type=FilePath(),
-    metavar="PATH",
-    help="The file or folder for the copy (default: next to the database, named by the time).",
-)
-@click.option("--quick-check", "check", is_flag=True, help="Read the copy again and check every page.")
-@click.option("--force", is_flag=True, help="Replace an existing file.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def backup(run: Run, *, to: Path | None, check: bool, force: bool, yes: bool) -> Answer:
-    """Copy one consistent state of the database, also while a host writes to it."""
-    from lcm_tui.cli import backup
-
-    return backup.backup(run, to, check=check, force=force, yes=yes)
-
-
-# -- restore --------------------------------------------------------------------------------------------
-# ``restore``: a backup back into the database.
-
-
-@command("restore", examples=("restore /backups/lcm.db", "restore /backups/lcm.db --apply"))
-@click.argument(
-    "backup",
-    type=FilePath(),
-    metavar="BACKUP",
-    help="The file that `backup` made, or any copy of an LCM database.",
-)
-@options.change_flags
-def restore(run: Run, *, backup: Path, flags: options.ChangeFlags) -> Answer:
-    """Restore a backup and keep a copy of the current database (previews unless --apply)."""
-    from lcm_tui.cli.backup import restore_
-
-    return restore_(run, backup, flags)
-
-
-# -- migrate --------------------------------------------------------------------------------------------
-# ``migrate``: an old database to the present schema, after a backup.
-
-
-@command("migrate", examples=("migrate", "migrate --backup-to /backups/before.db --apply"))
-@options.change_flags
-@click.option(
-    "--backup-to",
-    type=FilePath(text=True),
-    metavar="PATH",
-    help="The path of the backup (default: next to the database).",
-)
-def migrate(run: Run, *, flags: options.ChangeFlags, backup_to: Path | None) -> Answer:
-    """Migrate an old database to the engine's current schema, after a backup (previews unless --apply)."""
-    from lcm_tui.cli import backup as migrate
-
-    return migrate.migrate_(run, flags, backup_to)
-
-
-# -- reindex --------------------------------------------------------------------------------------------
-# ``reindex``: search tables are written anew from messages and summaries.
-
-
-@command("reindex", examples=("reindex --apply", "reindex --table summaries_fts --apply"))
-@click.option(
-    "--table",
-    type=Text(),
-    metavar="NAME",
-    multiple=True,
-    help="Only this search table; may be given several times.",
-)
-@options.change_flags
-def reindex(run: Run, *, table: tuple[str, ...], flags: options.ChangeFlags) -> Answer:
-    """Rebuild the search tables from messages and summaries (previews unless --apply)."""
-    from lcm_tui.cli import backup as reindex
-
-    return reindex.reindex_(run, table, flags)
 
 
 # -- config ---------------------------------------------------------------------------------------------

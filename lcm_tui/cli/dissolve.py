@@ -1,0 +1,53 @@
+"""``dissolve``: condensed summaries of a context give way to what they were made from."""
+
+from __future__ import annotations
+
+import click
+from lcm_core.base.errors import UsageError
+from lcm_core.change.plan import Plan
+from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.store.database import Reader
+
+from lcm_tui.cli import options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.changing import run_change
+from lcm_tui.cli.command import command
+from lcm_tui.cli.kinds import WholeNumber
+from lcm_tui.cli.options import SqlFlags, SummaryOptions
+from lcm_tui.cli.selecting import owner_of, summary_beginning
+from lcm_tui.kit.session import budget_for
+
+
+@command("dissolve", examples=("dissolve sum_4c4b", "dissolve 3 --summary sum_4c4b --levels 2 --apply"))
+@options.summary_options
+@click.option("--keep", is_flag=True, help="Keep the summary in the database; only the context changes.")
+@click.option(
+    "--levels",
+    type=WholeNumber(1),
+    metavar="N",
+    default=1,
+    help="Also dissolve condensed sources, N levels down.",
+)
+@options.budget
+@options.sql_flags()
+def dissolve(
+    run: Run,
+    *,
+    target: SummaryOptions,
+    keep: bool,
+    levels: int,
+    budget: int | None,
+    flags: SqlFlags,
+) -> Answer:
+    """Replace a condensed summary in the context with its sources (previews unless --apply)."""
+    named = target.selector("dissolve", needed=True)
+    if not target.summaries:
+        raise UsageError("dissolve needs --summary ID.", details={"option": "summary"})
+
+    async def plan(reader: Reader) -> Plan:
+        ids = [await summary_beginning(reader, one) for one in target.summaries]
+        owner = await owner_of(reader, named, ids)
+        against = budget_for(run.settings, budget)
+        return await plan_dissolve(reader, owner, ids, levels=levels, keep=keep, budget=against)
+
+    return run_change(run, "dissolve", plan, flags, budget=budget)

@@ -1,0 +1,113 @@
+"""``migrate``: an old database to the present schema, after a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+from lcm_core.change.backup import Backup, default_target, make_backup
+from lcm_core.change.connection import Holder, check_writable, processes_with_open
+from lcm_core.change.migrate import Migrated, Migration, plan_migration
+from lcm_core.change.migrate import migrate as upgrade
+
+from lcm_tui.cli import answer
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import command
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.kinds import FilePath
+from lcm_tui.cli.options import ChangeFlags, change_flags
+from lcm_tui.cli.progress import CopyMeter
+from lcm_tui.cli.working import carry_out
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
+
+
+@command("migrate", examples=("migrate", "migrate --backup-to /backups/before.db --apply"))
+@change_flags
+@click.option(
+    "--backup-to",
+    type=FilePath(text=True),
+    metavar="PATH",
+    help="The path of the backup (default: next to the database).",
+)
+def migrate(run: Run, *, flags: ChangeFlags, backup_to: Path | None) -> Answer:
+    """Migrate an old database to the engine's current schema, after a backup (previews unless --apply)."""
+    path = run.settings.database.value
+    target = default_target(path, label="before-migration") if backup_to is None else backup_to
+    migration = run.read(plan_migration)
+    holding = processes_with_open(path)
+    if not migration or not flags.apply:
+        return run.answer("migrate", _document(migration, holding), _blocks(migration, holding))
+    check_writable(path)
+    meter = CopyMeter()
+
+    def work(stopped: Callable[[], bool]) -> tuple[Backup, Migrated]:
+        made = make_backup(path, target, meter, stopped)
+        meter.clear()
+        return made, upgrade(path, wait=answer.BUSY_SECONDS, stopped=stopped)
+
+    question = _question(path.name, migration, holding)
+    backup, done = carry_out(run, question, work, yes=flags.yes, meter=meter)
+    document = {**_document(migration, holding), **_done_document(done, backup)}
+    return run.answer("migrate", document, _done_blocks(run, done, backup))
+
+
+def _question(name: str, migration: Migration, holding: Sequence[Holder]) -> str:
+    stop = f" {holding[0].text} has the database open: stop it first." if holding else ""
+    return f"Migrate {name} ({migration.version}) to the current schema, after a backup?{stop}"
+
+
+def _document(migration: Migration, holding: Sequence[Holder]) -> Document:
+    return {
+        "applied": False,
+        "version": migration.version,
+        "tables": list(migration.tables),
+        "columns": list(migration.columns),
+        "indexes": list(migration.indexes),
+        "searchTables": list(migration.search_tables),
+        "droppedIndexes": list(migration.dropped),
+        "steps": list(migration.steps),
+        "holders": [{"pid": holder.pid, "name": holder.name} for holder in holding],
+    }
+
+
+def _done_document(done: Migrated, backup: Backup) -> Document:
+    return {
+        "applied": True,
+        "backup": str(backup.path),
+        "searchTables": list(done.search_tables),
+        "rows": dict(done.rows),
+    }
+
+
+def _blocks(migration: Migration, holding: Sequence[Holder]) -> list[OutputBlock]:
+    facts: list[tuple[str, Cell]] = [("Written by LCM", migration.version)]
+    if not migration:
+        return [Facts(facts), Note("The schema is current: nothing to do.")]
+    named = (
+        ("Tables to create", migration.tables),
+        ("Columns to add", migration.columns),
+        ("Indexes to create", migration.indexes),
+        ("Indexes to drop", migration.dropped),
+        ("Search tables", migration.search_tables),
+        ("Values to compute", migration.steps),
+    )
+    blocks: list[OutputBlock] = [Facts(facts)]
+    blocks += (Prose(", ".join(names), title=f"{title} ({len(names)})") for title, names in named if names)
+    if holding:
+        who = ", ".join(holder.text for holder in holding)
+        blocks.append(Note(f"Stop these processes first; they have the database open: {who}."))
+    blocks.append(Note("A host of an older version can still use the file; a backup is made first."))
+    blocks.append(Note("Nothing was changed; --apply migrates it."))
+    return blocks
+
+
+def _done_blocks(run: Run, done: Migrated, backup: Backup) -> list[OutputBlock]:
+    facts: list[tuple[str, Cell]] = [
+        ("Was written by LCM", done.migration.version),
+        ("Tables created", len(done.migration.tables)),
+        ("Columns added", len(done.migration.columns)),
+        *((name.capitalize(), count) for name, count in done.rows),
+        ("Backup", str(backup.path)),
+    ]
+    return [Facts(facts), Note(f"To go back: {run.line('restore', str(backup.path), '--apply')}")]

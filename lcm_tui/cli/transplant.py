@@ -1,0 +1,72 @@
+"""``transplant``: the summaries of one conversation copied to the front of another one's context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
+from lcm_core.change.plan import Plan
+from lcm_core.operations.transplant import Duplicate, DuplicatesError, plan_transplant
+from lcm_core.store.database import Reader
+
+from lcm_tui.cli import changing, options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import command
+from lcm_tui.cli.options import CONVERSATION, SqlFlags
+from lcm_tui.kit.session import budget_for
+from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
+
+
+@command("transplant", examples=("transplant 5 8 --skip-duplicates",))
+@click.argument(
+    "source",
+    type=CONVERSATION,
+    metavar="SOURCE",
+    help="The conversation to copy from; it does not change.",
+)
+@click.argument("target", type=CONVERSATION, metavar="TARGET", help="The conversation to copy into.")
+@click.option("--skip-duplicates", is_flag=True, help="Skip summaries whose text the target already has.")
+@options.budget
+@options.sql_flags()
+def transplant(
+    run: Run,
+    *,
+    source: ConversationId,
+    target: ConversationId,
+    skip_duplicates: bool,
+    budget: int | None,
+    flags: SqlFlags,
+) -> Answer:
+    """Copy the summaries of a context to the front of another context (previews unless --apply)."""
+
+    async def plan(reader: Reader) -> Plan:
+        against = budget_for(run.settings, budget)
+        return await plan_transplant(reader, source, target, skip_duplicates=skip_duplicates, budget=against)
+
+    try:
+        return changing.run_change(run, "transplant", plan, flags, budget=budget)
+    except DuplicatesError as error:
+        found = error.duplicates
+        told = run.answer(
+            "transplant",
+            {"duplicates": [_document(one) for one in found]},
+            _listed(found),
+        )
+        return replace(told, exit_code=error.exit_code, failed=error)
+
+
+def _document(one: Duplicate) -> dict[str, str | bool]:
+    return {"summaryId": one.summary_id, "presentId": one.present_id, "inContext": one.in_context}
+
+
+def _listed(found: Sequence[Duplicate]) -> list[OutputBlock]:
+    rows = [
+        (one.summary_id, one.present_id, "in the context" if one.in_context else "below") for one in found
+    ]
+    columns = (OutputColumn("Of the source"), OutputColumn("In the target as"), OutputColumn("Stands"))
+    return [
+        Table(columns, rows, title="The same text in both"),
+        Note("Nothing was changed. --skip-duplicates skips those in the context."),
+    ]
