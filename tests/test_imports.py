@@ -48,7 +48,7 @@ def test_the_libraries_of_models_and_of_the_server_for_agents_stay_unimported():
             "lcm_core",
             "lcm_tui.cli.main",
             "lcm_tui.cli.demo",
-            "lcm_tui.cli.commands.recall",
+            "lcm_tui.cli.mcp",
             "lcm_tui.mcp.scope",
         ),
         *("lcm_tui.app", "lcm_tui.screens.review", "lcm_tui.screens.drafting"),

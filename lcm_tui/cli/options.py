@@ -85,10 +85,6 @@ def by_conversation_id(kind: Kind[Any] = CONVERSATION) -> Decorator:
     return click.option("--conversation-id", type=kind, metavar="ID", help="The conversation by its id.")
 
 
-#: All conversations of a session, where a session is searched and not one conversation chosen.
-whole_session = click.option(
-    "--session-key", type=SessionKey(), metavar="KEY", help="All conversations of this session key."
-)
 #: The same where the other name may stand for one that is blank. The id is read when it is known to be alone.
 _ID_OR_BLANK: Final = by_conversation_id(Raw())
 _KEY_OR_BLANK: Final = click.option(

@@ -80,7 +80,6 @@ SECOND_WORDS: Final[Mapping[str, str]] = {
 #: them has a module of its name, which declares its commands and does their work.
 _DECLARED_IN: Final = {
     "look": "summaries context sessions",
-    "recall": "grep describe expand ask tool mcp",
     "doctor": "doctor",
     "repair": "rewrite repair compact",
     "focus": "focus",

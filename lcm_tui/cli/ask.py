@@ -1,0 +1,88 @@
+"""``ask``: a question to the memory."""
+
+from __future__ import annotations
+
+import click
+from lcm_core.base.errors import UsageError
+from lcm_core.base.records import ConversationId
+from lcm_recall.ask import AskLimits
+
+from lcm_tui.cli import options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import command
+from lcm_tui.cli.kinds import Raw, WholeNumber
+from lcm_tui.cli.recall import agent, whole_session
+
+_LIMITS = AskLimits()
+_MAX_QUESTION = 4_000
+
+
+@command(
+    "ask",
+    examples=('ask "Why is the lease 45 s?"', 'ask "Which port?" --model claude-haiku-4-5 --max-cost 0.05'),
+)
+@click.argument("question", type=Raw(), metavar="QUESTION", help="Your question.")
+@options.by_conversation_id()
+@whole_session
+@agent
+@click.option(
+    "--tokens",
+    type=WholeNumber(100, 200_000),
+    metavar="N",
+    default=_LIMITS.tokens,
+    help=f"Maximum tokens of evidence; {_LIMITS.tokens:,} by default.",
+)
+@click.option(
+    "--answer-tokens",
+    type=WholeNumber(50, 16_000),
+    metavar="N",
+    default=_LIMITS.answer_tokens,
+    help=f"Maximum tokens of the answer; {_LIMITS.answer_tokens:,} by default.",
+)
+@click.option(
+    "--steps",
+    type=WholeNumber(1, 20),
+    metavar="N",
+    default=_LIMITS.calls,
+    help=f"Maximum model calls, the last one for the answer; {_LIMITS.calls} by default.",
+)
+@click.option(
+    "--timeout",
+    type=WholeNumber(1, 3_600),
+    metavar="SECONDS",
+    default=int(_LIMITS.seconds),
+    help=f"Time limit for the model in seconds; {_LIMITS.seconds:g} by default.",
+)
+@click.option("--fail-empty", is_flag=True, help="Exit with code 3 if there is no evidence.")
+@options.model_options
+@options.yes
+def ask(
+    run: Run,
+    *,
+    question: str,
+    conversation_id: ConversationId | None,
+    session_key: str | None,
+    agent: str | None,
+    tokens: int,
+    answer_tokens: int,
+    steps: int,
+    timeout: int,
+    fail_empty: bool,
+    model: options.ModelOptions,
+    yes: bool,
+) -> Answer:
+    """Answer a question from the memory, with citations; a model is called only if you name one and
+    confirm."""
+    # With all that writes a text, 90 ms that help need not take.
+    from lcm_tui.cli.asking import AskWork, flagged_model
+
+    if not question.strip() or len(question) > _MAX_QUESTION:
+        raise UsageError(
+            f"A question has from 1 to {_MAX_QUESTION:,} characters, not {len(question.strip()):,}.",
+            details={"option": "QUESTION"},
+        )
+    limits = AskLimits(tokens, steps, answer_tokens=answer_tokens, seconds=float(timeout))
+    work = AskWork(
+        run, question.strip(), (conversation_id, session_key, agent), limits, flagged_model(run, model), yes
+    )
+    return work.do(fail_empty=fail_empty)

@@ -1,0 +1,138 @@
+"""``expand``: from a summary down to what was said."""
+
+from __future__ import annotations
+
+import click
+from lcm_core.base.javascript import JsonObject
+from lcm_core.base.records import SummaryId
+from lcm_core.base.values import to_json
+from lcm_core.store.database import Reader
+from lcm_core.store.listing import whole_id
+from lcm_core.store.search import RecalledRows
+from lcm_recall.engine_tools import Expansions, expand_all, expansion_text
+from lcm_recall.queries import recall_settings
+from lcm_recall.read import DEFAULT_TOKENS, Level, Page, levels_below, read_below
+from lcm_recall.results import ReadPage, listed_levels
+
+from lcm_tui.cli import options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import command
+from lcm_tui.cli.kinds import WholeNumber, invalid
+from lcm_tui.cli.recall import as_engine, id_argument, passage_title
+from lcm_tui.tables.blocks import Facts, Note, Prose
+from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.search import levels_table
+
+_MAX_TOKENS = 1_000_000
+#: No summary is so far above its messages.
+_MAX_LEVEL = 1_000_000
+
+
+@command(
+    "expand",
+    examples=(
+        "expand sum_4c4bd5292abfa225 --tokens 2000",
+        "expand sum_4c4bd5292abfa225 --by-level",
+        "expand sum_4c4bd5292abfa225 --level 1",
+    ),
+)
+@id_argument
+@click.option(
+    "--tokens",
+    type=WholeNumber(1, _MAX_TOKENS),
+    metavar="N",
+    default=DEFAULT_TOKENS,
+    help=f"Tokens of a page; {DEFAULT_TOKENS:,} by default.",
+)
+@options.cursor
+@click.option("--no-messages", is_flag=True, help="Only summaries, without the messages below.")
+@click.option(
+    "--by-level",
+    is_flag=True,
+    help="What is below the summary level by level, and the tokens of each; no texts.",
+)
+@click.option(
+    "--level",
+    type=WholeNumber(0, _MAX_LEVEL),
+    metavar="N",
+    help="Only the texts of this level: 0 is the summary itself.",
+)
+@as_engine
+def expand(
+    run: Run,
+    *,
+    name: str,
+    tokens: int,
+    cursor: str | None,
+    no_messages: bool,
+    by_level: bool,
+    level: int | None,
+    as_engine: bool,
+) -> Answer:
+    """Read down from a summary to its messages with their tool calls, page by page, with citations."""
+    named = {"--by-level": by_level, "--level": level is not None, "--as-engine": as_engine}
+    chosen = [option for option, given in named.items() if given]
+    if len(chosen) > 1:
+        raise invalid(chosen[0].removeprefix("--"), f"cannot be combined with {chosen[1]}")
+    if as_engine and cursor:
+        raise invalid("cursor", "cannot be combined with --as-engine: its tool has no pages")
+    if chosen and no_messages and not as_engine:
+        raise invalid("no-messages", f"cannot be combined with {chosen[0]}")
+    if by_level:
+        return _levels(run, name)
+    if as_engine:
+        return _as_engine(run, name, tokens, with_messages=not no_messages)
+    settings = recall_settings(run.settings)
+
+    async def load(reader: Reader) -> tuple[str, Page]:
+        whole = await whole_id(reader, name)
+        page = await reader.run(
+            lambda rows: read_below(
+                *(rows, reader.schema, whole, settings),
+                tokens=tokens,
+                cursor=cursor,
+                with_messages=not no_messages,
+                level=level,
+            )
+        )
+        return whole, page
+
+    name, page = run.read(load)
+    data = to_json(ReadPage(name, page.tokens, page.passages, page.next))
+    blocks: list[Block] = [Prose(one.text, title=passage_title(run, one)) for one in page.passages]
+    if not page.passages:
+        blocks.append(Note("Nothing fits: give more --tokens."))
+    blocks.append(Facts([("Tokens", f"~{page.tokens:,} of {tokens:,}")]))
+    if page.next is not None:
+        blocks.append(Note(f"More follows: --cursor {page.next}"))
+    return run.answer("expand", data, blocks)
+
+
+def _levels(run: Run, name: str) -> Answer:
+    """What is below a summary level by level, and what each level costs."""
+
+    async def load(reader: Reader) -> tuple[str, tuple[Level, ...]]:
+        whole = await whole_id(reader, name)
+        return whole, await reader.run(lambda rows: levels_below(rows, reader.schema, whole))
+
+    whole, levels = run.read(load)
+    data: JsonObject = {"id": whole.partition("@")[0], "levels": to_json(listed_levels(levels))}
+    return run.answer("expand", data, [levels_table(levels)])
+
+
+def _as_engine(run: Run, name: str, tokens: int, *, with_messages: bool) -> Answer:
+    """What the engine gives a sub-agent that may read *tokens* of it: ids and sizes, no texts of messages."""
+
+    async def load(reader: Reader) -> Expansions:
+        return await reader.run(
+            lambda rows: expand_all(
+                RecalledRows(rows, reader.schema),
+                [SummaryId(name)],
+                include_messages=with_messages,
+                cap=tokens,
+            )
+        )
+
+    found = run.read(load)
+    text = expansion_text(found)
+    return run.answer("expand", {"text": text, "details": found.document}, [Prose(text)])

@@ -1,0 +1,324 @@
+"""``grep``: everything that was said, searched (docs/recall.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import click
+from lcm_core.base.errors import ExitCode, RefusedError
+from lcm_core.base.files import reason_of
+from lcm_core.base.javascript import Json
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import counted
+from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record, replace, to_json
+from lcm_core.store.database import Reader
+from lcm_core.store.search import DocumentKind, Filter
+from lcm_recall.queries import recall_settings
+from lcm_recall.results import FoundPage
+from lcm_recall.search import (
+    NAMES,
+    OTHER_SPELLING,
+    Found,
+    Hit,
+    Near,
+    index_of,
+    make_index,
+    remember,
+    search,
+)
+from lcm_recall.search import forget as forget_searches
+from lcm_recall.terms import Mode, parse
+
+from lcm_tui.cli import options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import Sectioned, command, gather
+from lcm_tui.cli.kinds import Choice, Raw, StoredText, WholeNumber, invalid
+from lcm_tui.cli.progress import ProgressLine
+from lcm_tui.cli.recall import agent, as_engine, engine_answer, in_scope, whole_session
+from lcm_tui.tables.blocks import Facts, Note, Prose
+from lcm_tui.tables.blocks import OutputBlock as Block
+
+#: Kinds of summaries, which may be asked for beside the kinds of documents.
+_LEVELS = ("leaf", "condensed")
+KINDS = Choice(*DocumentKind, *_LEVELS)
+DEFAULT_LIMIT, _MAX_OFFSET = 20, 10**9
+#: What the engine's own tool can be narrowed to, one at a time, and what it calls that.
+_ENGINE_KINDS = {"message": "messages", "summary": "summaries", "file": "files"}
+
+
+class ScopeOptions(Record, frozen=True):
+    """Which conversations, and what in them."""
+
+    conversation_id: ConversationId | None = None
+    session_key: str | None = None
+    agent: str | None = None
+    role: tuple[str, ...] = ()
+    tool: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
+    depth: int | None = None
+    context: str | None = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Those that were given, each once."""
+        return tuple(dict.fromkeys(self.kind))
+
+    def filter(
+        self,
+        within: tuple[ConversationId, ...] | None,
+        since: datetime | None,
+        before: datetime | None,
+    ) -> Filter:
+        """The same for the search, *within* some conversations."""
+        of_summaries = tuple(kind for kind in self.kinds if kind in _LEVELS)
+        documents = [DocumentKind(kind) for kind in self.kinds if kind not in _LEVELS]
+        documents += [DocumentKind.SUMMARY] if of_summaries else []
+        return Filter(
+            within,
+            tuple(dict.fromkeys(documents)) or tuple(DocumentKind),
+            tuple(dict.fromkeys(self.role)),
+            tuple(dict.fromkeys(self.tool)),
+            of_summaries,
+            () if self.depth is None else (self.depth,),
+            _iso(since),
+            _iso(before),
+            None if self.context is None else self.context == "in",
+        )
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else iso_z(moment)
+
+
+scope_options = gather(
+    "scope",
+    ScopeOptions,
+    options.by_conversation_id(),
+    whole_session,
+    agent,
+    options.roles,
+    click.option(
+        "--tool",
+        cls=Sectioned,
+        section=options.FILTERS,
+        type=StoredText(),
+        metavar="NAME",
+        multiple=True,
+        help="Only messages that call this tool; may be given several times.",
+    ),
+    click.option(
+        "--kind",
+        cls=Sectioned,
+        section=options.FILTERS,
+        type=KINDS,
+        metavar="KIND",
+        multiple=True,
+        help=f"Only of this kind ({', '.join(KINDS.words)}); may be given several times.",
+    ),
+    options.depth,
+    click.option(
+        "--context",
+        cls=Sectioned,
+        section=options.FILTERS,
+        type=Choice("in", "out"),
+        metavar="in|out",
+        help="Only texts that are in a context (in), or that are not (out).",
+    ),
+)
+
+
+@command("grep", examples=('grep "lease table" --limit 5', "grep 'OPS-[0-9]+' --regex --kind message"))
+@click.argument(
+    "query",
+    type=Raw(),
+    required=False,
+    metavar="[QUERY]",
+    default="",
+    help='Words, "a phrase", the start of a word*; all must match.',
+)
+@scope_options
+@options.time_options
+@click.option("--regex", is_flag=True, help="The query is a regular expression; case does not matter.")
+@click.option("--substring", is_flag=True, help="Search for the query literally, also inside words.")
+@click.option(
+    "--limit",
+    type=WholeNumber(1, options.MAX_LIMIT),
+    metavar="1..500",
+    default=DEFAULT_LIMIT,
+    help=f"Maximum number of hits; {DEFAULT_LIMIT} by default.",
+)
+@click.option(
+    "--cursor",
+    type=WholeNumber(0, _MAX_OFFSET),
+    metavar="CURSOR",
+    default=0,
+    help="The next page: the cursor printed by the previous page.",
+)
+@click.option("--index", is_flag=True, help="First create or update the private index of the messages.")
+@click.option("--no-index", is_flag=True, help="Use no private index, and keep no recent search.")
+@click.option(
+    "--forget", is_flag=True, help="Remove the private index and the recent searches; nothing is searched."
+)
+@click.option("--fail-empty", is_flag=True, help="Exit with code 3 if nothing is found.")
+@as_engine
+def grep(
+    run: Run,
+    *,
+    query: str,
+    scope: ScopeOptions,
+    times: options.TimeOptions,
+    regex: bool,
+    substring: bool,
+    limit: int,
+    cursor: int,
+    index: bool,
+    no_index: bool,
+    forget: bool,
+    fail_empty: bool,
+    as_engine: bool,
+) -> Answer:
+    """Search messages, tool calls, summaries, focus briefs and large files of all conversations."""
+    path = run.settings.database.value
+    if forget:
+        removed = forget_searches(path)
+        said = f"Removed {counted(removed, 'file')} of the cache." if removed else "Nothing to remove."
+        return run.answer("grep", {"removed": removed}, [Note(said)])
+    if index and no_index:
+        raise invalid("index", "cannot be combined with --no-index")
+    if regex and substring:
+        raise invalid("regex", "cannot be combined with --substring")
+    since, before = times.span(run.clock)
+    if as_engine:
+        _check_for_the_engine(
+            scope, {"--substring": substring, "--index": index, "--cursor": cursor, "--forget": forget}
+        )
+        given: dict[str, Json] = {
+            "pattern": query,
+            "mode": "regex" if regex else "full_text",
+            "limit": limit,
+            "since": _iso(since),
+            "before": _iso(before),
+        }
+        if scope.conversation_id is not None:
+            given["conversationId"] = scope.conversation_id
+        elif scope.session_key is None:
+            given["allConversations"] = True
+        if scope.kinds:
+            given["scope"] = _ENGINE_KINDS[scope.kinds[0]]
+        answer = engine_answer(run, "grep", "lcm_grep", given, scope.session_key)
+        details = answer.data["details"]
+        empty = not isinstance(details, Mapping) or not details.get("totalMatches")
+        return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and empty else answer
+    parsed = parse(query, Mode.REGEX if regex else Mode.SUBSTRING if substring else Mode.WORDS)
+    if index:
+        _bring_up_index(run)
+    by_cache = not no_index and (index or run.settings.search_cache.value)
+    cache = index_of(path) if by_cache else None
+    settings = recall_settings(run.settings)
+
+    async def load(reader: Reader) -> tuple[str, Found]:
+        named, within = await in_scope(reader, scope.conversation_id, scope.session_key, scope.agent)
+        wanted = scope.filter(within, since, before)
+        found = await reader.run(
+            lambda rows: search(
+                *(rows, reader.schema, parsed, wanted, settings),
+                limit=limit,
+                offset=cursor,
+                index=cache,
+                full_text=True,
+            )
+        )
+        return named, found
+
+    named, found = run.read(load)
+    if by_cache:
+        remember(path, parsed.text)
+    data = to_json(FoundPage.of(parsed.text, named, found))
+    answer = run.answer("grep", data, _grep_blocks(run, named, found))
+    return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
+
+
+def _check_for_the_engine(scope: ScopeOptions, ours: Mapping[str, object]) -> None:
+    """Refuse what the engine's own tool does not know: it must not look as if it had been taken into account.
+
+    Raises:
+        UsageError: such an option was given.
+    """
+    given = {
+        **ours,
+        "--agent": scope.agent,
+        "--role": scope.role,
+        "--tool": scope.tool,
+        "--depth": scope.depth is not None,
+        "--context": scope.context,
+        "--kind": len(scope.kind) > 1 or not _ENGINE_KINDS.keys() >= set(scope.kind),
+    }
+    for option, value in given.items():
+        if value:
+            raise invalid(
+                option.removeprefix("--"), "cannot be combined with --as-engine: its tool has no such choice"
+            )
+
+
+def _bring_up_index(run: Run) -> None:
+    """Make the private index of the database, or take in what is new or has changed; ctrl-C stops it."""
+    line = ProgressLine()
+    try:
+        run.work(
+            lambda database: make_index(
+                database, lambda share: line.show("Indexing messages", round(share * 100), 100)
+            )
+        )
+    except OSError as error:
+        raise RefusedError(
+            f"The index cannot be created ({reason_of(error)}); omit --index to search without it.",
+            code="NO_INDEX",
+        ) from error
+    finally:
+        line.clear()
+
+
+def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
+    blocks: list[Block] = []
+    for top, hits in found.groups:
+        lines = [_hit_lines(run, hit) for hit in hits]
+        title = "Hits that no summary of a context covers:" if top is None else f"Under {top}"
+        blocks.append(Prose("\n".join(lines), title=title))
+    coverage = found.coverage
+    if not found.total and not any(count for _, count in coverage.searched):
+        blocks.append(Note("Nothing was searched: there is no text in this scope."))
+    elif not found.total:
+        blocks.append(Note("Nothing was found."))
+        blocks += [Note(_near_words(one)) for one in found.near]
+    searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in coverage.searched)
+    facts: list[tuple[str, str | int | None]] = [
+        ("Scope", named),
+        ("Hits", f"{len(found.hits)} of {found.total_text}" if found.total else "0"),
+        ("Searched", searched),
+        (
+            "Coverage",
+            "full" if coverage.is_full else f"bounded; {coverage.missing}",
+        ),
+        ("Time", f"{coverage.seconds:.2f} s"),
+    ]
+    blocks.append(Facts(facts))
+    if found.next is not None:
+        blocks.append(Note(f"More follow: --cursor {found.next}"))
+    return blocks
+
+
+def _hit_lines(run: Run, hit: Hit) -> str:
+    way = f" under {' > '.join(hit.way)}" if len(hit.way) > 1 else " in the context" if hit.in_context else ""
+    by = ", ".join(f"{name} {rank}" for name, rank in hit.found_by)
+    head = f"{hit.citation}  conversation {hit.conversation_id}  {hit.label}  {run.time(hit.at)}  {hit.place}"
+    other = "" if hit.spelled else f" {OTHER_SPELLING}"
+    return f"{head}\n    {hit.snippet}\n    found by {by}{other}{way}"
+
+
+def _near_words(near: Near) -> str:
+    if near.found:
+        return f'"{near.term}" alone is in {near.found_text}.'
+    like = f" Similar words: {', '.join(near.spellings)}." if near.spellings else ""
+    return f'"{near.term}" was not found.{like}'
