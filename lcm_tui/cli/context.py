@@ -1,39 +1,59 @@
-"""``context show``: what the model sees of a conversation, in order."""
+"""``context``: what the model sees of a conversation, two of them compared, and what it was sent before."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import cast
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
+import click
+from lcm_core.base.diff import unified_text
+from lcm_core.base.errors import UsageError
 from lcm_core.base.javascript import JsonObject
-from lcm_core.base.records import Conversation, FocusBrief, SummaryId, Timestamp
+from lcm_core.base.records import Conversation, ConversationId, FocusBrief, SummaryId, Timestamp
+from lcm_core.base.setting_values import Json
 from lcm_core.base.text import counted, preview, safe_text
-from lcm_core.base.values import Record, to_json
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.engine.assembly import Assembled as Assembly
 from lcm_core.engine.assembly import Evicted
-from lcm_core.engine.messages import Origin
+from lcm_core.engine.compare import ContextDiff, SentContext, compare_contexts
+from lcm_core.engine.messages import Origin, SentMessage
 from lcm_core.engine.rules import NAMED, engine_rules
 from lcm_core.engine.sent import api_request, host_messages, markdown, spoken
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.operations.assembly import assemble_context, settings_for
-from lcm_core.store.context import ContextEntry
+from lcm_core.operations.snapshots import ComparedContext, read_sides, rebuild_snapshot
+from lcm_core.store.context import ContextEntry, stored_tokens
 from lcm_core.store.context_view import ContextView, gap_text, read_context
-from lcm_core.store.database import Reader
+from lcm_core.store.conversations import get_conversation
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.focus import list_briefs
-from lcm_core.store.listing import summaries_created
+from lcm_core.store.listing import (
+    DamagedSnapshot,
+    Page,
+    SnapshotItem,
+    Window,
+    get_snapshot,
+    snapshot_page,
+    summaries_created,
+)
 from lcm_core.store.schema import Schema
-from lcm_recall.cue import with_cue
 
-from lcm_tui.cli import documents
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli import documents, options
+from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Outcome, Paging, Run
+from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, tail_rules
+from lcm_tui.cli.kinds import Choice, FilePath, Text, Tokens, invalid
 from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.output import write
+from lcm_tui.cli.past_told import past_document
 from lcm_tui.cli.selecting import as_text, chosen
+from lcm_tui.cli.working import point_of, run_at
 from lcm_tui.kit.session import budget_for
 from lcm_tui.kit.spans import text_of
 from lcm_tui.tables.blocks import (
@@ -43,7 +63,10 @@ from lcm_tui.tables.blocks import (
     OutputBlock,
     OutputColumn,
     Table,
+    json_names,
+    json_of,
     kind_words,
+    list_table,
     not_recorded,
     shown,
 )
@@ -51,148 +74,83 @@ from lcm_tui.tables.composition import bar_line, legend_line
 from lcm_tui.tables.conversation_rows import ROW_COLUMNS
 from lcm_tui.tables.preview import BAR
 from lcm_tui.tables.sent import assembled_blocks, in_tail, prompt_score
+from lcm_tui.tables.snapshots import (
+    EMPTY,
+    LISTED_COLUMNS,
+    SNAPSHOT_COLUMNS,
+    Listed,
+    ShownSnapshot,
+    snapshot_blocks,
+)
 
-# -- context show --assembled ----------------------------------------------------------------------------
-# The messages that the model receives under a budget, and what it does not.
+if TYPE_CHECKING:
+    from lcm_core.change.journal import Operation
+    from lcm_core.change.plan import Ref
+    from lcm_core.operations.past import Since
+    from lcm_core.operations.past_overlay import Past
 
+# -- context show ----------------------------------------------------------------------------------------
 
-class AssemblyOptions(Record, frozen=True):
-    """What the options ask for."""
-
-    prompt: str | None = None
-    rules: str | None = None
-    export: str | None = None
-    clamp: bool = True
-    history: bool = True  #: also sum what was ever said
-
-
-class ShownAssembly(Record, frozen=True):
-    """An assembly and whose it is."""
-
-    conversation: Conversation
-    assembly: Assembly
-
-
-def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> Answer | int:
-    """Answer with the messages and the account of them, or write the messages alone."""
-    found = run.read(load_assembled, run, named, budget, wanted)
-    if wanted.export is not None:
-        _export(run, found, wanted.export)
-        return 0
-    report = list(assembled_blocks(found.conversation, found.assembly, budget, wanted.prompt))
-    return run.answer("context.show", _document(found), report)
+_SENT = "As the model receives it"
+_FORMS = Choice("json", "markdown")
 
 
-async def load_assembled(
-    reader: Reader, run: Run, named: Selector, budget: int, wanted: AssemblyOptions
-) -> ShownAssembly:
-    """Assemble a context under a budget in tokens."""
-    conversation = await chosen(reader, named)
-    rules = engine_rules(reader.schema) if wanted.rules is None else NAMED[wanted.rules]
-    now = datetime.now(UTC)
-    owner = conversation.conversation_id
-    assembly = await assemble_context(
-        reader,
-        owner,
-        settings_for(
-            settings_for_session(run.settings.engine, conversation.session_key),
-            budget,
-            wanted.prompt,
-            clamp=wanted.clamp,
-        ),
-        zone=run.zone,
-        rules=rules,
-        with_history=wanted.history,
-        now=now,
-    )
-    return ShownAssembly(conversation, await with_cue(reader, owner, assembly, wanted.prompt, rules, now))
-
-
-def _export(run: Run, found: ShownAssembly, form: str) -> None:
-    """Write the messages to standard output; to a terminal without what it would obey."""
-    terminal = sys.stdout.isatty()
-    if form == "json":
-        request = cast(JsonObject, api_request(found.assembly))
-        text = json_text(request, pretty=run.presentation.pretty, for_terminal=terminal) + "\n"
-    else:
-        text = markdown(found.assembly, f"Conversation {found.conversation.conversation_id}")
-        text = safe_text(text) if terminal else text
-    write(sys.stdout, text, utf8=True)
-
-
-# -- JSON ------------------------------------------------------------------------------------------------
-
-
-def _document(found: ShownAssembly) -> Document:
-    one = found.assembly
-    return {
-        "conversation": documents.conversation(found.conversation),
-        **documents.some_of(one, "rules selection"),
-        "items": [_item(one, at) for at in range(len(one.messages))],
-        "messages": list(host_messages(one)),
-        "evicted": [_evicted(one, each) for each in one.evicted],
-        "unread": None
-        if one.unread is None
-        else documents.some_of(one.unread, "items summaries first_ordinal last_ordinal"),
-        "unseen": {
-            "messages": one.unseen.messages,
-            "tokens": sum(one.unseen.tokens.values()),
-            "ordinals": sorted(one.unseen.tokens),
-            "unread": one.unseen.unread,
-        },
-        "pasted": [
-            {"ordinal": ordinal, **documents.some_of(file, "file_id file_name mime_type byte_size")}
-            for ordinal, files in sorted(one.pasted.items())
-            for file in files
-        ],
-        "repairs": [
-            {"what": str(each.what), **_origin(each.origin), "callId": each.call_id} for each in one.repairs
-        ],
-        "finalClamp": documents.some_of(one.last_cut, "limit messages tokens applied"),
-        "freshTail": to_json(one.tail),
-        "shares": {
-            "freshTail": one.shares.tail,
-            "recentSummaries": one.shares.recent,
-            "root": one.shares.root,
-            "olderLayers": one.shares.older,
-        },
-        "totals": {
-            "messages": len(one.messages),
-            "evicted": one.evicted_items,
-            **documents.some_of(one, "estimated_tokens sent_tokens stored_tokens budget"),
-            "remainingBudget": one.remaining,
-            "share": round(one.estimated_tokens / one.budget, 4),
-        },
-        "systemPromptAddition": documents.some_of(one.system, "kind text"),
-        "metadata": one.metadata.document(),
-        "messagesHash": one.messages_hash,
-    }
-
-
-def _item(one: Assembly, at: int) -> Document:
-    message = one.messages[at]
-    return {
-        "role": str(message.role),
-        "origin": str(message.origin.kind),
-        **_origin(message.origin),
-        "promptScore": prompt_score(one, message.origin.ordinal),
-        "tokens": one.weights[at],
-        "storedTokens": message.origin.stored_tokens,
-        "freshTail": in_tail(one, message),
-        "preview": preview(spoken(message)),
-    }
-
-
-def _origin(origin: Origin) -> Document:
-    return documents.some_of(origin, "ordinal message_id summary_id brief_id depth")
-
-
-def _evicted(one: Assembly, each: Evicted) -> Document:
-    return {
-        **({"ordinal": each.ordinal} if each.origin is None else _origin(each.origin)),
-        **documents.some_of(each, "tokens step why"),
-        "promptScore": prompt_score(one, each.ordinal),
-    }
+@command(
+    "context show",
+    forms=("csv",),
+    examples=(
+        *("context show 1 --budget 200k", "context show 1 --assembled --export json"),
+        "context show 1 --at 2026-03-02T10:00:00Z",
+    ),
+)
+@options.needed_conversation
+@options.budget
+@click.option(
+    "--assembled",
+    cls=Sectioned,
+    section=_SENT,
+    is_flag=True,
+    help="Show the messages as sent under the budget, and what is left out.",
+)
+@options.prompt_option(section=_SENT)
+@options.rules_option(section=_SENT)
+@options.no_clamp_option(section=_SENT)
+@click.option(
+    "--export",
+    cls=Sectioned,
+    section=_SENT,
+    type=_FORMS,
+    metavar="|".join(_FORMS.words),
+    help="Print only the messages: a request for Anthropic's API, or Markdown.",
+)
+@options.past_options
+def context_show(
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    budget: int | None,
+    assembled: bool,
+    prompt: str | None,
+    rules: str | None,
+    no_clamp: bool,
+    export: str | None,
+    past: options.PastOptions,
+) -> Outcome:
+    """Show the items of a context; with --assembled, what the model receives; with --at, as it was."""
+    named = conversation.selector("context.show")
+    run = run_at(run, named, past)
+    if assembled:
+        wanted = AssemblyOptions(prompt, rules, export, not no_clamp)
+        return _show_assembled(run, named, budget_for(run.settings, budget), wanted)
+    for name, value in (
+        ("prompt", prompt),
+        ("rules", rules),
+        ("export", export),
+        ("no-clamp", no_clamp or None),
+    ):
+        if value is not None:
+            raise UsageError(f"--{name} requires --assembled.", details={"option": name})
+    return _show_items(run, named, budget)
 
 
 #: Items that the table for people lists, the newest ones.
@@ -216,7 +174,7 @@ class ShownContext(Record, frozen=True):
         return round(self.view.totals.share(self.budget), 4)
 
 
-def show(run: Run, named: Selector, budget: int | None) -> Answer:
+def _show_items(run: Run, named: Selector, budget: int | None) -> Answer:
     """What is in a context; *budget* None means the configured one."""
     found = run.read(load_context, run, named, budget)
     machine = run.presentation.prints_data
@@ -236,7 +194,7 @@ def _blocks(run: Run, found: ShownContext, named: Selector) -> list[OutputBlock]
     """The context, and how many of its items the model does not receive, when some are left out."""
     facts, *others = context_blocks(run, found)
     wanted = AssemblyOptions(history=False)
-    assembly = run.read(load_assembled, run, named, found.budget, wanted).assembly
+    _, assembly = run.read(_load_assembled, run, named, found.budget, wanted)
     left_out, unseen = assembly.evicted_items, assembly.unseen.messages
     of_them = f", {counted(unseen, 'message')} of them in no summary" if unseen else ""
     said = f"{counted(left_out, 'item is', 'items are')} left out{of_them}; --assembled shows which, and why."
@@ -386,3 +344,523 @@ def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
             "; ".join(notes),
             preview(entry.beginning),
         )
+
+
+def show_before(run: Run, operation: Operation) -> Answer:
+    """The context before an operation, and what changed since.
+
+    Raises:
+        UsageError: the operation is noted under no single conversation.
+    """
+    from lcm_core.operations.past import since
+    from lcm_core.operations.past_overlay import Past
+    from lcm_core.operations.past_point import Point
+
+    from lcm_tui.tables.past import since_blocks
+
+    owner = operation.conversation_id
+    if owner is None:
+        raise UsageError(
+            f"Operation {operation.id} changed several conversations. Choose one: `lcm-tui context show "
+            f"CONVERSATION_ID --at before:{operation.id}`.",
+            details={"option": "at"},
+        )
+    named = Selector(ConversationId(owner), None)
+    past = replace(run, past=Past(ConversationId(owner), Point(operation.id)))
+    shown = past.read(load_context, past, named, None)
+    assert past.past is not None
+    assert past.past.found is not None
+    changed = since(past.past.found.earlier)
+    now = run.read(stored_tokens, past.past.found.earlier.refs_now)
+    document: Document = {
+        "context": context_document(shown),
+        "since": _since_document(changed, shown.view.totals.tokens, now),
+    }
+    blocks = [*since_blocks(changed, shown.view.totals.tokens, now), *context_blocks(past, shown)]
+    return past.answer("history.show", document, blocks)
+
+
+def _since_document(changed: Since, then: int, now: int) -> Document:
+    return {
+        "tokens": {"then": then, "now": now},
+        "leftContext": _ids(changed.left),
+        "joinedContext": _ids(changed.joined),
+        "summariesMade": list(changed.made),
+        "summariesGone": list(changed.gone),
+        "summariesChanged": list(changed.changed),
+    }
+
+
+def _ids(refs: Sequence[Ref]) -> list[Json]:
+    """Items by what they represent: message ids, and the ids of summaries."""
+    return [ref for ref in refs if isinstance(ref, int | str)]
+
+
+# -- context show --assembled ----------------------------------------------------------------------------
+# The messages that the model receives under a budget, and what it does not.
+
+
+class AssemblyOptions(Record, frozen=True):
+    """What the options ask for."""
+
+    prompt: str | None = None
+    rules: str | None = None
+    export: str | None = None
+    clamp: bool = True
+    history: bool = True  #: also sum what was ever said
+
+
+def _show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> Answer | int:
+    """Answer with the messages and the account of them, or write the messages alone."""
+    owner, one = run.read(_load_assembled, run, named, budget, wanted)
+    if wanted.export is not None:
+        _export(run, owner, one, wanted.export)
+        return 0
+    report = list(assembled_blocks(owner, one, budget, wanted.prompt))
+    return run.answer("context.show", _assembled_document(owner, one), report)
+
+
+async def _load_assembled(
+    reader: Reader, run: Run, named: Selector, budget: int, wanted: AssemblyOptions
+) -> tuple[Conversation, Assembly]:
+    """Assemble a context under a budget in tokens."""
+    from lcm_recall.cue import with_cue
+
+    conversation = await chosen(reader, named)
+    rules = engine_rules(reader.schema) if wanted.rules is None else NAMED[wanted.rules]
+    now = datetime.now(UTC)
+    owner = conversation.conversation_id
+    assembly = await assemble_context(
+        reader,
+        owner,
+        settings_for(
+            settings_for_session(run.settings.engine, conversation.session_key),
+            budget,
+            wanted.prompt,
+            clamp=wanted.clamp,
+        ),
+        zone=run.zone,
+        rules=rules,
+        with_history=wanted.history,
+        now=now,
+    )
+    return conversation, await with_cue(reader, owner, assembly, wanted.prompt, rules, now)
+
+
+def _export(run: Run, owner: Conversation, one: Assembly, form: str) -> None:
+    """Write the messages to standard output; to a terminal without what it would obey."""
+    terminal = sys.stdout.isatty()
+    if form == "json":
+        request = cast(JsonObject, api_request(one))
+        text = json_text(request, pretty=run.presentation.pretty, for_terminal=terminal) + "\n"
+    else:
+        text = markdown(one, f"Conversation {owner.conversation_id}")
+        text = safe_text(text) if terminal else text
+    write(sys.stdout, text, utf8=True)
+
+
+def _assembled_document(owner: Conversation, one: Assembly) -> Document:
+    return {
+        "conversation": documents.conversation(owner),
+        **documents.some_of(one, "rules selection"),
+        "items": [_sent_item(one, at) for at in range(len(one.messages))],
+        "messages": list(host_messages(one)),
+        "evicted": [_evicted(one, each) for each in one.evicted],
+        "unread": None
+        if one.unread is None
+        else documents.some_of(one.unread, "items summaries first_ordinal last_ordinal"),
+        "unseen": {
+            "messages": one.unseen.messages,
+            "tokens": sum(one.unseen.tokens.values()),
+            "ordinals": sorted(one.unseen.tokens),
+            "unread": one.unseen.unread,
+        },
+        "pasted": [
+            {"ordinal": ordinal, **documents.some_of(file, "file_id file_name mime_type byte_size")}
+            for ordinal, files in sorted(one.pasted.items())
+            for file in files
+        ],
+        "repairs": [
+            {"what": str(each.what), **_origin(each.origin), "callId": each.call_id} for each in one.repairs
+        ],
+        "finalClamp": documents.some_of(one.last_cut, "limit messages tokens applied"),
+        "freshTail": to_json(one.tail),
+        "shares": {
+            "freshTail": one.shares.tail,
+            "recentSummaries": one.shares.recent,
+            "root": one.shares.root,
+            "olderLayers": one.shares.older,
+        },
+        "totals": {
+            "messages": len(one.messages),
+            "evicted": one.evicted_items,
+            **documents.some_of(one, "estimated_tokens sent_tokens stored_tokens budget"),
+            "remainingBudget": one.remaining,
+            "share": round(one.estimated_tokens / one.budget, 4),
+        },
+        "systemPromptAddition": documents.some_of(one.system, "kind text"),
+        "metadata": one.metadata.document(),
+        "messagesHash": one.messages_hash,
+    }
+
+
+def _sent_item(one: Assembly, at: int) -> Document:
+    message = one.messages[at]
+    return {
+        "role": str(message.role),
+        "origin": str(message.origin.kind),
+        **_origin(message.origin),
+        "promptScore": prompt_score(one, message.origin.ordinal),
+        "tokens": one.weights[at],
+        "storedTokens": message.origin.stored_tokens,
+        "freshTail": in_tail(one, message),
+        "preview": preview(spoken(message)),
+    }
+
+
+def _origin(origin: Origin) -> Document:
+    return documents.some_of(origin, "ordinal message_id summary_id brief_id depth")
+
+
+def _evicted(one: Assembly, each: Evicted) -> Document:
+    return {
+        **({"ordinal": each.ordinal} if each.origin is None else _origin(each.origin)),
+        **documents.some_of(each, "tokens step why"),
+        "promptScore": prompt_score(one, each.ordinal),
+    }
+
+
+# -- context compare -------------------------------------------------------------------------------------
+# What two contexts send to the model, and how they differ.
+
+
+_FIRST = "The first context"
+_SECOND = "The second context"
+
+
+@command("context compare", examples=("context compare 1 --budget 9k --budget-b 20k", "context compare 1 8"))
+@click.argument(
+    "conversation",
+    type=options.CONVERSATION,
+    metavar="CONVERSATION_ID",
+    help="The conversation of the first context.",
+)
+@click.argument(
+    "other",
+    type=options.CONVERSATION,
+    required=False,
+    metavar="[OTHER_ID]",
+    help="The conversation of the second context; by default the same.",
+)
+@click.option(
+    "--budget",
+    cls=Sectioned,
+    section=_FIRST,
+    type=Tokens(),
+    metavar="TOKENS",
+    help="Its budget (default: of the compared snapshot, else as configured).",
+)
+@click.option(
+    "--snapshot",
+    cls=Sectioned,
+    section=_FIRST,
+    type=Text(),
+    metavar="SNAPSHOT_ID",
+    help="The context of this snapshot (`context snapshots` lists them).",
+)
+@options.prompt_option(section=_FIRST)
+@options.rules_option(section=_FIRST)
+@click.option(
+    "--at",
+    cls=Sectioned,
+    section=_FIRST,
+    type=Text(empty=False),
+    metavar="POINT",
+    help="As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
+)
+@click.option(
+    "--budget-b",
+    cls=Sectioned,
+    section=_SECOND,
+    type=Tokens(),
+    metavar="TOKENS",
+    help="Its budget; by default the same.",
+)
+@click.option(
+    "--snapshot-b",
+    cls=Sectioned,
+    section=_SECOND,
+    type=Text(),
+    metavar="SNAPSHOT_ID",
+    help="The context of this snapshot.",
+)
+@options.prompt_option("--prompt-b", "Its prompt; by default the same, '' for none.", section=_SECOND)
+@options.rules_option("--rules-b", "Its rules; by default the same.", section=_SECOND)
+@click.option(
+    "--at-b",
+    cls=Sectioned,
+    section=_SECOND,
+    type=Text(empty=False),
+    metavar="POINT",
+    help="As it was then; by default now.",
+)
+@click.option(
+    "--db-b",
+    cls=Sectioned,
+    section=_SECOND,
+    type=FilePath(),
+    metavar="PATH",
+    help="Its database; a backup shows the context at an earlier time.",
+)
+@options.no_clamp_option(section="Both")
+def context_compare(
+    run: Run,
+    *,
+    conversation: ConversationId,
+    other: ConversationId | None,
+    budget: int | None,
+    snapshot: str | None,
+    prompt: str | None,
+    rules: str | None,
+    at: str | None,
+    budget_b: int | None,
+    snapshot_b: str | None,
+    prompt_b: str | None,
+    rules_b: str | None,
+    at_b: str | None,
+    db_b: Path | None,
+    no_clamp: bool,
+) -> Answer:
+    """Compare what two contexts send: two budgets, prompts, conversations or times.
+
+    An earlier time is a point of the history, a snapshot that an engine kept, or a backup.
+    """
+    from lcm_tui.tables.comparison import comparison_blocks
+    from lcm_tui.tables.past import past_blocks
+
+    _refuse_beside_snapshot(
+        snapshot, "snapshot", {"budget": budget, "prompt": prompt, "rules": rules, "at": at}
+    )
+    _refuse_beside_snapshot(
+        snapshot_b,
+        "snapshot-b",
+        {"budget-b": budget_b, "prompt-b": prompt_b, "rules-b": rules_b, "at-b": at_b},
+    )
+    here = run.settings.database.value
+    old = _Side(conversation, here, budget, snapshot, prompt, rules, _past(run, conversation, at, "at"))
+    beside = conversation if other is None else other
+    new = _Side(
+        beside,
+        here if db_b is None else db_b,
+        budget if budget_b is None else budget_b,
+        snapshot_b,
+        prompt if prompt_b is None else prompt_b,
+        rules if rules_b is None else rules_b,
+        _past(run, beside, at_b, "at-b"),
+    )
+    found = asyncio.run(_compared(run, old, new, clamp=not no_clamp))
+    blocks = list(comparison_blocks(run.time, found, old.name(beside=new), new.name(beside=old)))
+    for side in (old, new):
+        if side.past is not None and side.past.found is not None:
+            blocks += past_blocks(run.time, side.past.found)
+    return run.answer("context.compare", _comparison_document(found, old, new), blocks)
+
+
+def _refuse_beside_snapshot(
+    snapshot: str | None, option: str, others: Mapping[str, str | int | None]
+) -> None:
+    for name, value in others.items():
+        if snapshot is not None and value is not None:
+            raise invalid(name, f"cannot be combined with --{option}: a snapshot has its own")
+
+
+def _past(run: Run, owner: ConversationId, written: str | None, option: str) -> Past | None:
+    """The point at which a conversation is read; None: now."""
+    from lcm_core.operations.past_overlay import Past
+
+    return None if written is None else Past(owner, point_of(run, written, option))
+
+
+class _Side(Record, frozen=True):
+    """A context as it was asked for."""
+
+    conversation_id: ConversationId
+    path: Path
+    budget: int | None
+    snapshot: str | None
+    prompt: str | None
+    rules: str | None
+    past: Past | None  #: it is read as it was then
+
+    def name(self, *, beside: _Side) -> str:
+        """Which conversation it is of, with its database where that of the other is another one."""
+        where = f" in {self.path}" if self.path != beside.path else ""
+        then = f" {self.past.point.text}" if self.past is not None else ""
+        return f"conversation {self.conversation_id}{then}{where}"
+
+    def to_compare(self, run: Run, *, clamp: bool) -> ComparedContext:
+        """It, to be read."""
+        budget = budget_for(run.settings, self.budget)
+        return ComparedContext(
+            self.conversation_id,
+            settings_for(run.settings.engine, budget, self.prompt or None, clamp=clamp),
+            None if self.rules is None else NAMED[self.rules],
+            snapshot_id=self.snapshot,
+            budget_of_snapshot=self.budget is None,
+            engine=run.settings.engine,
+        )
+
+
+async def _compared(run: Run, old: _Side, new: _Side, *, clamp: bool) -> ContextDiff:
+    """Both contexts as of one moment when they are of one database."""
+    first, second = (side.to_compare(run, clamp=clamp) for side in (old, new))
+    if old.path == new.path and old.past is new.past is None:
+        left, right = await _read(run, old, [first, second])
+    elif new.snapshot is not None:
+        [right] = await _read(run, new, [second])
+        [left] = await _read(run, old, [_under(first, right)])
+    else:
+        [left] = await _read(run, old, [first])
+        [right] = await _read(run, new, [_under(second, left)])
+    return compare_contexts(left, right)
+
+
+def _under(side: ComparedContext, other: SentContext) -> ComparedContext:
+    """The side under the budget of the other one, when that is a snapshot and no budget was given."""
+    if other.taken is None or not side.budget_of_snapshot:
+        return side
+    return replace(side, settings=replace(side.settings, budget=other.budget))
+
+
+async def _read(run: Run, side: _Side, contexts: Sequence[ComparedContext]) -> list[SentContext]:
+    opening = Database.open if side.past is None else side.past.open
+    async with await opening(side.path, busy_seconds=BUSY_SECONDS) as database:
+        return await database.read(read_sides, contexts, run.zone, with_history=True)
+
+
+def _comparison_document(found: ContextDiff, old: _Side, new: _Side) -> Document:
+    first = dict(zip(found.old_text.keys, found.old.messages, strict=True))
+    second = dict(zip(found.new_text.keys, found.new.messages, strict=True))
+    return {
+        "first": _side_document(found.old, old),
+        "second": _side_document(found.new, new),
+        "messages": {
+            "onlyFirst": [_message(first[key]) for key in found.only_old],
+            "onlySecond": [_message(second[key]) for key in found.only_new],
+            "changed": [_message(second[key]) for key in found.changed],
+            "same": found.same,
+        },
+        "lines": documents.some_of(found.diff, "removed added"),
+        "diff": list(unified_text(found.diff)),
+    }
+
+
+def _side_document(one: SentContext, side: _Side) -> Document:
+    taken, past = one.taken, side.past
+    return {
+        "databasePath": str(side.path),
+        "conversationId": side.conversation_id,
+        "past": None if past is None or past.found is None else past_document(past.found),
+        "budget": one.budget,
+        "snapshot": None
+        if taken is None
+        else {"id": taken.snapshot_id, **documents.some_of(taken, "created_at exact gone not_kept")},
+        "rules": one.rules,
+        "messages": len(one.messages),
+        "evicted": one.evicted_items,
+        **documents.some_of(one, "sent_tokens stored_tokens messages_hash"),
+        "metadata": None if one.metadata is None else one.metadata.document(),
+    }
+
+
+def _message(message: SentMessage) -> Document:
+    origin = message.origin
+    return {
+        "role": str(message.role),
+        "origin": str(origin.kind),
+        **documents.some_of(origin, "ordinal message_id summary_id brief_id stored_tokens"),
+    }
+
+
+# -- context snapshots -----------------------------------------------------------------------------------
+# What a running engine gave to its host, and what of it can be shown again.
+
+
+@command("context snapshots", forms=("csv",), examples=("context snapshots 1",))
+@click.argument(
+    "conversation",
+    type=options.CONVERSATION,
+    metavar="CONVERSATION_ID",
+    help="The conversation of the snapshots.",
+)
+@options.page_options
+@click.option(
+    "--show",
+    type=Text(),
+    metavar="SNAPSHOT_ID",
+    help="Show what was sent, from the rows that still exist; a unique prefix of the id is enough.",
+)
+def context_snapshots(
+    run: Run, *, conversation: ConversationId, paged: options.PageOptions, show: str | None
+) -> Answer:
+    """List the contexts that an engine sent, newest first, or show one of them."""
+    if show is not None:
+        one = run.read(_load_snapshot, run, conversation, show)
+        return run.answer("context.snapshots", _snapshot_document(one), list(snapshot_blocks(run.time, one)))
+    window = options.window(run, "snapshots", paged)
+    owner, page = run.read(_load_snapshots, conversation, window)
+    data: Document = {
+        "conversation": documents.conversation(owner),
+        "items": [_listed(one) for one in page.items],
+    }
+    damaged = [one for one in page.items if isinstance(one, DamagedSnapshot)]
+    return run.answer(
+        "context.snapshots",
+        data,
+        [
+            list_table(LISTED_COLUMNS, page.items, run.time, empty=EMPTY),
+            *(Note(safe_text(one.problem)) for one in damaged),
+        ],
+        paging=Paging("snapshots", window.limit, len(page.items), page.next),
+        names=json_names(LISTED_COLUMNS),
+    )
+
+
+async def _load_snapshots(
+    reader: Reader, owner: ConversationId, window: Window
+) -> tuple[Conversation, Page[Listed]]:
+    conversation = as_text(await get_conversation(reader, owner))
+    return conversation, await snapshot_page(reader, owner, window)
+
+
+async def _load_snapshot(reader: Reader, run: Run, owner: ConversationId, snapshot_id: str) -> ShownSnapshot:
+    conversation = as_text(await get_conversation(reader, owner))
+    one = await get_snapshot(reader, owner, snapshot_id)
+    return ShownSnapshot(conversation, one, await rebuild_snapshot(reader, one, run.zone))
+
+
+def _listed(one: Listed) -> Document:
+    """Every entry says whether it is damaged; one that is has nothing else to say."""
+    found = json_of(LISTED_COLUMNS, one)
+    if isinstance(one, DamagedSnapshot):
+        return {name: found[name] for name in ("id", "createdAt", "damaged")}
+    return found
+
+
+def _snapshot_document(one: ShownSnapshot) -> Document:
+    found = one.found
+    return {
+        "conversation": documents.conversation(one.conversation),
+        "snapshot": json_of(SNAPSHOT_COLUMNS, one.snapshot),
+        "items": [_snapshot_item(each) for each in one.snapshot.sent],
+        "mendedAway": [_snapshot_item(each) for each in one.snapshot.dropped],
+        "finalClamp": [_snapshot_item(each) for each in one.snapshot.cut],
+        "exact": found.exact,
+        "gone": [_snapshot_item(each) for each in found.gone],
+        "notKept": found.not_kept,
+        "messages": [message.document() for message in found.messages],
+    }
+
+
+def _snapshot_item(one: SnapshotItem) -> Document:
+    return {"origin": str(one.kind), **documents.some_of(one, "ordinal ref tokens")}

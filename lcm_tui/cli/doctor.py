@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+import click
 from lcm_core.base.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.findings import Confidence, Finding, FixId, Report, Severity, finding_key
 from lcm_core.base.records import ConversationId
@@ -20,14 +21,16 @@ from lcm_core.operations.fixing import Fixes, plan_fixes
 from lcm_core.store.database import Database, Reader
 from lcm_host.checks import CHECKS, choose, run_checks
 
-from lcm_tui.cli import answer, changing
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli import answer, changing, options
+from lcm_tui.cli.answer import Answer, Outcome, Run
 from lcm_tui.cli.changing import Proposal
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, camel, some_of
+from lcm_tui.cli.kinds import Choice, Raw, Seconds
 from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.progress import CheckMeter
 from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.working import carry_out
+from lcm_tui.cli.working import carry_out, watched
 from lcm_tui.flows.checks import folders_of, limits_of, reads_whole_file
 from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
 from lcm_tui.tables.findings import (
@@ -100,6 +103,95 @@ FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
     "info": tuple(Severity),
     "never": (),
 }
+
+
+@command(
+    "doctor",
+    examples=(
+        "doctor",
+        "doctor 3 --check A,B1",
+        "doctor --fix all --apply",
+        "doctor --json --fail-on error",
+    ),
+)
+@options.conversation_options
+@click.option(
+    "--all", "everything", is_flag=True, help="Check the whole database (default without a conversation)."
+)
+@click.option(
+    "--check",
+    type=Raw(),
+    metavar="ID",
+    multiple=True,
+    help="Only these checks (A11, or a family: A); separate several with commas.",
+)
+@click.option(
+    "--whole-file",
+    is_flag=True,
+    help="Also run the slow checks: search tables and pages of the whole database.",
+)
+@click.option(
+    "--check-seconds",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="Time limit per check without progress; 0: no limit (default: 30).",
+)
+@click.option(
+    "--fix",
+    type=Raw(),
+    metavar="ID",
+    multiple=True,
+    help="Fix a finding by its id, all of a check (A4), or everything that is broken (all).",
+)
+@click.option(
+    "--fail-on",
+    type=Choice(*FAIL_ON),
+    metavar="|".join(FAIL_ON),
+    help="Lowest severity for exit code 6, or never for exit code 0 (default: info).",
+)
+@options.watch
+@click.option(
+    "--keep-sources",
+    is_flag=True,
+    help="If a context contains a summary and everything it covers, remove the summary.",
+)
+@options.sql_flags()
+def doctor(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    everything: bool,
+    check: tuple[str, ...],
+    whole_file: bool,
+    check_seconds: float | None,
+    fix: tuple[str, ...],
+    fail_on: str | None,
+    watch: int | None,
+    keep_sources: bool,
+    flags: options.SqlFlags,
+) -> Outcome:
+    """Check the database; --fix fixes what needs no model (previews unless --apply)."""
+    named = conversation.selector("doctor")
+    if everything and named.given:
+        raise UsageError("Give either a conversation or --all.", details={"option": "all"})
+    if not fix and (keep_sources or flags.apply or flags.sql):
+        option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
+        raise UsageError(f"--{option} requires --fix.", details={"option": option})
+    asked = Asked(named, split(check), whole_file)
+    if not fix:
+        with_time = with_seconds(run, check_seconds)
+        if watch is None:
+            return examine(with_time, asked, fail_on or "info")
+        return watched(
+            run,
+            lambda: examine(with_time, asked, fail_on or "info"),
+            watch,
+            ends=fail_on is not None,
+        )
+    if fail_on or watch:
+        option = "fail-on" if fail_on else "watch"
+        raise UsageError(f"--{option} cannot be used with --fix.", details={"option": option})
+    return mend(with_seconds(run, check_seconds), asked, fix, flags, keep_sources=keep_sources)
 
 
 def examine(run: Run, asked: Asked, fail_on: str) -> Answer:

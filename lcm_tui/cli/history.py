@@ -116,9 +116,9 @@ async def _owner(reader: Reader, named: Selector) -> ConversationId | None:
 def show(run: Run, *, operation_id: str, context_before: bool) -> Answer:
     """Show one operation: every row it changed, and whether it can be undone (or redone) now."""
     if context_before:
-        from lcm_tui.cli import context_compare  # 40 ms that the other commands need not wait for
+        from lcm_tui.cli.context import show_before  # 40 ms that the other commands need not wait for
 
-        return context_compare.show_before(run, run.read(_named_operation, operation_id))
+        return show_before(run, run.read(_named_operation, operation_id))
     found = run.read(_load, operation_id)
     data: Document = {
         "operation": operation_json(found.operation, found.undone_by),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -79,8 +80,7 @@ SECOND_WORDS: Final[Mapping[str, str]] = {
 #: The modules of ``commands``, each with the first words whose commands it declares. A word that is not among
 #: them has a module of its name, which declares its commands and does their work.
 _DECLARED_IN: Final = {
-    "look": "summaries context sessions",
-    "doctor": "doctor",
+    "look": "summaries sessions",
     "repair": "rewrite repair compact",
     "focus": "focus",
     "conversations": "backfill",
@@ -107,7 +107,10 @@ class GroupAloneError(UsageError):
 def declared(word: str) -> Mapping[str, Command]:
     """The commands that begin with a first word, by their last one; their module is imported."""
     declares = f"commands.{_MODULES[word]}" if word in _MODULES else f"{word}_" if iskeyword(word) else word
+    gc.disable()  # what an import makes lives on, as in `__main__`
     module = importlib.import_module(f"lcm_tui.cli.{declares}")
+    gc.freeze()
+    gc.enable()
     found = {one.path: one for one in vars(module).values() if isinstance(one, Command)}
     return {last: found[path] for last, path in zip(last_words(word), paths(word), strict=True)}
 

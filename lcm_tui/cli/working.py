@@ -13,15 +13,21 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lcm_core.base.errors import CancelledError, ExitCode
+from lcm_core.base.records import ConversationId
 from lcm_core.base.text import safe_line
+from lcm_core.base.values import replace
 
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.kinds import invalid
 from lcm_tui.cli.options import PastOptions, Selector
 from lcm_tui.cli.output import print_answer, write
 from lcm_tui.cli.presentation import WORK_ENDED, NobodyToAskError, Presentation, ended_by_signal, note_signal
 
 if TYPE_CHECKING:
+    from lcm_core.operations.past_point import Point
+    from lcm_core.store.database import Reader
+
     from lcm_tui.cli.progress import ProgressLine
     from lcm_tui.flows.change import Confirmation
     from lcm_tui.tables.blocks import OutputBlock
@@ -41,9 +47,33 @@ def run_at(run: Run, named: Selector, past: PastOptions) -> Run:
     """
     if past.at is None:
         return run
-    from lcm_tui.cli.context_compare import run_over
+    from lcm_core.operations.past_overlay import Past
 
-    return run_over(run, named, past.at)
+    point = point_of(run, past.at)
+    return replace(run, past=Past(run.read(_owner_of, named), point))
+
+
+def point_of(run: Run, written: str, option: str = "at") -> Point:
+    """A point as it was typed.
+
+    Raises:
+        UsageError: it is none.
+    """
+    from lcm_core.operations.past_point import FORMS, parse_point
+
+    point = parse_point(written, run.clock)
+    if point is None:
+        raise invalid(option, f"must be {FORMS}", written)
+    return point
+
+
+async def _owner_of(reader: Reader, named: Selector) -> ConversationId:
+    """The conversation that was named; by its number also when it is gone."""
+    if named.session_key is None:
+        return named.conversation_id or ConversationId(0)
+    from lcm_tui.cli.selecting import chosen
+
+    return (await chosen(reader, named)).conversation_id
 
 
 # -- a command that takes its time -----------------------------------------------------------------------
