@@ -350,7 +350,7 @@ class Command(Paged):
 
                 allow_unknown_schema(True)
             if values.get("allow_unread_wal") and values.get("apply"):
-                from lcm_tui.cli.report import keep_unread_wal
+                from lcm_tui.cli.verbose import keep_unread_wal
 
                 keep_unread_wal(settings, quiet=common.quiet)
             chosen, form = settings.output_format, common.form
@@ -369,14 +369,14 @@ class Command(Paged):
             ctx.obj.presentation = presentation
             run = Run(settings, presentation)
             if common.verbose:
-                from lcm_tui.cli.report import verbose
+                from lcm_tui.cli.verbose import verbose
 
                 with verbose(settings):
                     return self._call(run, values)
             unread = () if common.quiet or self.dotted in _WITHOUT_HOST else settings.unread
             if not unread:
                 return self._call(run, values)
-            from lcm_tui.cli.report import with_unread
+            from lcm_tui.cli.verbose import with_unread
 
             return with_unread(unread, presentation, lambda: self._call(run, values))
         except KeyboardInterrupt:

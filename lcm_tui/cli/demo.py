@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
+import click
 from lcm_core.base.errors import RefusedError, UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import OutputFormat, SettingSource
@@ -20,6 +21,8 @@ from lcm_core.base.settings import Options, resolve
 from lcm_core.base.values import Record, replace
 
 from lcm_tui.cli.answer import Answer, Outcome, Run
+from lcm_tui.cli.command import command
+from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.main import has_terminal, run_the_app
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.tables.blocks import Note
@@ -30,8 +33,17 @@ from lcm_tui.tables.blocks import Note
 DEMO_CONVERSATION = ConversationId(1)
 
 
-def demo(run: Run) -> Outcome:
-    """Open the app on it, or print some of it."""
+@command("demo", examples=("demo", "demo --to try"))
+@click.option(
+    "--to",
+    type=FilePath(),
+    metavar="DIR",
+    help="Write the demo database to this folder for trying commands, and do not open the app.",
+)
+def demo(run: Run, *, to: Path | None) -> Outcome:
+    """Open the app on a copy of a demonstration database; without a terminal, print some of it."""
+    if to is not None:
+        return _leave_copy(run, to)
     if run.settings.database.source is SettingSource.COMMAND_LINE:
         raise UsageError("demo uses its own database: omit --db.", details={"option": "db"})
 
@@ -52,7 +64,7 @@ def demo(run: Run) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def leave_copy(run: Run, folder: Path) -> Answer:
+def _leave_copy(run: Run, folder: Path) -> Answer:
     """Leave the database with its state folder in a *folder*.
 
     Raises:

@@ -1,26 +1,18 @@
-"""The version, help for programs, and shell completion, made from the declarations of commands."""
+"""``help``: what there is and what a command takes, for programs too, made from the declarations."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import click
-from click.shell_completion import ShellComplete, get_completion_class
-from lcm_core import __version__
 from lcm_core.base.setting_values import Json
 
 from lcm_tui.cli import options, tree
-from lcm_tui.cli.answer import Answer
-from lcm_tui.cli.command import Command, common_options, parameters_of, takes_value
-from lcm_tui.cli.kinds import label
+from lcm_tui.cli.answer import Answer, Outcome, Run
+from lcm_tui.cli.command import Command, command, common_options, parameters_of, takes_value
+from lcm_tui.cli.kinds import Raw, label
 from lcm_tui.cli.presentation import PROGRAM
-from lcm_tui.tables.blocks import Verbatim
-
-# -- help for programs -----------------------------------------------------------------------------------
-# Every command with what it takes.
 
 #: Options that several commands share, by the names that the engine's own help has for some of them.
 _SHARED = {
@@ -48,23 +40,21 @@ _VALUES = {
 }
 
 
-def version(*, verbose: bool) -> Answer:
-    """The version of this program; *verbose*: with those of what it runs on, and what it was tried with."""
-    if verbose:
-        from lcm_host.rows import TRIED_SCHEMA
-
-        from lcm_tui.cli.report import ENGINES_TRIED, version_lines, versions
-        from lcm_tui.kit import logfile
-
-        data: dict[str, Json] = {
-            "version": __version__,
-            **versions(),
-            "enginesTried": list(ENGINES_TRIED),
-            "hostSchemaTried": TRIED_SCHEMA,
-            "logPath": str(logfile.log_path()),
-        }
-        return Answer("version", data, [Verbatim("\n".join(version_lines()))], {})
-    return Answer("version", {"version": __version__}, [Verbatim(f"{PROGRAM} {__version__}")], {})
+@command("help", examples=("help", "help history undo"))
+@click.argument(
+    "words",
+    type=Raw(),
+    nargs=-1,
+    required=False,
+    metavar="[COMMAND...]",
+    help="The words of a command; else all are listed.",
+)
+def help_(run: Run, *, words: tuple[str, ...]) -> Outcome:
+    """List the commands, or explain one; the same as --help."""
+    program = click.get_current_context().find_root()
+    with program.command.make_context(PROGRAM, [*words, "--help"], obj=program.obj) as context:
+        outcome: Outcome = program.command.invoke(context)
+    return outcome
 
 
 def listed(path: str = "") -> Answer:
@@ -109,33 +99,3 @@ def _options(taken: Iterable[click.Parameter]) -> Iterator[str]:
             metavar = one.metavar or ""
             value = _VALUES.get(metavar) or re.sub("[A-Z_]+", lambda word: word[0].lower(), metavar)
             yield f"{one.opts[0]} <{value}>" if takes_value(one) else one.opts[0]
-
-
-# -- shell completion ------------------------------------------------------------------------------------
-# The script, and the answers that it requests.
-
-COMPLETION_VARIABLE = "_LCM_TUI_COMPLETE"
-
-
-def script_for(shell: str) -> str:
-    """The completion script of a shell."""
-    return ShellComplete.source(_made(click.Command(PROGRAM), shell))  # click's own for bash starts it
-
-
-def complete(program: click.Command, instruction: str) -> int:
-    """Answer a completion script that asks what may come next; the result is an exit code."""
-    shell = instruction.removesuffix("_complete")
-    if get_completion_class(shell) is None:
-        return 1
-    try:
-        answer = _made(program, shell).complete()
-    except (LookupError, ValueError):  # the variables of the question are missing, or say nothing
-        return 1
-    sys.stdout.write(answer + "\n")
-    return 0
-
-
-def _made(program: click.Command, shell: str) -> ShellComplete:
-    found: Any = get_completion_class(shell)
-    made: ShellComplete = found(program, {}, PROGRAM, COMPLETION_VARIABLE)
-    return made

@@ -22,7 +22,7 @@ from lcm_tui.cli import output
 from lcm_tui.cli import presentation as failures
 from lcm_tui.cli.command import Invocation, command
 from lcm_tui.cli.output import forget_odd_sizes
-from lcm_tui.cli.presentation import PROGRAM, Presentation
+from lcm_tui.cli.presentation import COMPLETION_VARIABLE, PROGRAM, Presentation
 from lcm_tui.cli.tree import GroupAloneError, Program
 from lcm_tui.kit import logfile
 
@@ -104,7 +104,6 @@ log = logging.getLogger(__name__)
 
 #: Columns of a table that somebody may ask for.
 WIDEST = 9999
-COMPLETION_VARIABLE = "_LCM_TUI_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -136,7 +135,7 @@ def _ended(given: list[str], invocation: Invocation) -> int:
 
 def _run(arguments: list[str], invocation: Invocation) -> int:
     if COMPLETION_VARIABLE in os.environ:
-        from lcm_tui.cli.help import complete
+        from lcm_tui.cli.completion import complete
 
         return complete(Program(open_app), os.environ[COMPLETION_VARIABLE])
     outcome = _outcome(arguments, invocation)
@@ -164,11 +163,13 @@ def _outcome(arguments: list[str], invocation: Invocation) -> Outcome:
 def _asked_for(arguments: Sequence[str], invocation: Invocation) -> Outcome:
     """The help or the version that was asked for."""
     if invocation.version or _presentation(arguments).for_programs:
-        from lcm_tui.cli import help as helping
-
         if invocation.version:
-            return helping.version(verbose="--verbose" in arguments)
-        return helping.listed(invocation.asked_for)
+            from lcm_tui.cli.verbose import version
+
+            return version(verbose="--verbose" in arguments)
+        from lcm_tui.cli.help import listed
+
+        return listed(invocation.asked_for)
     output.write(sys.stdout, str(invocation.page) + "\n", utf8=False)
     return 0
 

@@ -15,6 +15,8 @@ from lcm_core.base.values import Record
 # What the command is called, and how its answers are printed.
 
 PROGRAM = "lcm-tui"
+#: In it, a shell's completion script says what it asks.
+COMPLETION_VARIABLE = "_LCM_TUI_COMPLETE"
 
 
 class Presentation(Record, frozen=True):

@@ -84,7 +84,6 @@ _DECLARED_IN: Final = {
     "repair": "rewrite repair compact",
     "focus": "focus",
     "conversations": "backfill",
-    "program": "config prompts report demo completion help",
 }
 _MODULES: Final = {word: module for module, words in _DECLARED_IN.items() for word in words.split()}
 _EXIT_CODES = (

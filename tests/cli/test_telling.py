@@ -18,7 +18,7 @@ from lcm_tui.cli import output
 from lcm_tui.cli import working as watching
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.presentation import Presentation
-from lcm_tui.cli.report import ENGINES_TRIED, verbose
+from lcm_tui.cli.verbose import ENGINES_TRIED, verbose
 from lcm_tui.kit.logfile import log_path
 from lcm_tui.tables.blocks import Verbatim
 from tests.cli.support import run

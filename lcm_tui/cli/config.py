@@ -1,0 +1,134 @@
+"""``config show``, ``config get`` and the refusal of ``config set``: the settings in effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import click
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.setting_values import Json, SettingSource
+from lcm_core.base.settings_listed import config_value, config_view, sourced_settings
+from lcm_core.base.values import to_json
+
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import command
+from lcm_tui.cli.documents import Document, some_of
+from lcm_tui.cli.kinds import StoredText
+from lcm_tui.cli.machine import json_text
+from lcm_tui.tables.blocks import Cell, Facts, OutputBlock, OutputColumn, Prose, Table
+
+#: Where a setting comes from, in the words of the engine's command.
+_ENGINE_WORDS: Final = {
+    SettingSource.ENVIRONMENT: "env",
+    SettingSource.PLUGIN_CONFIG: "plugin-config",
+    SettingSource.DEFAULT: "default",
+}
+
+
+path_argument = click.argument(
+    "path",
+    type=StoredText(),
+    metavar="PATH",
+    help="A dotted path such as freshTailCount or raw.summaryModel.",
+)
+
+
+@command("config show")
+def show(run: Run) -> Answer:
+    """Show the settings: values in the files (secrets masked), effective values, and their sources."""
+    view = config_view(run.settings)
+    found = sourced_settings(run.settings)
+    patterns: Document = {}
+    for name in ("ignoreSessionPatterns", "statelessSessionPatterns"):
+        patterns[f"{name}Source"] = _ENGINE_WORDS[found[name].source]
+    for name in ("ignoreSessionPatterns", "statelessSessionPatterns"):
+        overrules = found[name].source is SettingSource.ENVIRONMENT and name in view.raw
+        patterns[f"{name}EnvOverridesPluginConfig"] = overrules
+    data: Document = {
+        "configPath": str(run.settings.config_file.value),
+        **some_of(view, "raw effective"),
+        "diagnostics": patterns,
+        **some_of(view, "overriding sources diagnostics active_env without_effect retired"),
+    }
+    settings = run.settings
+    missing = " (cannot be used)" if settings.config_unusable else ""
+    if not settings.config_found:
+        missing = " (does not exist)"
+    facts: list[tuple[str, Cell]] = [
+        ("Host's config", f"{settings.config_file.value}{missing}"),
+        ("Plugin's block", settings.plugin_place or None),
+        ("Our config", str(settings.user_config_file.value)),
+        ("Environment", ", ".join(view.active_env) or None),
+    ]
+    columns = (OutputColumn("Setting"), OutputColumn("Value", grows=True), OutputColumn("From"))
+    rows = [
+        (
+            name,
+            _shown(value),
+            _from(
+                view.sources.get(name, ""),
+                has_effect=name not in view.without_effect,
+                retired=view.retired.get(name),
+            ),
+        )
+        for name, value in _leaves(view.effective, view.sources)
+    ]
+    blocks: list[OutputBlock] = [Facts(facts), Table(columns, rows)]
+    if view.diagnostics:
+        blocks.append(Prose("\n".join(note.message for note in view.diagnostics), title="Skipped"))
+    return run.answer("config.show", data, blocks)
+
+
+@command("config get", examples=("config get freshTailCount",))
+@path_argument
+def get(run: Run, *, path: str) -> Answer:
+    """Show one setting by its path."""
+    found = config_value(run.settings, path)
+    facts: list[tuple[str, Cell]] = [
+        (found.path, _shown(found.value)),
+        ("from", _from(found.source or found.origin, has_effect=found.has_effect, retired=found.retired)),
+    ]
+    return run.answer("config.get", to_json(found), [Facts(facts)])
+
+
+@command("config set")
+@path_argument
+@click.argument("value", type=StoredText(), metavar="VALUE", help="The value as JSON.")
+def set_(run: Run, *, path: str, value: str) -> Answer:
+    """Not supported: lcm-tui does not write the host's configuration."""
+    key = path.removeprefix("raw.").removeprefix("effective.")
+    place = run.settings.plugin_place or "plugins.entries.lossless-claw.config"
+    raise RefusedError(
+        "lcm-tui does not write the host's configuration: the file is the host's, and writing it anew would "
+        f"lose its comments. Set {place}.{key} in {run.settings.config_file.value} yourself, or with the "
+        f"engine's own command (from 0.14.0): lcm config set {key} VALUE. `lcm-tui config get {key}` then "
+        "shows what applies.",
+        details={"path": path},
+    )
+
+
+def _from(source: str, *, has_effect: bool, retired: str | None) -> str:
+    """Where a setting comes from, and that it is the engine's alone where nothing here goes by it."""
+    if retired:
+        return f"{source}; retired in {retired}"
+    return source if has_effect else f"{source}; no effect here"
+
+
+def _leaves(
+    tree: Mapping[str, Json], sources: Mapping[str, str], place: str = ""
+) -> Iterator[tuple[str, Json]]:
+    for name, value in tree.items():
+        dotted = f"{place}{name}"
+        if isinstance(value, Mapping) and dotted not in sources:
+            yield from _leaves(value, sources, f"{dotted}.")
+        else:
+            yield dotted, value
+
+
+def _shown(value: Json) -> Cell:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
+        return ", ".join(map(str, value)) or None
+    return json_text(value)
