@@ -1,19 +1,15 @@
-"""``backfill`` imports a session of the host; ``sessions compare`` shows it beside its Codex session."""
+"""``backfill``: import a session of the host."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lcm_core.base.diff import unified_text
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import JsonObject
-from lcm_core.base.settings import Settings
 from lcm_core.base.times import iso_z, parse_utc
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.guard import check_whole
@@ -35,7 +31,7 @@ from lcm_host.backfill import (
     stored_elsewhere,
     written_out,
 )
-from lcm_host.codex import CodexDiff, Held, Spoken, compare_with_codex, is_rollout, read_held
+from lcm_host.codex import is_rollout
 from lcm_host.messages import read_host_file
 from lcm_host.sessions import path_of
 from lcm_host.transcript_files import DiskSession, SessionState, find_sessions
@@ -48,14 +44,11 @@ from lcm_tui.cli.compact import CompactWork
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, Selector, SqlFlags
 from lcm_tui.cli.presentation import NobodyToAskError
-from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.working import interruptible
 from lcm_tui.flows.changes import Importing
 from lcm_tui.flows.compaction import CompactionWish
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 from lcm_tui.tables.compaction import planned_compaction
-from lcm_tui.tables.comparison import codex_blocks
 
 # -- after the import ------------------------------------------------------------------------------------
 # What ``backfill`` does then when requested: compact, and transplant the result.
@@ -450,54 +443,3 @@ def _blocks(run: Run, place: Path, shown: Backfill) -> list[OutputBlock]:
     if lines or shown.warnings:
         blocks.append(Prose("\n".join([*shown.warnings, *lines]), title="What is not imported, and why"))
     return blocks
-
-
-# -- sessions compare ------------------------------------------------------------------------------------
-# A conversation beside the Codex session that it was held in.
-
-
-def compare(run: Run, named: Selector, rollout: Path | None) -> Answer:
-    """How the two differ."""
-    held = run.read(_held, named, run.settings)
-    with interruptible() as stopped:
-        found = compare_with_codex(held, run.settings, os.environ, rollout, cancelled=stopped)
-    return run.answer("sessions.compare", _codex_document(held, found), list(codex_blocks(found)))
-
-
-async def _held(reader: Reader, named: Selector, settings: Settings) -> Held:
-    return await read_held(reader, await chosen(reader, named), settings)
-
-
-def _codex_document(held: Held, found: CodexDiff) -> Document:
-    read = found.rollout
-    return {
-        "conversationId": held.conversation.conversation_id,
-        "sessionId": held.conversation.session_id,
-        "rollout": {
-            "path": str(read.path),
-            "older": found.older,
-            "lines": read.lines,
-            "rows": len(read.rows),
-            "repeatedEvents": read.repeated,
-            "notCompared": dict(read.others),
-            "notImported": read.refused,
-            "problems": [{"line": one.line, "reason": one.reason} for one in read.problems.kept],
-            "problemCount": read.problems.count,
-        },
-        "rows": len(held.rows),
-        "complete": found.complete,
-        "onlyCodex": [_row(one) for one in found.only_codex],
-        "onlyConversation": [_row(one) for one in found.only_conversation],
-        "elsewhere": found.elsewhere,
-        "same": found.same,
-        "lines": {"removed": found.diff.removed, "added": found.diff.added},
-        "diff": list(unified_text(found.diff)),
-    }
-
-
-def _row(one: Spoken) -> Document:
-    return {"role": one.role, "where": one.where, "createdAt": _codex_iso(one.at), "text": one.text}
-
-
-def _codex_iso(moment: datetime | None) -> str | None:
-    return None if moment is None else iso_z(moment)

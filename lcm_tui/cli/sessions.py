@@ -1,11 +1,15 @@
-"""``sessions list`` and ``sessions show``: what the host has, in its databases and in files."""
+"""``sessions``: what the host has, in its databases and in files, and in Codex."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Final, NamedTuple
 
+import click
+from lcm_core.base.diff import unified_text
 from lcm_core.base.errors import UsageError
 from lcm_core.base.jsonl import TranscriptChangedError
 from lcm_core.base.records import ConversationId
@@ -17,6 +21,7 @@ from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Position, Window
 from lcm_host.active_path import SessionExtent, SessionPage, extents, read_page
+from lcm_host.codex import CodexDiff, Held, Spoken, compare_with_codex, read_held
 from lcm_host.ingestion import ingestions, owners_of
 from lcm_host.sessions import (
     ColdPlace,
@@ -30,36 +35,57 @@ from lcm_host.sessions import (
     path_of,
 )
 
-from lcm_tui.cli import cursors
+from lcm_tui.cli import cursors, options
 from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, Table, json_names, json_of, list_table
+from lcm_tui.cli.kinds import Choice, FilePath, StoredText, WholeNumber
+from lcm_tui.cli.selecting import chosen
+from lcm_tui.cli.working import interruptible
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, json_names, json_of, list_table
 from lcm_tui.tables.blocks import OutputBlock as Block
-from lcm_tui.tables.blocks import OutputColumn as Column
+from lcm_tui.tables.comparison import codex_blocks
 
 #: Places that could not be read, and lines or rows, that people are shown at most.
 _PROBLEMS = 20
 _LIST, _SHOW = "sessions", "sessions.show"
+STORAGES: Final = Choice(*Storage)
+
+of_agent = click.option("--agent", type=StoredText(), metavar="AGENT", help="Only sessions of this agent.")
 
 
-def list_(
+@command("sessions list", forms=("csv",), examples=("sessions list --agent main --current",))
+@options.page_options
+@of_agent
+@click.option("--session-key", type=StoredText(), metavar="KEY", help="Only sessions of this key.")
+@click.option(
+    "--storage",
+    type=STORAGES,
+    metavar="|".join(STORAGES.words),
+    multiple=True,
+    help="Only sessions stored this way; may be given several times.",
+)
+@click.option("--current", is_flag=True, help="Only the current session of each key.")
+@options.time_options
+def sessions_list(
     run: Run,
-    window: Window,
     *,
+    paged: options.PageOptions,
     agent: str | None,
     session_key: str | None,
-    storage: Sequence[str],
+    storage: tuple[str, ...],
     current: bool,
+    times: options.TimeOptions,
 ) -> Answer:
-    """A page of the sessions of the host, the newest first."""
-    kinds = {Storage(value) for value in storage}
+    """List the sessions of the host, newest first."""
+    window = options.window(run, _LIST, paged, times)
     listing = list_sessions(run.settings.sessions.value)
     wanted = [
         one
         for one in listing.sessions
         if agent in (None, one.agent)
         and session_key in (None, one.session_key)
-        and (not kinds or one.storage in kinds)
+        and (not storage or one.storage in storage)
         and (one.current or not current)
         and _within(one.newest_at, window)
     ]
@@ -212,13 +238,22 @@ def _not_read(listing: HostListing) -> list[Block]:
 # -- one session -------------------------------------------------------------------------------------------
 
 
-def show(run: Run, wanted: str, *, agent: str | None, count: int | None, cursor: str | None) -> Answer:
-    """The messages of a session that the host still sees, in order; *count* None: all of them."""
+@command("sessions show", examples=("sessions show 2b8481de --limit 20",))
+@click.argument(
+    "session_id", type=StoredText(), metavar="SESSION_ID", help="The session, or a unique prefix of its id."
+)
+@of_agent
+@click.option("--limit", type=WholeNumber(1), metavar="N", help="The newest N entries (default: all).")
+@options.cursor
+def sessions_show(
+    run: Run, *, session_id: str, agent: str | None, limit: int | None, cursor: str | None
+) -> Answer:
+    """Show the messages of a session that the host still sees, in order."""
     position = None if cursor is None else cursors.decode(_SHOW, cursor)
     listing = list_sessions(run.settings.sessions.value)
-    session = find_session(listing, wanted, agent)
+    session = find_session(listing, session_id, agent)
     before = None if position is None else _before(session, position)
-    page = read_page(session, limit=count, before=before)
+    page = read_page(session, limit=limit, before=before)
     if position is not None:
         _check_unchanged(session, page, position)
     messages = [entry for entry in page.entries if entry.is_message]
@@ -242,7 +277,7 @@ def show(run: Run, wanted: str, *, agent: str | None, count: int | None, cursor:
             "problemCount": page.problem_count,
         },
         _blocks(run, session, page, messages),
-        paging=Paging(_SHOW, page.total if count is None else count, len(page.entries), following),
+        paging=Paging(_SHOW, page.total if limit is None else limit, len(page.entries), following),
     )
 
 
@@ -267,8 +302,22 @@ def _check_unchanged(session: HostSession, page: SessionPage, position: Position
         )
 
 
+def _created(entry: SessionEntry) -> str | None:
+    return _iso(entry.created_at)
+
+
+MESSAGE_COLUMNS: Final[tuple[ListColumn[SessionEntry, None], ...]] = (
+    ListColumn("entry", heading="Entry", json="entryId", value="entry_id"),
+    ListColumn("role", heading="Role", json="role", value="role"),
+    ListColumn("time", heading="Time", spare=1, time=True, value=_created),
+    ListColumn("words", grows=True, heading="Text", value=lambda one: preview(one.text or one.problem or "")),
+    ListColumn("text", json="text", value="text"),
+    ListColumn("created", json="createdAt", time=True, value=_created),
+)
+
+
 def _message(entry: SessionEntry) -> Document:
-    found = {**some_of(entry, "entry_id role text"), "createdAt": _iso(entry.created_at)}
+    found = json_of(MESSAGE_COLUMNS, entry)
     return found if entry.problem is None else {**found, "problem": entry.problem}
 
 
@@ -289,26 +338,63 @@ def _blocks(
         ("Before it", session.previous_session_id),
         ("Holds", f"{on_path} that the host sees, {len(page.off_path):,} between them that it does not"),
     ]
-    columns = (
-        Column("Entry"),
-        Column("Role"),
-        Column("Time", spare=1),
-        Column("Text", grows=True),
-    )
-    rows = [
-        (
-            entry.entry_id,
-            entry.role,
-            run.time(_iso(entry.created_at)),
-            preview(entry.text or entry.problem or ""),
-        )
-        for entry in messages
-    ]
     said = [f"{_numbered(session)} {one.line}: {one.reason}" for one in page.problems[:_PROBLEMS]]
     more = page.problem_count - len(said)
     notes = [*said, *([f"and {more:,} more"] if more > 0 and said else [])]
     return [
         Facts(facts),
-        Table(columns, rows, empty="This session has no messages."),
+        list_table(MESSAGE_COLUMNS, messages, run.time, empty="This session has no messages."),
         *(Note(line) for line in notes),
     ]
+
+
+# -- a conversation and its Codex session ------------------------------------------------------------------
+
+
+@command("sessions compare", examples=("sessions compare 1", "sessions compare 1 --rollout rollout.jsonl"))
+@options.needed_conversation
+@click.option(
+    "--rollout",
+    type=FilePath(),
+    metavar="PATH",
+    help="The Codex session file (default: the newest of the thread that the session is bound to).",
+)
+def sessions_compare(run: Run, *, conversation: options.NeededConversation, rollout: Path | None) -> Answer:
+    """Compare a conversation with its Codex session."""
+    held = run.read(_held, conversation.selector("sessions.compare"), run.settings)
+    with interruptible() as stopped:
+        found = compare_with_codex(held, run.settings, os.environ, rollout, cancelled=stopped)
+    return run.answer("sessions.compare", _codex_document(held, found), list(codex_blocks(found)))
+
+
+async def _held(reader: Reader, named: options.Selector, settings: Settings) -> Held:
+    return await read_held(reader, await chosen(reader, named), settings)
+
+
+def _codex_document(held: Held, found: CodexDiff) -> Document:
+    read = found.rollout
+    return {
+        **some_of(held.conversation, "conversation_id session_id"),
+        "rollout": {
+            "path": str(read.path),
+            "older": found.older,
+            "lines": read.lines,
+            "rows": len(read.rows),
+            "repeatedEvents": read.repeated,
+            "notCompared": dict(read.others),
+            "notImported": read.refused,
+            "problems": [some_of(one, "line reason") for one in read.problems.kept],
+            "problemCount": read.problems.count,
+        },
+        "rows": len(held.rows),
+        "complete": found.complete,
+        "onlyCodex": [_row(one) for one in found.only_codex],
+        "onlyConversation": [_row(one) for one in found.only_conversation],
+        **some_of(found, "elsewhere same"),
+        "lines": some_of(found.diff, "removed added"),
+        "diff": list(unified_text(found.diff)),
+    }
+
+
+def _row(one: Spoken) -> Document:
+    return {**some_of(one, "role where"), "createdAt": _iso(one.at), "text": one.text}

@@ -16,12 +16,10 @@ from lcm_core.engine.rules import NAMED
 from lcm_core.operations import batch
 from lcm_core.operations import drafts as rules
 from lcm_core.operations.repair import BadKind
-from lcm_host.sessions import Storage
 
 from lcm_tui.cli import options, tree
 from lcm_tui.cli import options as drafting_options
 from lcm_tui.cli.command import Command, command, gather, takes_value
-from lcm_tui.cli.commands import look as sessions
 from lcm_tui.cli.commands import repair
 from lcm_tui.cli.kinds import Kind, WholeNumber
 from tests.cli.support import run
@@ -99,7 +97,6 @@ def test_an_option_takes_a_value_in_every_command_or_in_none():
 
 def test_what_is_declared_without_the_core_is_what_the_core_has():
     assert options.RULE_NAMES.words == tuple(NAMED)
-    assert sessions.STORAGES.words == tuple(Storage)
     assert repair.BAD_KINDS.words == tuple(BadKind)
     assert drafting_options.IN_FLIGHT == batch.IN_FLIGHT
     assert drafting_options.EXAMPLES == rules.EXAMPLES

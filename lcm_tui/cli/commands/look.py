@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,8 +10,6 @@ from lcm_tui.cli import options
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.kinds import (
     Choice,
-    FilePath,
-    StoredText,
     WholeNumber,
 )
 
@@ -105,79 +102,3 @@ def map_(
     named = conversation.selector("summaries.map")
     run = run_at(run, named, past)
     return coverage_map.show(run, named, width, letters=letters)
-
-
-# -- sessions -------------------------------------------------------------------------------------------
-# ``sessions``: what the host has, in its databases and in files, and in Codex.
-
-#: Where a session is: `host.listing.Storage`.
-STORAGES: Final = Choice("hot", "cold", "deleted", "archived", "jsonl")
-
-agent = click.option("--agent", type=StoredText(), metavar="AGENT", help="Only sessions of this agent.")
-
-
-@command("sessions list", forms=("csv",), examples=("sessions list --agent main --current",))
-@options.page_options
-@agent
-@click.option("--session-key", type=StoredText(), metavar="KEY", help="Only sessions of this key.")
-@click.option(
-    "--storage",
-    type=STORAGES,
-    metavar="|".join(STORAGES.words),
-    multiple=True,
-    help="Only sessions stored this way; may be given several times.",
-)
-@click.option("--current", is_flag=True, help="Only the current session of each key.")
-@options.time_options
-def sessions_list(
-    run: Run,
-    *,
-    paged: options.PageOptions,
-    agent: str | None,
-    session_key: str | None,
-    storage: tuple[str, ...],
-    current: bool,
-    times: options.TimeOptions,
-) -> Answer:
-    """List the sessions of the host, newest first."""
-    from lcm_tui.cli import sessions
-
-    window = options.window(run, "sessions", paged, times)
-    return sessions.list_(run, window, agent=agent, session_key=session_key, storage=storage, current=current)
-
-
-@command("sessions show", examples=("sessions show 2b8481de --limit 20",))
-@click.argument(
-    "session_id", type=StoredText(), metavar="SESSION_ID", help="The session, or a unique prefix of its id."
-)
-@agent
-@click.option("--limit", type=WholeNumber(1), metavar="N", help="The newest N entries (default: all).")
-@options.cursor
-def sessions_show(
-    run: Run, *, session_id: str, agent: str | None, limit: int | None, cursor: str | None
-) -> Answer:
-    """Show the messages of a session that the host still sees, in order."""
-    from lcm_tui.cli import sessions
-
-    return sessions.show(run, session_id, agent=agent, count=limit, cursor=cursor)
-
-
-@command(
-    "sessions compare",
-    examples=(
-        "sessions compare 1",
-        "sessions compare 1 --rollout rollout.jsonl",
-    ),
-)
-@options.needed_conversation
-@click.option(
-    "--rollout",
-    type=FilePath(),
-    metavar="PATH",
-    help="The Codex session file (default: the newest of the thread that the session is bound to).",
-)
-def sessions_compare(run: Run, *, conversation: options.NeededConversation, rollout: Path | None) -> Answer:
-    """Compare a conversation with its Codex session."""
-    from lcm_tui.cli.backfill import compare
-
-    return compare(run, conversation.selector("sessions.compare"), rollout)
