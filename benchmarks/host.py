@@ -74,7 +74,7 @@ def measure_session(home: Path, what: str, count: int, size: int) -> None:
     [session] = list_sessions(home / "agents").sessions
     begun = time.perf_counter()
     opened = open_session(session)
-    opened.entries(len(opened) - _PAGE, len(opened), text_limit=2000)
+    list(opened.entries(len(opened) - _PAGE))
     page = time.perf_counter() - begun
     database = new_database(home / "lcm.db")
     line = (sys.executable, "-m", "lcm_tui", "backfill", "main", "s0", "--apply", "--yes")

@@ -30,15 +30,15 @@ from lcm_host.codex import write_rollout
 from lcm_host.messages import HostFile, HostMessage, StoredMessage, read_messages, store_message
 from lcm_host.payloads import remove_payloads, write_payloads
 from lcm_host.reading import write_transcript
-from lcm_host.reconciling import anchor_of, read_imported
-from lcm_host.sessions import FilePlace, HostSession, Storage, list_sessions
-from lcm_host.transcript_files import (
-    Anchor,
-    AnchorProof,
+from lcm_host.reconciling import Anchor, AnchorProof, anchor_of, import_cap, read_imported
+from lcm_host.sessions import (
     DiskSession,
+    FilePlace,
+    HostSession,
     SessionState,
+    Storage,
     find_sessions,
-    import_cap,
+    list_sessions,
 )
 
 # -- a piece of a transcript -----------------------------------------------------------------------------

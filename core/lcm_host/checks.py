@@ -33,9 +33,9 @@ from lcm_core.checks.check import (
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import GAPS
 
-from lcm_host.active_path import bad_lines
-from lcm_host.ingestion import FoundGap, Ingestion, find_gaps, ingestions, owners_of
-from lcm_host.sessions import HostSession, SessionEntry, list_sessions
+from lcm_host.ingestion import FoundGap, Ingestion, Said, find_gaps, ingestions, owners_of
+from lcm_host.reading import bad_lines
+from lcm_host.sessions import HostSession, list_sessions
 
 
 def _behind(compared: Sequence[Ingestion], limits: Limits) -> Iterator[Hit]:
@@ -113,8 +113,8 @@ def _at_hand(one: FoundGap) -> str:
     )
 
 
-def _words(entry: SessionEntry) -> str:
-    text = safe_line(" ".join((entry.text or "").split()))
+def _words(entry: Said) -> str:
+    text = safe_line(" ".join(entry.text.split()))
     return f"{entry.role or '?'}: {text[:_WORDS]}{'…' if len(text) > _WORDS else ''}"
 
 

@@ -98,6 +98,7 @@ from lcm_host.messages import (
     read_messages,
 )
 from lcm_host.reconciling import (
+    AnchorProof,
     Reconciled,
     StoredSession,
     is_up_to_date,
@@ -108,7 +109,7 @@ from lcm_host.reconciling import (
     stored_session,
     without_repeated,
 )
-from lcm_host.transcript_files import AnchorProof, first_header
+from lcm_host.sessions import first_header
 
 if TYPE_CHECKING:
     from lcm_core.writers.cost import Model

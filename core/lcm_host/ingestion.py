@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -23,9 +24,9 @@ from lcm_core.store.engine_work import EngineEnd, GapRow, began_at, engine_ends,
 from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.ownership import key_owners, session_owners, values_taken
 
-from lcm_host.active_path import newest_in_file, newest_values, read_page
+from lcm_host.reading import SessionEntry, newest_in_file, newest_in_table, open_session
 from lcm_host.rows import OutboxRow, outbox_of, session_status
-from lcm_host.sessions import HostSession, HotPlace, SessionEntry
+from lcm_host.sessions import HostSession, HotPlace
 
 # -- keeping up ------------------------------------------------------------------------------------------
 # What was said in a session and is not in its conversation (docs/host.md, "Is it ingesting?"). A turn that
@@ -33,6 +34,8 @@ from lcm_host.sessions import HostSession, HotPlace, SessionEntry
 
 #: Entries of a session that are compared at most; of what is further behind the number is a lower bound.
 MOST: Final = 5000
+#: Characters of a text that are kept.
+_CHARACTERS: Final = 200
 #: Stored times have no fraction of a second.
 _SECOND: Final = timedelta(seconds=1)
 
@@ -43,7 +46,7 @@ class Ingestion(Record, frozen=True):
     session: HostSession
     conversation_id: ConversationId | None  #: None: the engine has never stored anything of it
     end: EngineEnd | None
-    last_entry: SessionEntry | None  #: the last of the host's path
+    last_entry: Said | None  #: the last of the host's path
     behind: int  #: messages of finished turns that the engine would have stored and has not
     behind_since: datetime | None  #: when the first of them was said, UTC
     in_flight: bool  #: the host's last turn is not at its end
@@ -65,31 +68,40 @@ class Ingestion(Record, frozen=True):
 
 
 class Said(Record, frozen=True):
-    """A message of a session, as far as the engine's rules of heartbeats look at it."""
+    """A message of a session, as far as the engine's rules look at it."""
 
-    entry: SessionEntry
-    is_poll: bool
-    is_acknowledgement: bool
-    names_heartbeats: bool
+    entry_id: str | None
+    role: str | None  #: as the host wrote it
+    text: str  #: what it begins with
+    created_at: datetime | None  #: UTC
+    is_storable: bool = False  #: unless it is a heartbeat
+    is_poll: bool = False
+    is_acknowledgement: bool = False
+    names_heartbeats: bool = False
     ends_turn: bool = False
 
     @classmethod
-    def of(cls, entry: SessionEntry, text: str, *, ends_turn: bool = False) -> Said:
-        """The message of an entry, with the text that would be stored of it."""
-        role = entry.role or ""
-        return cls(
-            entry,
-            is_poll(role, text),
-            is_acknowledgement(role, text),
-            names_heartbeats(text),
-            ends_turn,
+    def of(cls, entry: SessionEntry) -> Said:
+        """The message of an entry; only its id and time where it has none."""
+        message, role = entry.message, entry.role or ""
+        head = cls(entry.entry_id, entry.role, (entry.text or "")[:_CHARACTERS], entry.created_at)
+        if not entry.is_storable:
+            return head
+        stored = message_text(message)
+        return replace(
+            head,
+            is_storable=True,
+            is_poll=is_poll(role, stored),
+            is_acknowledgement=is_acknowledgement(role, stored),
+            names_heartbeats=names_heartbeats(stored),
+            ends_turn=_ends_turn(message),
         )
 
 
 class _Tail(Record, frozen=True):
     """What a session holds behind the engine's end."""
 
-    last_entry: SessionEntry | None
+    last_entry: Said | None
     said: tuple[Said, ...]  #: what an engine may store, in order
     running: bool
     outbox: tuple[OutboxRow, ...]
@@ -209,11 +221,11 @@ def _of_file(
 def _tail(rows: HostRows, session: HostSession, end: EngineEnd | None) -> _Tail:
     running = session_status(rows, session.session_key) == "running"
     outbox = outbox_of(rows, session.session_id)
-    return _tail_of(newest_values(rows, session.session_id), session, end, running=running, outbox=outbox)
+    return _tail_of(newest_in_table(rows, session.session_id), session, end, running=running, outbox=outbox)
 
 
 def _tail_of(
-    newest_first: Iterable[tuple[SessionEntry, JsonObject]],
+    newest_first: Iterable[SessionEntry],
     session: HostSession,
     end: EngineEnd | None,
     *,
@@ -221,20 +233,20 @@ def _tail_of(
     outbox: tuple[OutboxRow, ...] = (),
 ) -> _Tail:
     newest: list[Said] = []
-    last, stored = None, None  #: how many messages are newer than the newest that is stored
+    last: Said | None = None
+    stored = None  #: how many messages are newer than the newest that is stored
     frontier = None if end is None else end.frontier
     passed = False
-    for seen, (entry, value) in enumerate(newest_first):
-        last = last or entry
+    for seen, entry in enumerate(newest_first):
+        last = last or Said.of(entry)
         passed = frontier is not None and entry.entry_id == frontier
         if stored is None and end is not None and entry.entry_id in end.entries:
             stored = len(newest)
         # The cursor goes on over what is not stored: where there is one, it is the end.
         if passed or (stored is not None and frontier is None) or seen >= MOST:
             break
-        message = value.get("message")
-        if entry.is_storable and isinstance(message, dict):
-            newest.append(Said.of(entry, message_text(message), ends_turn=_ends_turn(message)))
+        if entry.unread is None and (one := Said.of(entry)).is_storable:
+            newest.append(one)
     if not passed and stored is not None:
         del newest[stored:]
     elif not passed:
@@ -245,7 +257,7 @@ def _tail_of(
 
 
 def _is_since(one: Said, since: datetime) -> bool:
-    return one.entry.created_at is not None and one.entry.created_at >= since
+    return one.created_at is not None and one.created_at >= since
 
 
 def _ends_turn(message: JsonObject) -> bool:
@@ -274,7 +286,7 @@ def _compared(
     if not _preserves_polls(settings):  # what a poll began is stored with the turn after it, if at all
         turns = [turn for turn in turns if not turn[0].is_poll]
     missing = [one for turn in turns for one in kept_of(turn, settings)]
-    since = min((one.entry.created_at for one in missing if one.entry.created_at is not None), default=None)
+    since = min((one.created_at for one in missing if one.created_at is not None), default=None)
     return Ingestion(
         *(session, owner, end, tail.last_entry, len(missing), since, in_flight, tail.outbox),
         by_cursor=tail.by_cursor,
@@ -285,7 +297,7 @@ def turns_of(said: Iterable[Said]) -> list[list[Said]]:
     """Messages from one of a user to the next."""
     turns: list[list[Said]] = []
     for one in said:
-        if one.entry.role == "user" or not turns:
+        if one.role == "user" or not turns:
             turns.append([])
         turns[-1].append(one)
     return turns
@@ -314,9 +326,6 @@ def _preserves_polls(settings: EngineSettings | None) -> bool:
 # transcript is not available is listed too.
 
 _ENTRY: Final = "transcript_entry_id"
-#: Entries of the host's table that are read at a time, and characters of a text that are kept.
-_PAGE: Final = 2_000
-_CHARACTERS: Final = 200
 
 
 class FoundGap(Record, frozen=True):
@@ -324,7 +333,7 @@ class FoundGap(Record, frozen=True):
 
     gap: GapRow
     session: HostSession | None  #: whose transcript it is; None: not at hand
-    entries: tuple[SessionEntry, ...] = ()  #: messages of the host, in their order
+    entries: tuple[Said, ...] = ()  #: in the order of the host
     problem: str | None = None  #: why its transcript could not be read
 
     @property
@@ -352,37 +361,25 @@ async def find_gaps(
             found += (FoundGap(gap, None) for gap in several)
             continue
         try:
-            said = await asyncio.to_thread(_path, session)
+            path = await asyncio.to_thread(_path, session)
         except LcmError as error:
             found += (FoundGap(gap, session, problem=error.message) for gap in several)
             continue
-        path, kept = [one.entry for one in said], frozenset(_kept(said, settings)) - {""}
+        kept = frozenset(_kept(path, settings)) - {""}
         found += [await _found(reader, gap, session, path, kept) for gap in several]
     return found
 
 
 def _path(session: HostSession) -> list[Said]:
     """The path of a session with the first words of each message; blocks."""
-    if not isinstance(session.place, HotPlace):  # a page of a stream would be read through to find the next
-        return list(map(_shortened, read_page(session).entries))
-    found: list[Said] = []
-    before: int | None = None
-    while before != 0:
-        page = read_page(session, limit=_PAGE, before=before)
-        found[:0] = map(_shortened, page.entries)
-        before = page.start
-    return found
-
-
-def _shortened(entry: SessionEntry) -> Said:
-    text = entry.text or ""
-    return Said.of(entry if entry.text is None else replace(entry, text=text[:_CHARACTERS]), text)
+    with closing(open_session(session)) as opened:
+        return list(map(Said.of, opened.entries()))
 
 
 def _kept(path: Iterable[Said], settings: EngineSettings | None) -> list[str]:
     """The ids of the entries that the engine would store."""
-    turns = turns_of(one for one in path if one.entry.is_storable)
-    return [one.entry.entry_id or "" for turn in turns for one in kept_of(turn, settings)]
+    turns = turns_of(one for one in path if one.is_storable)
+    return [one.entry_id or "" for turn in turns for one in kept_of(turn, settings)]
 
 
 async def _session_of(
@@ -396,7 +393,7 @@ async def _session_of(
 
 
 async def _found(
-    reader: Reader, gap: GapRow, session: HostSession, path: Sequence[SessionEntry], kept: Collection[str]
+    reader: Reader, gap: GapRow, session: HostSession, path: Sequence[Said], kept: Collection[str]
 ) -> FoundGap:
     places = {one.entry_id: place for place, one in enumerate(path) if one.entry_id}
     first, last = places.get(gap.first_entry_id), places.get(gap.last_entry_id)

@@ -1,7 +1,7 @@
 """The messages of a transcript as the engine reads them for an import, and as the rows that store them.
 
 One pass notes where every entry is; messages are read from there when they are stored, so that a file of
-any size is imported without being held. The screens read the same files by `lcm_host.transcript_files`,
+any size is imported without being held. The screens read the same files by `lcm_host.reading`,
 which keeps what the engine passes over.
 """
 

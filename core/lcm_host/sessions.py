@@ -1,70 +1,420 @@
-"""The sessions of a host in databases, archives and files: which there are, and how entries are read."""
+"""Which sessions a host has, in databases, archives and files (docs/host.md, "Each session once")."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import importlib
-import io
 import os
 import re
-from array import array
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
-from datetime import datetime
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Final, NamedTuple
 
-from lcm_core.base.errors import ConfigurationError, LcmError, NotFoundError
-from lcm_core.base.javascript import Json, JsonObject
+from lcm_core.base.errors import LcmError, NotFoundError
+from lcm_core.base.javascript import JsonObject
 from lcm_core.base.jsonl import (
+    EPOCH,
     HEAD_BYTES,
     BadLineError,
     Cancelled,
-    LineProblem,
     RawLine,
-    TranscriptError,
-    TranscriptMissingError,
+    TranscriptHeader,
     check_cancelled,
     decode_object,
     never_cancelled,
     open_regular,
-    open_transcript,
-    peek_object,
+    read_header,
     read_moment,
-    scan_lines,
+    spliced,
     string,
 )
 from lcm_core.base.paths import HOST_DATABASE, SESSIONS_FOLDER, host_databases, is_host_store
-from lcm_core.base.setting_values import object_or_empty
-from lcm_core.base.values import Record, Struct, field
-from lcm_core.engine.sessions import has_failed, is_runtime_context, stored_role
-from lcm_core.engine.stored_parts import message_text
-from lcm_core.store.host_database import HostRows, read_host
+from lcm_core.base.values import Record, field, replace
+from lcm_core.store.host_database import read_host
 from lcm_core.store.opening import FileState, file_state
 
-from lcm_host.rows import (
-    ENTRY_LIMIT,
-    TRIED_SCHEMA,
-    AgentSessions,
-    ArchiveRow,
-    ColdRow,
-    EventRow,
-    WindowRow,
-    agent_sessions,
+from lcm_host.rows import TRIED_SCHEMA, AgentSessions, ArchiveRow, ColdRow, WindowRow, agent_sessions
+
+# -- session files ---------------------------------------------------------------------------------------
+# Layout: docs/host.md, "Session files" and "Several files of one session". Nothing is opened that leaves
+# the folder through a symbolic link, nothing is opened twice while its size and time stay the same, and
+# what cannot be read is reported beside the rest.
+
+#: A registry that is larger than this (bytes) is reported instead of read.
+_REGISTRY_LIMIT = 64 * 1024 * 1024
+_REGISTRY_NAME = "sessions.json"
+#: What is said of a folder that is not there: on many machines that is no fault.
+NO_FOLDER = "There is no such folder."
+_FILE_NAME = re.compile(
+    r"(?P<stem>.+?)\.jsonl(?:\.(?P<state>reset|deleted)\.(?P<stamp>.+?))?(?P<packed>\.zst|\.gz)?", re.DOTALL
 )
-from lcm_host.transcript_files import (
-    DiskSession,
-    SessionIndex,
-    SessionProblem,
-    SessionState,
-    find_sessions,
-)
+_TOPIC = re.compile(r"(?P<id>.+)-topic-(?P<topic>\d+)", re.DOTALL)
+#: The stem of a copy that the host keeps of a session as it was.
+_CHECKPOINT = re.compile(r".+\.checkpoint\.[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.DOTALL)
+
+
+class SessionState(StrEnum):
+    """What the host did with the file, as its name says."""
+
+    LIVE = "live"
+    RESET = "reset"
+    DELETED = "deleted"
+
+
+class DiskSession(Record, frozen=True):
+    """A transcript on disk. Source: its name, its first line and ``sessions.json``."""
+
+    agent: str | None  #: from the folder's place, else from the session key
+    session_id: str  #: the header's id, else the stem of the file name
+    session_key: str | None  #: from ``sessions.json``; only the current file of a session has one
+    topic: str | None  #: the thread of ``<sessionId>-topic-<threadId>.jsonl``
+    path: Path
+    size: int  #: bytes
+    modified: datetime  #: UTC
+    state: SessionState
+    packed: bool  #: compressed: listed, but its first line was not read
+    header: TranscriptHeader | None  #: None when the first line is none
+
+    @property
+    def stem(self) -> str:
+        """The file name without its endings."""
+        return _stem(self.path.name)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What a database may call it: its id, its file's stem, and either without the topic."""
+        names = {self.session_id, self.stem}
+        if self.topic is not None:
+            names |= {name.removesuffix(f"-topic-{self.topic}") for name in names}
+        return frozenset(names)
+
+
+class SessionProblem(Record, frozen=True):
+    """A file or folder that was passed over, or of which something is to be said."""
+
+    path: Path
+    reason: str  #: one sentence, for a person
+    is_remark: bool = False  #: it was read nevertheless
+
+    @property
+    def sentence(self) -> str:
+        """The reason with the path, which it may name itself."""
+        return self.reason if str(self.path) in self.reason else f"{self.path}: {self.reason}"
+
+
+class _Stamp(NamedTuple):
+    """What shows that a file is still the same."""
+
+    size: int
+    modified_ns: int
+
+
+class _Registry(Record, frozen=True):
+    """``sessions.json``: the key of a file name, and the key of a session id."""
+
+    by_file: Mapping[str, str] = field(default_factory=dict)
+    by_id: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)  #: id: (key, file name)
+
+
+class SessionIndex(Record, frozen=True):
+    """What an earlier listing read; give it to the next one and only changed files are opened."""
+
+    headers: Mapping[str, tuple[_Stamp, TranscriptHeader | None]] = field(default_factory=dict)
+    registries: Mapping[str, tuple[_Stamp, _Registry]] = field(default_factory=dict)
+
+
+class SessionListing(Record, frozen=True):
+    """What was found: sessions newest first (then by path), what was passed over, and the cache."""
+
+    sessions: tuple[DiskSession, ...]
+    problems: tuple[SessionProblem, ...]
+    index: SessionIndex
+    databases: tuple[Path, ...] = ()  #: OpenClaw's own, whose sessions are not listed
+    checkpoints: int = 0  #: copies of sessions as they were, which are left out
+
+
+def find_sessions(
+    folder: Path, index: SessionIndex | None = None, *, cancelled: Cancelled = never_cancelled
+) -> SessionListing:
+    """The transcripts in a sessions folder, in an agent's folder or in a folder of agents.
+
+    Unreadable files and folders are reported in the result.
+
+    Raises:
+        CancelledError: the caller stopped it.
+    """
+    return _Finder(folder, index or SessionIndex(), cancelled).find()
+
+
+def _stem(name: str) -> str:
+    found = _FILE_NAME.fullmatch(name)
+    return found["stem"] if found else name
+
+
+def _topic(stem: str, header_id: str | None) -> str | None:
+    """The thread in a file name; without a header that confirms it only digits count."""
+    if header_id is not None and stem.startswith(f"{header_id}-topic-"):
+        return stem.removeprefix(f"{header_id}-topic-") or None
+    found = _TOPIC.fullmatch(stem)
+    return found["topic"] if found else None
+
+
+class _Finder:
+    """One listing: walks at most two levels and collects sessions, problems and the next cache."""
+
+    def __init__(self, folder: Path, index: SessionIndex, cancelled: Cancelled) -> None:
+        self.folder = folder
+        self.root = Path(os.path.realpath(folder))
+        self.index = index
+        self.cancelled = cancelled
+        self.sessions: list[tuple[int, DiskSession]] = []
+        self.problems: list[SessionProblem] = []
+        self.headers: dict[str, tuple[_Stamp, TranscriptHeader | None]] = {}
+        self.registries: dict[str, tuple[_Stamp, _Registry]] = {}
+        self.checkpoints = 0
+
+    def find(self) -> SessionListing:
+        entries = {} if is_host_store(self.folder) else self._entries(self.folder)
+        self._list(self.folder, entries, _agent_of(self.root))
+        for name, status in sorted(entries.items()):
+            if not stat.S_ISDIR(status.st_mode):
+                continue
+            inner = self.folder / name
+            nested = inner / "sessions"
+            if os.path.lexists(nested):
+                if self._inside(nested):
+                    self._list(nested, self._entries(nested), name)
+            elif name == "sessions":  # the folder given is one agent's
+                self._list(inner, self._entries(inner), _agent_of(self.root / name))
+        self.sessions.sort(key=lambda each: (-each[0], os.fspath(each[1].path)))
+        self.problems.sort(key=lambda each: (os.fspath(each.path), each.reason))
+        return SessionListing(
+            sessions=tuple(session for _, session in self.sessions),
+            problems=tuple(self.problems),
+            index=SessionIndex(self.headers, self.registries),
+            databases=host_databases(self.folder),
+            checkpoints=self.checkpoints,
+        )
+
+    def _problem(self, path: Path, reason: str, *, is_remark: bool = False) -> None:
+        self.problems.append(SessionProblem(path, reason, is_remark))
+
+    def _inside(self, path: Path) -> bool:
+        """Whether the path stays in the folder when its links are followed; reported when it does not."""
+        try:
+            inside = Path(os.path.realpath(path, strict=True)).is_relative_to(self.root)
+        except OSError as error:
+            self._problem(path, f"This link leads nowhere ({_why(error)}).")
+            return False
+        if not inside:
+            self._problem(path, "This link leads out of the folder and was not followed.")
+        return inside
+
+    def _entries(self, folder: Path) -> dict[str, os.stat_result]:
+        """What a folder contains, by name; links resolved, and only where they stay inside."""
+        found: dict[str, os.stat_result] = {}
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    check_cancelled(self.cancelled)
+                    relevant = entry.name == _REGISTRY_NAME or _FILE_NAME.fullmatch(entry.name)
+                    if not (relevant or entry.is_dir()):
+                        continue
+                    if entry.is_symlink() and not self._inside(folder / entry.name):
+                        continue
+                    with suppress(FileNotFoundError):  # removed since the folder was read
+                        found[entry.name] = entry.stat()
+        except FileNotFoundError:
+            self._problem(folder, NO_FOLDER)
+        except OSError as error:
+            self._problem(folder, f"This folder cannot be read ({_why(error)}).")
+        return found
+
+    def _list(self, folder: Path, entries: Mapping[str, os.stat_result], agent: str | None) -> None:
+        registry = self._registry(folder, entries)
+        live: dict[str, list[tuple[int, DiskSession]]] = {}
+        for name, status in entries.items():
+            check_cancelled(self.cancelled)
+            matched = _FILE_NAME.fullmatch(name)
+            if matched is None or stat.S_ISDIR(status.st_mode):
+                continue
+            path = folder / name
+            if _CHECKPOINT.fullmatch(matched["stem"]) and name not in registry.by_file:
+                self.checkpoints += 1
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                self._problem(path, "This is not a regular file and was not opened.")
+                continue
+            packed = matched["packed"] is not None
+            header = None if packed else self._header(path, status)
+            session_id = header.session_id if header and header.session_id else None
+            session_id, stem = session_id or matched["stem"], matched["stem"]
+            key = registry.by_file.get(name)
+            session = DiskSession(
+                agent=agent or _agent_in(key),
+                session_id=session_id,
+                session_key=key,
+                topic=_topic(stem, header.session_id if header else None),
+                path=path,
+                size=status.st_size,
+                modified=_moment(status.st_mtime_ns),
+                state=SessionState(matched["state"] or "live"),
+                packed=packed,
+                header=header,
+            )
+            if session.state is SessionState.LIVE:
+                live.setdefault(session_id, []).append((status.st_mtime_ns, session))
+            else:
+                self._add(session, status.st_mtime_ns, _key_of_id(registry, session, entries))
+        for several in live.values():
+            self._add_one_of(several, registry, entries)
+
+    def _add(self, session: DiskSession, modified_ns: int, key: str | None) -> None:
+        key = session.session_key or key
+        agent = session.agent or _agent_in(key)
+        self.sessions.append((modified_ns, replace(session, session_key=key, agent=agent)))
+
+    def _add_one_of(
+        self,
+        several: Sequence[tuple[int, DiskSession]],
+        registry: _Registry,
+        entries: Mapping[str, os.stat_result],
+    ) -> None:
+        """Take the files that count of the live ones with one session id, and say which do not."""
+        ordered = sorted(several, key=lambda each: (_rank(each[1]), -each[0], each[1].path.name))
+        named = [each for each in ordered if each[1].session_key is not None]
+        kept = named or [each for each in ordered if _is_own_name(each[1])] or ordered[:1]
+        kept = list({each[1].stem: each for each in reversed(kept)}.values())[::-1]
+        first = kept[0][1]
+        for modified_ns, session in kept:
+            key = _key_of_id(registry, session, entries) if session is first else None
+            self._add(session, modified_ns, key)
+        counts = (
+            f"the index names {first.path.name}" if named else f"{first.path.name} is the one that counts"
+        )
+        for _, session in ordered:
+            if all(session is not one for _, one in kept):
+                self._problem(
+                    session.path,
+                    f"This is another file of session {session.session_id}: {counts}.",
+                    is_remark=True,
+                )
+
+    def _header(self, path: Path, status: os.stat_result) -> TranscriptHeader | None:
+        stamp, key = _Stamp(status.st_size, status.st_mtime_ns), os.fspath(path)
+        cached = self.index.headers.get(key)
+        if cached is None or cached[0] != stamp:
+            try:
+                cached = (stamp, first_header(path))
+            except OSError as error:
+                self._problem(path, f"This file cannot be read ({_why(error)}).")
+                return None
+        self.headers[key] = cached
+        return cached[1]
+
+    def _registry(self, folder: Path, entries: Mapping[str, os.stat_result]) -> _Registry:
+        status, path = entries.get(_REGISTRY_NAME), folder / _REGISTRY_NAME
+        if status is None:
+            return _Registry()
+        stamp, key = _Stamp(status.st_size, status.st_mtime_ns), os.fspath(path)
+        cached = self.index.registries.get(key)
+        if cached is None or cached[0] != stamp:
+            try:
+                cached = (stamp, _read_registry(path))
+            except (OSError, BadLineError) as error:
+                self._problem(path, f"The keys of these sessions cannot be read ({_why(error)}).")
+                return _Registry()
+        self.registries[key] = cached
+        return cached[1]
+
+
+def first_header(path: Path) -> TranscriptHeader | None:
+    """The header, when the first line with something in it is one; reads `HEAD_BYTES` at most.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open_regular(path) as file:
+        read = 0
+        while read < HEAD_BYTES and (line := file.readline(HEAD_BYTES - read)):
+            read += len(line)
+            if line.strip():
+                found = spliced(RawLine(1, 0, len(line), line, False, ended=True))
+                try:
+                    return read_header(decode_object(line if found is None else found.records[0].data))
+                except BadLineError:
+                    return None
+    return None
+
+
+def _read_registry(path: Path) -> _Registry:
+    with open_regular(path) as file:
+        data = file.read(_REGISTRY_LIMIT + 1)
+    if len(data) > _REGISTRY_LIMIT:
+        raise BadLineError(f"more than {_REGISTRY_LIMIT:,} bytes")
+    by_file: dict[str, str] = {}
+    by_id: dict[str, tuple[str, str | None]] = {}
+    for key, entry in decode_object(data).items():
+        if not isinstance(entry, dict) or not key.strip():
+            continue
+        name = _base_name(entry)
+        if name is not None:
+            by_file.setdefault(name, key)
+        session_id = string(entry.get("sessionId"))
+        if session_id is not None:
+            by_id.setdefault(session_id, (key, name))
+    return _Registry(by_file, by_id)
+
+
+def _base_name(entry: JsonObject) -> str | None:
+    """The file's name; its folder is that of the machine that wrote it."""
+    stored = string(entry.get("sessionFile"))
+    return re.split(r"[/\\]", stored)[-1] or None if stored else None
+
+
+def _key_of_id(
+    registry: _Registry, session: DiskSession, present: Mapping[str, os.stat_result]
+) -> str | None:
+    """The key of a file by its session id, when the entry's own file is not there."""
+    key, file_name = registry.by_id.get(session.session_id, (None, None))
+    return None if file_name in present else key
+
+
+def _is_own_name(session: DiskSession) -> bool:
+    """Whether the host itself names files so: by the session's id, with the thread of a topic or without."""
+    return session.stem == session.session_id or session.topic is not None
+
+
+def _rank(session: DiskSession) -> tuple[bool, bool]:
+    """Of the files of one session: the one with the id's name before topics, plain before packed ones."""
+    return session.stem != session.session_id, session.packed
+
+
+def _agent_of(folder: Path) -> str | None:
+    """The agent's id when the folder is ``agents/<agent>/sessions``."""
+    return folder.parent.name if folder.name == "sessions" and folder.parent.parent.name == "agents" else None
+
+
+def _agent_in(key: str | None) -> str | None:
+    parts = (key or "").split(":")
+    return parts[1] if len(parts) > 2 and parts[0] == "agent" and parts[1] else None
+
+
+def _moment(nanoseconds: int) -> datetime:
+    try:
+        return EPOCH + timedelta(microseconds=nanoseconds // 1000)
+    except OverflowError:  # a clock that was wrong: keep the order's direction
+        return datetime.max.replace(tzinfo=UTC) if nanoseconds > 0 else datetime.min.replace(tzinfo=UTC)
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
 
 # -- each session once -----------------------------------------------------------------------------------
-# Which sessions a host has, in its databases and in files (docs/host.md, "Each session once").
-#
 # A session is known by its agent and id. It may be in the agent's database, in an archive and in a file at
 # the same time: the database comes before a live file, that before what was deleted or archived.
 
@@ -441,532 +791,3 @@ def _import_folders(folder: Path) -> Iterator[tuple[str, Path]]:
             place = agent / inside / IMPORTED_FOLDER
             if place.is_dir() and not place.is_symlink():
                 yield agent.name, place
-
-
-# -- packed entries --------------------------------------------------------------------------------------
-# What the host has packed with zstd: entries in a table, and archives (docs/host.md, "Packed entries").
-# Nothing is unpacked beyond a limit that the caller gives, and no archive is held as a whole.
-
-#: How a zstd frame begins.
-MAGIC: Final = b"\x28\xb5\x2f\xfd"
-#: Bytes that one call unpacks at most.
-_PIECE: Final = 256 * 1024
-
-
-def _zstd() -> Any:
-    """The standard library's module, or its copy for Python below 3.14."""
-    for name in ("compression.zstd", "backports.zstd"):
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    raise ConfigurationError(
-        "Sessions of this host are compressed with zstd, which this Python cannot read: install "
-        "backports.zstd into its environment.",
-        code="ZSTD_MISSING",
-    )
-
-
-def unpacked_entry(data: bytes, size: int | None, limit: int) -> bytes:
-    """An entry of the table: one frame that says how long it is, as the table does.
-
-    Raises:
-        BadLineError: the bytes are no such frame, or sizes differ.
-        ConfigurationError: this Python cannot unpack it.
-    """
-    zstd = _zstd()
-    if not data.startswith(MAGIC):
-        raise BadLineError("compressed, but not a zstd frame")
-    if size is None or not 0 <= size <= limit:
-        said = "none" if size is None else f"{size:,}"
-        raise BadLineError(f"compressed, with a recorded size of {said}; it must be 0 to {limit:,} bytes")
-    try:
-        said = zstd.get_frame_info(data).decompressed_size
-        if said is not None and said != size:
-            raise BadLineError(f"compressed; its frame says {said:,} bytes, its row {size:,}")
-        unpacking = zstd.ZstdDecompressor()
-        text: bytes = unpacking.decompress(data, size + 1)
-    except zstd.ZstdError as error:
-        raise BadLineError(f"compressed, and its zstd frame is damaged ({error})") from error
-    if len(text) != size or not unpacking.eof or unpacking.unused_data:
-        raise BadLineError(f"compressed, and its frame does not contain the {size:,} bytes that its row says")
-    return text
-
-
-def unpacked(name: str, packed: Iterator[bytes], limit: int) -> Iterator[bytes]:
-    """What pieces of a packed file hold, in pieces; *name* is how the file is called in a sentence.
-
-    Raises:
-        TranscriptError: the frame is damaged or cut off, or it holds more than *limit* bytes.
-        ConfigurationError: this Python cannot unpack it.
-    """
-    zstd = _zstd()
-    held = 0
-    try:
-        for piece in _unpack(zstd, name, packed):
-            held += len(piece)
-            if held > limit:
-                raise _damaged(name, f"it has more than the {limit:,} bytes that the host may have written")
-            yield piece
-    except zstd.ZstdError as error:
-        raise _damaged(name, f"its zstd frame is damaged: {error}") from error
-
-
-def _unpack(zstd: Any, name: str, packed: Iterator[bytes]) -> Iterator[bytes]:
-    unpacking = None
-    for data in packed:
-        while data:
-            if unpacking is None or unpacking.eof:
-                unpacking = zstd.ZstdDecompressor()
-            yield unpacking.decompress(data, _PIECE)
-            while not unpacking.eof and not unpacking.needs_input:
-                yield unpacking.decompress(b"", _PIECE)
-            data = unpacking.unused_data if unpacking.eof else b""
-    if unpacking is None or not unpacking.eof:
-        raise _damaged(name, "its zstd frame ends too early")
-
-
-def _damaged(name: str, reason: str) -> TranscriptError:
-    return TranscriptError(
-        f"{name} cannot be read: {reason}. Copy it again, or restore it from a backup of the host.",
-        code="ARCHIVE_DAMAGED",
-    )
-
-
-class Pieces(io.RawIOBase):
-    """Pieces of bytes as a file that is read once, from its beginning."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        super().__init__()
-        self._pieces = pieces
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        """It can be read, and not written or moved in."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill *buffer* as far as one piece goes; 0 at the end."""
-        while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._rest = memoryview(piece)
-        count = min(len(self._rest), len(buffer))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
-        return count
-
-
-# -- archives --------------------------------------------------------------------------------------------
-# A session that is read as a stream of lines: cold and deleted archives, and files (docs/host.md, "Cold
-# archives" and "Deleted and reset sessions").
-#
-# Only the line that is being read is held. An archive is read to its end only when its checksum is the one
-# that the host recorded.
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-#: Bytes that an archive may hold, whatever the host says of it.
-ARCHIVE_LIMIT: Final = 8 * 1024**3
-_CHUNK: Final = 1024 * 1024
-#: A line of a cold archive holds an entry as a text within JSON: twice its bytes at most, and more.
-_COLD_LINE: Final = 2 * ENTRY_LIMIT + 64 * 1024
-#: How the host begins a line with an entry.
-_EVENT_LINE: Final = (b'{"kind":"event"', b'{"kind": "event"')
-
-Opened: TypeAlias = Callable[[], AbstractContextManager[BinaryIO]]
-
-
-class TextLines:
-    """A transcript, line by line."""
-
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
-
-    def lines(self, cancelled: Cancelled) -> Iterator[RawLine]:
-        """All lines, from the beginning."""
-        with self._opened() as file:
-            yield from scan_lines(file, limit=ENTRY_LIMIT, cancelled=cancelled)
-
-    def raw(self, cancelled: Cancelled) -> Iterator[bytes]:
-        """All lines that may be entries, not parsed; too long ones are empty."""
-        for line in self.lines(cancelled):
-            yield b"" if line.too_long else line.data
-
-    def entry_of(self, line: bytes) -> bytes:
-        """The entry in such a line."""
-        return line
-
-    def path(self) -> Sequence[int] | None:
-        """The host's own active path, as numbers of lines; None where it has to be walked."""
-        return None
-
-    @property
-    def problems(self) -> list[LineProblem]:
-        """What is wrong beside the lines themselves."""
-        return []
-
-
-class ColdLines(Struct):
-    """The entries of a cold archive (docs/host.md, "Cold archives"), and what it says of their path."""
-
-    session_id: str
-    row: ColdRow
-    opened: Opened
-    problems: list[LineProblem] = field(default_factory=list)
-    active: array[int] = field(default_factory=lambda: array("q"))
-    index: JsonObject = field(default_factory=dict)
-
-    def lines(self, cancelled: Cancelled) -> Iterator[RawLine]:
-        """The entries, numbered by their place in the session.
-
-        Raises:
-            TranscriptError: it is the archive of another session, or of another state of this one.
-        """
-        self.problems, self.active = [], array("q")
-        events = 0
-        with self.opened() as file:
-            for outer in scan_lines(file, limit=_COLD_LINE, cancelled=cancelled):
-                try:
-                    value = {} if outer.too_long else decode_object(outer.data)
-                except BadLineError as error:
-                    self.problems.append(LineProblem(outer.number, f"a line of the archive is {error}"))
-                    continue
-                if outer.number == 1:
-                    self._check_header(value)
-                row = object_or_empty(value.get("row"))
-                if value.get("kind") == "event" or outer.too_long:
-                    events += 1
-                    yield _cold_event(row, events - 1, outer)
-                else:
-                    self._note(value.get("kind"), row)
-        if self.row.events is not None and events != self.row.events:
-            said = f"{events:,} entries in the archive, but {self.row.events:,} in the host's record"
-            self.problems.append(LineProblem(events, said))
-
-    def raw(self, cancelled: Cancelled) -> Iterator[bytes]:
-        """All lines that may be entries, not parsed; too long ones are empty."""
-        with self.opened() as file:
-            for line in scan_lines(file, limit=_COLD_LINE, cancelled=cancelled):
-                if line.data.startswith(_EVENT_LINE):
-                    yield b"" if line.too_long else line.data
-
-    def entry_of(self, line: bytes) -> bytes:
-        """The entry in such a line; nothing where there is none."""
-        try:
-            row = decode_object(line).get("row")
-        except BadLineError:
-            return b""
-        text = row.get("event_json") if isinstance(row, dict) else None
-        return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b""
-
-    def _check_header(self, value: JsonObject) -> None:
-        same = value.get("kind") == "header" and value.get("sessionId") == self.session_id
-        if not same or (self.row.generation is not None and value.get("generation") != self.row.generation):
-            raise TranscriptError(
-                f"The cold archive {self.row.name} does not belong to session {self.session_id} of this host "
-                "database: restore the right file from a backup of the host.",
-                code="ARCHIVE_OF_ANOTHER_SESSION",
-            )
-
-    def _note(self, kind: object, row: JsonObject) -> None:
-        if kind == "active":
-            self.active.append(_place(row.get("event_seq")))
-        elif kind == "index":
-            self.index = row
-
-    def path(self) -> Sequence[int] | None:
-        """The host's own active path; None where its list was not complete."""
-        index = self.index
-        complete = index.get("needs_rebuild") == 0 and index.get("indexed_seq") == self.row.last_seq
-        if not complete or index.get("active_event_count") != len(self.active) or -1 in self.active:
-            return None
-        return self.active
-
-
-def _place(value: Json) -> int:
-    """A place in the session; -1 for what is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62 else -1
-
-
-def _cold_event(row: JsonObject, number: int, outer: RawLine) -> RawLine:
-    place = _place(row.get("seq"))
-    text = row.get("event_json")
-    if outer.too_long or not isinstance(text, str):
-        return RawLine(number if place < 0 else place, 0, outer.size, b"", outer.too_long, ended=True)
-    try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half a pair, escaped in the archive
-        data = text.encode("utf-8", "surrogatepass")
-    too_long = len(data) > ENTRY_LIMIT
-    kept = data[:HEAD_BYTES] if too_long else data
-    return RawLine(number if place < 0 else place, 0, len(data), kept, too_long, ended=True)
-
-
-Source: TypeAlias = TextLines | ColdLines
-
-
-def cold_row_lines(rows: HostRows, session: HostSession) -> ColdLines:
-    """The entries of a cold archive that lies in its row."""
-    assert isinstance(session.place, ColdPlace)
-    row = session.place.row
-    name = f"The cold archive of session {session.session_id} in {rows.path}"
-
-    def packed() -> Generator[bytes, None, None]:
-        return rows.blob("session_transcript_cold_archives", "archive_blob", row.row)
-
-    return ColdLines(session.session_id, row, _opened(name, packed, _cold_limit(row), row.sha256))
-
-
-def archive_lines(rows: HostRows, place: ArchivePlace) -> TextLines:
-    """The transcript of a session that was deleted or reset, in its row."""
-    row = place.row
-    name = f"The archive of session {row.session_id} in {rows.path}"
-
-    def stored() -> Generator[bytes, None, None]:
-        return rows.blob("session_transcript_archives", "archive_blob", row.row)
-
-    return TextLines(_opened(name, stored, ARCHIVE_LIMIT, row.sha256, packed=row.encoding != "identity"))
-
-
-def _cold_limit(row: ColdRow) -> int:
-    """Bytes that a cold archive may hold: each entry several times over, as texts within JSON."""
-    if row.raw_bytes is None or row.events is None:
-        return ARCHIVE_LIMIT
-    return min(ARCHIVE_LIMIT, max(0, 16 * row.raw_bytes + 8192 * row.events) + _CHUNK)
-
-
-def cold_file(place: ColdPlace) -> Opened:
-    """What opens a cold archive that lies in a file of its folder.
-
-    Raises:
-        TranscriptError: it is not there, or its row names another place.
-    """
-    name = place.row.name or ""
-    path = place.folder / name
-    if not name or name in (".", "..") or {"/", "\\", "\0"}.intersection(name):
-        raise TranscriptError(
-            f"The host's database {place.database} names a cold archive of this session that is no file in "
-            f"{place.folder}: the database is damaged.",
-            code="ARCHIVE_OUTSIDE",
-        )
-    _check_inside(path, place.folder)
-    if not path.exists():
-        raise TranscriptMissingError(
-            f"The cold archive {path} is missing: restore it from a backup of the host.",
-            code="ARCHIVE_MISSING",
-            details={"path": str(path)},
-        )
-    return _opened(str(path), lambda: _pieces_of(path), _cold_limit(place.row), place.row.sha256)
-
-
-def _check_inside(path: Path, folder: Path) -> None:
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise TranscriptError(
-            f"{path} leads out of its folder through a link and was not opened.", code="ARCHIVE_OUTSIDE"
-        )
-
-
-def file_of(path: Path) -> Opened:
-    """What opens a transcript in a file, packed or not."""
-    if path.suffix != ".zst":
-        return lambda: open_transcript(path)
-    return _opened(str(path), lambda: _pieces_of(path), ARCHIVE_LIMIT, None)
-
-
-def _pieces_of(path: Path) -> Generator[bytes, None, None]:
-    try:
-        with open_regular(path) as file:
-            while piece := file.read(_CHUNK):
-                yield piece
-    except OSError as error:
-        raise TranscriptError(
-            f"{path} cannot be read ({error.strerror or error}): check the file and its permissions."
-        ) from error
-
-
-def _opened(
-    name: str,
-    stored: Callable[[], Generator[bytes, None, None]],
-    limit: int,
-    sha256: str | None,
-    *,
-    packed: bool = True,
-) -> Opened:
-    """What opens an archive; it is read to its end only when its checksum is the recorded one."""
-
-    @contextmanager
-    def opened() -> Iterator[BinaryIO]:
-        with closing(stored()) as raw, closing(_checked(name, raw, sha256)) as pieces:
-            text = unpacked(name, pieces, limit) if packed else pieces
-            yield cast(BinaryIO, io.BufferedReader(Pieces(text), _CHUNK))
-
-    return opened
-
-
-def _checked(name: str, pieces: Iterator[bytes], sha256: str | None) -> Generator[bytes, None, None]:
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-        yield piece
-    if sha256 is not None and digest.hexdigest() != sha256:
-        raise TranscriptError(
-            f"{name} was changed after the host wrote it (its checksum differs): restore it from a backup of "
-            "the host.",
-            code="ARCHIVE_DAMAGED",
-        )
-
-
-def from_stream(
-    session: HostSession,
-    use: Callable[Concatenate[Source, P], T],
-    *args: P.args,
-    **kwargs: P.kwargs,
-) -> T:
-    """What *use* makes of a session that does not lie in the host's table of entries; it may run again.
-
-    Raises:
-        TranscriptError: an archive or file cannot be read; the sentence says why and what to do.
-        DatabaseError: the same of the host's database.
-    """
-    place = session.place
-    match place:
-        case ColdPlace() if place.row.in_database:
-            return read_host(place.database, lambda rows: use(cold_row_lines(rows, session), *args, **kwargs))
-        case ColdPlace():
-            return use(ColdLines(session.session_id, place.row, cold_file(place)), *args, **kwargs)
-        case ArchivePlace():
-            return read_host(place.database, lambda rows: use(archive_lines(rows, place), *args, **kwargs))
-        case FilePlace():
-            return use(TextLines(file_of(place.path)), *args, **kwargs)
-        case HotPlace():
-            raise ValueError(f"{session.session_id} is in the table of entries")
-
-
-# -- entries ---------------------------------------------------------------------------------------------
-# One entry of a session: who said what, and when, whichever place it was read from. A row or line that
-# cannot be read is an entry with a problem, never a reason to stop.
-
-MESSAGE = "message"
-#: Answers that the host shows and no model gave: the engine never gets them.
-_SHOWN_ONLY: Final = frozenset({"delivery-mirror", "gateway-injected"})
-
-
-class SessionEntry(Record, frozen=True):
-    """One entry of a session's path. Texts are as the host wrote them: make them safe before showing them."""
-
-    number: int  #: its place in the file: ``seq`` of a row (0 is the header), or the line, from 1
-    entry_id: str | None
-    type: str | None  #: message, compaction, reset ...
-    role: str | None  #: of a message, as the host wrote it
-    text: str | None  #: of a message: what its text blocks say; None where it cannot be read
-    created_at: datetime | None  #: UTC
-    problem: str | None  #: why it is not shown whole; follows "entry N:" in a sentence
-    is_storable: bool = False  #: a message that an engine stores, unless it is a heartbeat
-
-    @property
-    def is_message(self) -> bool:
-        """Whether it is something that somebody said."""
-        return self.type == MESSAGE
-
-
-def entry_of_row(row: EventRow) -> SessionEntry:
-    """The entry that a row of the host's table holds."""
-    try:
-        value, problem = value_of(row)
-    except BadLineError as error:
-        value, problem = navigation_of(row), str(error)
-    return entry_of(row.seq, value, problem, row.created_ms)
-
-
-def entry_of_line(line: RawLine) -> SessionEntry:
-    """The entry that a line of a transcript holds."""
-    try:
-        if line.too_long:
-            return entry_of(line.number, peek_object(line.data), _too_long(line.size))
-        return entry_of(line.number, decode_object(line.data), None)
-    except BadLineError as error:
-        return entry_of(line.number, {}, str(error))
-
-
-def entry_of(
-    number: int, value: JsonObject, problem: str | None, created_ms: int | None = None
-) -> SessionEntry:
-    """The entry of a value, of which only the beginning may be there: then there is a *problem*."""
-    message = object_or_empty(value.get("message"))
-    kind = string(value.get("type"))
-    if kind == MESSAGE and not message and problem is None:
-        problem = "an entry of type message without a message"
-    stamp = read_moment(value.get("timestamp")) or read_moment(message.get("timestamp"))
-    return SessionEntry(
-        number,
-        string(value.get("id")),
-        kind,
-        string(message.get("role")),
-        text_of(message.get("content")) if kind == MESSAGE and problem is None else None,
-        stamp or read_moment(created_ms),
-        problem,
-        kind == MESSAGE and _is_storable(message),
-    )
-
-
-def _is_storable(message: JsonObject) -> bool:
-    """Whether an engine stores such messages (docs/host.md, "Is it ingesting?")."""
-    role, model = stored_role(message), message.get("model")
-    shown_only = message.get("provider") == "openclaw" and model in _SHOWN_ONLY
-    mirrored = role == "assistant" and model == "delivery-mirror"
-    if role is None or shown_only or mirrored or has_failed(message):
-        return False
-    return not (role == "assistant" and is_runtime_context(role, message_text(message)))
-
-
-def text_of(content: Json) -> str:
-    """What a message says: a text as it is, of blocks their texts, one in a line."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(_texts(content))
-
-
-def _texts(content: Json) -> Iterator[str]:
-    blocks = content if isinstance(content, list) else [content]
-    for block in blocks:
-        if isinstance(block, str):
-            yield block
-        elif isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
-            yield str(block["text"])
-
-
-def value_of(row: EventRow) -> tuple[JsonObject, str | None]:
-    """What a row holds, and why it is not whole.
-
-    Raises:
-        BadLineError: it cannot be read at all.
-        ConfigurationError: this Python cannot unpack it.
-    """
-    if row.json is not None and row.packed_size is not None:
-        raise BadLineError("its row contains it twice, as text and packed")
-    if row.json is not None:
-        if len(row.json) > ENTRY_LIMIT:
-            return peek_object(row.json), _too_long(None)
-        return decode_object(row.json), None
-    if row.packed_size is None:
-        raise BadLineError("its row is empty")
-    if row.packed is None:
-        raise BadLineError(_too_long(row.packed_size))
-    return decode_object(unpacked_entry(row.packed, row.size, ENTRY_LIMIT)), None
-
-
-def navigation_of(row: EventRow) -> JsonObject:
-    """What the host noted beside a packed entry: its type, ids, time and role; empty when it did not."""
-    try:
-        noted = decode_object(row.navigation or "").get("navigation")
-    except BadLineError:
-        return {}
-    return noted if isinstance(noted, dict) else {}
-
-
-def _too_long(size: int | None) -> str:
-    said = f"{size:,} bytes" if size is not None else f"more than {ENTRY_LIMIT:,} characters"
-    return f"too long ({said}) to be read with the others"

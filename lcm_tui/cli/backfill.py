@@ -33,8 +33,7 @@ from lcm_host.backfill import (
 )
 from lcm_host.codex import is_rollout
 from lcm_host.messages import read_host_file
-from lcm_host.sessions import path_of
-from lcm_host.transcript_files import DiskSession, SessionState, find_sessions
+from lcm_host.sessions import DiskSession, SessionState, find_sessions, path_of
 
 from lcm_tui.cli import changing
 from lcm_tui.cli import compact as compact_report

@@ -20,15 +20,14 @@ from lcm_core.base.times import iso_z, parse_utc
 from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Position, Window
-from lcm_host.active_path import SessionExtent, SessionPage, extents, read_page
 from lcm_host.codex import CodexDiff, Held, Spoken, compare_with_codex, read_held
 from lcm_host.ingestion import ingestions, owners_of
+from lcm_host.reading import SessionEntry, SessionExtent, SessionPage, extents, read_page
 from lcm_host.sessions import (
     ColdPlace,
     HostListing,
     HostSession,
     HotPlace,
-    SessionEntry,
     Storage,
     find_session,
     list_sessions,

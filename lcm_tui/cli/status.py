@@ -25,8 +25,8 @@ from lcm_core.store.opening import FileState, file_state
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import DatabaseStatistics, Growth, database_statistics, growth_of_all
 from lcm_core.store.wal import WalState, examine_wal
-from lcm_host.active_path import COUNTED_BYTES, bad_lines
 from lcm_host.ingestion import Ingestion, ingestions
+from lcm_host.reading import COUNTED_BYTES, bad_lines
 from lcm_host.sessions import list_sessions
 
 from lcm_tui.cli import options

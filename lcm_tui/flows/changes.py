@@ -48,8 +48,7 @@ from lcm_host.backfill import (
     written_out,
 )
 from lcm_host.messages import HostFile, read_host_file
-from lcm_host.sessions import HostSession
-from lcm_host.transcript_files import DiskSession, SessionState
+from lcm_host.sessions import DiskSession, HostSession, SessionState
 
 from lcm_tui.flows.change import BlockedError, Change, Choice, Notice, Then
 from lcm_tui.flows.ui import Ui

@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
     from lcm_core.operations.drafts import SavedDrafts
     from lcm_core.store.opening import FileState
-    from lcm_host.sessions import HostListing, HostSession
-    from lcm_host.transcript_files import SessionProblem
+    from lcm_host.sessions import HostListing, HostSession, SessionProblem
 
     from lcm_tui.tables.history import HistoryLine
     from lcm_tui.tables.status import Ingesting
@@ -335,7 +334,7 @@ class Hosting:
 
 def _faults(listing: HostListing) -> list[SessionProblem]:
     """What could not be read; a machine without a host is no fault."""
-    from lcm_host.transcript_files import NO_FOLDER
+    from lcm_host.sessions import NO_FOLDER
 
     return [one for one in listing.problems if one.reason != NO_FOLDER]
 

@@ -10,9 +10,9 @@ from typing import ClassVar, Final, TypeVar
 from lcm_core.base.errors import LcmError
 from lcm_core.base.text import fold, sought_as
 from lcm_core.base.values import Record, replace
-from lcm_host.reading import Glimpse, OpenSession, glimpse, open_session
+from lcm_core.engine.content import engine_role, shorten
+from lcm_host.reading import OpenSession, SessionEntry, open_session
 from lcm_host.sessions import HostSession
-from lcm_host.transcript_files import TranscriptEntry
 from textual.app import ComposeResult
 
 from lcm_tui.kit import commands, places
@@ -50,14 +50,15 @@ class Run(Record, frozen=True):
 
     text: OpenSession
     start: int  #: position of the first one
-    entries: tuple[TranscriptEntry, ...]
+    views: tuple[MessageView, ...]
+    ids: tuple[str | None, ...]
     turn: int = 0  #: which state of the pane it was read for
     select: int | None = None  #: position to stand on
 
     @property
     def stop(self) -> int:
         """The position after the last one."""
-        return self.start + len(self.entries)
+        return self.start + len(self.views)
 
 
 class TranscriptPane(MessagesPane):
@@ -68,12 +69,11 @@ class TranscriptPane(MessagesPane):
         self.run_shown: Run | None = None
         self._session = session
         self._turn = 0  #: counts the runs shown
-        self._glimpsed = False  #: its end was looked for, before all of it is read
 
     @property
-    def is_glimpse(self) -> bool:
+    def is_end(self) -> bool:
         """Whether only the end of the session was read so far."""
-        return self.run_shown is not None and isinstance(self.run_shown.text, Glimpse)
+        return self.run_shown is not None and self.run_shown.text.is_end
 
     async def fetch(self) -> Run:
         """The entries in sight, with what was appended."""
@@ -83,18 +83,15 @@ class TranscriptPane(MessagesPane):
         from_end = 0 if held is None or selected is None else len(held.text) - 1 - selected
 
         def read(stopped: Callable[[], bool]) -> Run:
-            if held is None and not self._glimpsed:
-                self._glimpsed = True
-                end = glimpse(self._session, PAGE, HEAD, cancelled=stopped)
-                if end is not None:
-                    return replace(_run(end, 0, PAGE, stopped), turn=turn, select=len(end) - 1)
-            if held is None or isinstance(held.text, Glimpse):
-                text = open_session(self._session, cancelled=stopped)
+            if held is None:
+                text = open_session(self._session, newest=PAGE, cancelled=stopped)
+            else:
+                text = held.text.refreshed(cancelled=stopped)
+            if held is None or held.text.is_end:
                 run = _run(text, len(text) - PAGE, len(text), stopped)
                 return replace(run, turn=turn, select=len(text) - 1 - from_end)
-            text = held.text.refreshed(cancelled=stopped)
-            if text == held.text:
-                return replace(held, text=text, turn=turn, select=None)
+            if text is held.text:
+                return replace(held, turn=turn, select=None)
             start = min(held.start, max(0, len(text) - PAGE))
             stop = held.stop + (PAGE if held.stop == len(held.text) else 0)
             return replace(_run(text, start, stop, stopped), turn=turn)
@@ -106,8 +103,7 @@ class TranscriptPane(MessagesPane):
         if data.turn != self._turn:
             return False
         held = self.run_shown
-        if held is not None and data.text == held.text:
-            self.run_shown = replace(held, text=data.text)  # it was looked at later
+        if held is not None and data.text is held.text:
             return True
         fresh = self._take(data)
         if held is not None:
@@ -124,16 +120,16 @@ class TranscriptPane(MessagesPane):
         self._turn += 1
         seen = self.list.visible_keys
         middle = run.select if run.select is not None else seen[0] if seen else run.stop
-        part = window_around(len(run.entries), middle - run.start)
-        run = replace(run, start=run.start + part.start, entries=run.entries[part])
+        part = window_around(len(run.views), middle - run.start)
+        run = replace(run, start=run.start + part.start, views=run.views[part], ids=run.ids[part])
         self.run_shown = run
         fresh = self.list.show(
-            [_view(run.start + place, entry, run.text.place_word) for place, entry in enumerate(run.entries)],
+            run.views,
             has_older=run.start > 0,
             has_newer=run.stop < len(run.text),
             select=run.select,
         )
-        if not run.entries:
+        if not run.views:
             self.list.empty = "This session has no entries."
         self.shown_anew()
         return fresh
@@ -175,15 +171,23 @@ class TranscriptPane(MessagesPane):
         held, view = self.run_shown, self.list.views.get(number)
         if held is None or view is None or view.complete:
             return
-        found = await in_thread(lambda stopped: held.text.entries(number, number + 1, cancelled=stopped))
-        if self.run_shown is not None and self.run_shown.text == held.text and found:
-            self.list.learn(_view(number, found[0], held.text.place_word))
+        found = await in_thread(lambda stopped: _run(held.text, number, number + 1, stopped, whole=True))
+        if self.run_shown is not None and self.run_shown.text is held.text:
+            for whole in found.views:
+                self.list.learn(whole)
 
 
-def _run(text: OpenSession, start: int, stop: int, stopped: Callable[[], bool]) -> Run:
+def _run(
+    text: OpenSession, start: int, stop: int, stopped: Callable[[], bool], *, whole: bool = False
+) -> Run:
+    """Read some entries; of long texts the beginning, unless they are asked for *whole*."""
     start = max(0, start)
-    entries = text.entries(start, min(stop, len(text)), text_limit=HEAD, cancelled=stopped)
-    return Run(text, start, tuple(entries))
+    views: list[MessageView] = []
+    ids: list[str | None] = []
+    for number, entry in enumerate(text.entries(start, stop, cancelled=stopped), start):
+        views.append(_view(number, entry, text.place_word, whole=whole))
+        ids.append(entry.entry_id)
+    return Run(text, start, tuple(views), tuple(ids))
 
 
 def _find_entry(
@@ -193,7 +197,7 @@ def _find_entry(
     place = start
     while 0 <= place < len(text) and not stopped():
         first = max(0, place - PAGE + 1) if step < 0 else place
-        page = text.entries(first, min(first + PAGE, len(text)), cancelled=stopped)
+        page = list(text.entries(first, first + PAGE, cancelled=stopped))
         for at in range(place, first - 1 if step < 0 else first + len(page), step):
             parts = page[at - first].parts
             said = " ".join(f"{part.text} {part.tool_name or ''} {part.arguments or ''}" for part in parts)
@@ -203,18 +207,19 @@ def _find_entry(
     return None
 
 
-def _view(place: int, entry: TranscriptEntry, word: str) -> MessageView:
+def _view(number: int, entry: SessionEntry, place_word: str, *, whole: bool) -> MessageView:
     """An entry as the list shows it."""
-    message = entry.message
+    parts = entry.parts if whole else tuple(shorten(part, HEAD) for part in entry.parts)
+    place = f"{place_word} {entry.number}  " if place_word else ""
     return MessageView(
-        number=place,
-        role=message.role if message else entry.type,
-        moment=entry.moment,
+        number=number,
+        role=engine_role(entry.role or "") if entry.is_message else entry.type or "",
+        moment=entry.created_at,
         said_at=entry.timestamp or "",
         tokens=None,
-        parts=entry.parts,
-        title=f"{word} {entry.line}  {'' if message else entry.title}",
-        complete=not any(part.cut for part in entry.parts),
+        parts=parts,
+        title=f"{place}{entry.title}",
+        complete=not any(part.cut for part in parts),
         note=entry.problem or "",
     )
 
@@ -283,7 +288,7 @@ importing it into the database, as its engine would have stored it.
     def selected_id(self) -> str | None:
         """The entry's id."""
         run, place = self.pane.run_shown, self.messages.selected
-        return None if run is None or place is None else run.entries[place - run.start].entry_id
+        return None if run is None or place is None else run.ids[place - run.start]
 
     async def fetch(self) -> Run:
         """The entries in sight, with what was appended; why there are none is said in their place."""
@@ -296,14 +301,14 @@ importing it into the database, as its engine would have stored it.
 
     def show(self, data: Run) -> None:
         """Show them, unless one has moved away while they were read."""
-        if not self.pane.show(data) or self.pane.is_glimpse:
+        if not self.pane.show(data) or self.pane.is_end:
             self.load()
 
     def _say_place(self) -> None:
         """How much there is, and what of it is not shown; or what is being searched for."""
         if self.pane.searching:
             self.title_bar.note = f"searching for {self.pane.searching} …"
-        elif self.pane.is_glimpse:
+        elif self.pane.is_end:
             self.title_bar.note = "the newest entries; reading the others …"
         elif self.pane.run_shown is not None:
             text = self.pane.run_shown.text

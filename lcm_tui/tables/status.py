@@ -15,8 +15,7 @@ from lcm_tui.kit.spans import Line, Span
 
 if TYPE_CHECKING:
     from lcm_host.ingestion import Ingestion
-    from lcm_host.sessions import HostSession
-    from lcm_host.transcript_files import SessionProblem
+    from lcm_host.sessions import HostSession, SessionProblem
 
 
 # -- growth ----------------------------------------------------------------------------------------------

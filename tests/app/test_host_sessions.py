@@ -7,14 +7,11 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from lcm_host.reading import OpenSession, open_session
-from lcm_host.sessions import HostSession
 from textual.pilot import Pilot
 
-from lcm_tui.screens.disk_session import DiskSessionScreen, TranscriptPane
+from lcm_tui.screens.disk_session import DiskSessionScreen, Run, TranscriptPane
 from tests.app.support import first_screen, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.core.host_home import START_MS, AgentFolder, Story
 from tests.core.test_host_sessions import unpacked
@@ -80,7 +77,7 @@ async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_pat
         screen = await open_row(pilot, "main/one")
         run = screen.pane.run_shown
         assert run is not None
-        held = [entry.entry_id for entry in run.text.entries(0, len(run.text))]
+        held = [entry.entry_id for entry in run.text.entries()]
         assert held == story.path
         assert screen.selected_id() == story.path[-1]
         await pilot.press("i")
@@ -98,31 +95,25 @@ async def test_the_end_of_a_large_session_comes_first_and_the_cursor_stays_on_it
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lcm_host.reading._LARGE", 0)
+    monkeypatch.setattr("lcm_host.reading._LAST", 30_000)
     story, agent = talk(100), AgentFolder(tmp_path / "agents" / "main")
     put(agent, story, "cold") if place == "cold" else agent.transcript(story)
     shown_first: list[int] = []
+    showing = TranscriptPane.show
 
-    def noted(session: HostSession, **more: Any) -> OpenSession:
-        opened = first_pane[0]
-        shown_first.append(len(opened.run_shown.entries) if opened.run_shown else 0)
-        return open_session(session, **more)
+    def show(pane: TranscriptPane, data: Run) -> bool:
+        if data.text.is_end:
+            shown_first.append(len(data.views))
+        return showing(pane, data)
 
-    first_pane: list[TranscriptPane] = []
-    building = TranscriptPane.__init__
-
-    def build(pane: TranscriptPane, *given: Any) -> None:
-        building(pane, *given)
-        first_pane.append(pane)
-
-    monkeypatch.setattr(TranscriptPane, "__init__", build)
-    monkeypatch.setattr("lcm_tui.screens.disk_session.open_session", noted)
+    monkeypatch.setattr(TranscriptPane, "show", show)
     async with open_app(new_database(tmp_path / "lcm.db"), state_dir=tmp_path) as pilot:
         screen = await open_row(pilot, "main/one")
         await wait_for_text(pilot, "200 entries")
         assert shown_first == [40]
         assert screen.selected_id() == story.path[-1]
         assert screen.messages.selected == 199
-        assert not screen.pane.is_glimpse
+        assert not screen.pane.is_end
 
 
 async def test_what_a_living_host_writes_is_followed_a_page_at_a_time(tmp_path: Path) -> None:

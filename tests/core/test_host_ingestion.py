@@ -18,12 +18,12 @@ from lcm_core.base.settings import Options, resolve
 from lcm_core.base.times import iso_z, sql_utc
 from lcm_core.checks.check import Folders
 from lcm_core.store.database import Database
-from lcm_host import active_path
-from lcm_host import ingestion as gaps
+from lcm_host import reading
+from lcm_host.archives import Source
 from lcm_host.checks import run_checks
 from lcm_host.ingestion import Ingestion, ingestions
+from lcm_host.reading import TranscriptScan
 from lcm_host.sessions import list_sessions
-from lcm_host.transcript_files import TranscriptScan
 
 from tests.cli.support import run
 from tests.core.host_home import START_MS, AgentFolder, Story
@@ -409,7 +409,7 @@ async def gaps_of(host: Host, sessions: Path | None, **environ: str) -> list[tup
 async def test_a_gap_is_found_with_what_the_host_still_has_of_it(
     followed: Host, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaps, "_PAGE", page)
+    monkeypatch.setattr(reading, "_STEP", page)
     before, within, after = followed.turn(1), followed.turn(2), followed.turn(3)
     followed.publish()
     followed.store([*before, *after])
@@ -594,13 +594,13 @@ async def test_the_end_of_a_large_file_is_read_as_far_as_is_needed(
     file_host: FileHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    scanned = active_path._end_of
+    scanned = reading._scan_end
 
-    def counted(file: BinaryIO, begin: int, size: int) -> TranscriptScan:
-        read.append(size - begin)
-        return scanned(file, begin, size)
+    def counted(source: Source, file: BinaryIO, begin: int, until: int) -> TranscriptScan:
+        read.append(until - begin)
+        return scanned(source, file, begin, until)
 
-    monkeypatch.setattr(active_path, "_end_of", counted)
+    monkeypatch.setattr(reading, "_scan_end", counted)
     for number in range(40):
         file_host.say("user", f"question {number} " + "x" * 20_000)
         file_host.say("assistant", f"answer {number}")

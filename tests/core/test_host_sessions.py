@@ -17,9 +17,8 @@ from typing import Any
 import backports.zstd as zstd
 import pytest
 from lcm_core.base.errors import LcmError, NotFoundError
-from lcm_host import reading as glimpses
-from lcm_host.active_path import SessionPage, extents, read_page
-from lcm_host.reading import open_session
+from lcm_host import reading
+from lcm_host.reading import SessionPage, extents, open_session, read_page
 from lcm_host.sessions import HostSession, Storage, cold_folder, find_session, list_sessions
 
 from tests.core.host_home import SCHEMA, AgentFolder, Story
@@ -610,9 +609,8 @@ def test_a_database_that_the_host_was_told_to_keep_elsewhere(
 def test_the_end_of_a_session_is_told_without_the_rest_or_not_at_all(
     agent: AgentFolder, agents: Path, monkeypatch: pytest.MonkeyPatch, place: str, seed: int
 ) -> None:
-    monkeypatch.setattr(glimpses, "_LARGE", 0)
-    monkeypatch.setattr(glimpses, "_LINES", 30)
-    monkeypatch.setattr(glimpses, "_END", 30_000)
+    monkeypatch.setattr(reading, "_LARGE", 0)
+    monkeypatch.setattr(reading, "_LAST", 20_000)
     story = Story("one", seed).tell(120)
     match place:
         case "cold" | "blob":
@@ -625,16 +623,18 @@ def test_the_end_of_a_session_is_told_without_the_rest_or_not_at_all(
         case _:
             agent.transcript(story)
     [session] = sessions(agents).values()
-    end = glimpses.glimpse(session, 9, 100)
-    opened = open_session(session)
-    held = [] if end is None else [one.entry_id for one in end.held]
-    assert held == story.path[len(story.path) - len(held) :]
-    assert len(held) <= 9
-    if end is not None:
-        assert [one.parts for one in end.held] == [
-            one.parts for one in opened.entries(len(opened) - len(held), len(opened), text_limit=100)
-        ]
-    opened.close()
+    with closing(open_session(session, newest=9)) as end, closing(open_session(session)) as opened:
+        assert [one.entry_id for one in opened.entries()] == story.path
+        held = list(end.entries())
+        if end.is_end:
+            assert len(held) <= 9
+            assert [one.value for one in held] == [
+                one.value for one in opened.entries(len(opened) - len(held))
+            ]
+            whole = end.refreshed()
+            assert list(whole.entries()) == list(opened.entries())
+        else:
+            assert held == list(opened.entries())
 
 
 def test_most_ends_are_told(agent: AgentFolder, agents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -643,8 +643,9 @@ def test_most_ends_are_told(agent: AgentFolder, agents: Path, monkeypatch: pytes
         story.say("user", f"said {number}")
     agent.transcript(story)
     [session] = sessions(agents).values()
-    assert glimpses.glimpse(session, 9, 100) is None  # it is small: all of it is read at once
-    monkeypatch.setattr(glimpses, "_LARGE", 0)
-    end = glimpses.glimpse(session, 9, 100)
-    assert end is not None
-    assert [one.entry_id for one in end.entries(0, 9)] == story.path[-9:]
+    assert not open_session(session, newest=9).is_end  # it is small: all of it is read at once
+    monkeypatch.setattr(reading, "_LARGE", 0)
+    monkeypatch.setattr(reading, "_LAST", 5_000)
+    end = open_session(session, newest=9)
+    assert end.is_end
+    assert [one.entry_id for one in end.entries()] == story.path[-9:]

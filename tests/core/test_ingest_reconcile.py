@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.engine.sessions import matches_any
-from lcm_host.transcript_files import (
+from lcm_host.reconciling import (
     Anchor,
     AnchorProof,
     anchor_by_content,

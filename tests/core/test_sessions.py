@@ -12,8 +12,17 @@ import pytest
 from lcm_core.base.errors import CancelledError
 from lcm_core.base.jsonl import HEAD_BYTES, open_regular
 from lcm_host.backfill import find_transcript
-from lcm_host.sessions import FilePlace, HostSession, Storage, find_session, list_sessions, unknown_to
-from lcm_host.transcript_files import DiskSession, SessionState, find_sessions
+from lcm_host.sessions import (
+    DiskSession,
+    FilePlace,
+    HostSession,
+    SessionState,
+    Storage,
+    find_session,
+    find_sessions,
+    list_sessions,
+    unknown_to,
+)
 
 from tests.databases import reading
 
@@ -197,7 +206,7 @@ def test_a_second_listing_opens_only_what_changed(tmp_path: Path, monkeypatch: p
         opened.append(path.name)
         return open_regular(path)
 
-    monkeypatch.setattr("lcm_host.transcript_files.open_regular", noted)
+    monkeypatch.setattr("lcm_host.sessions.open_regular", noted)
     write(tmp_path / "a.jsonl", header("a"))
     write(tmp_path / "b.jsonl", header("b"))
     write(tmp_path / "sessions.json", '{"k": {"sessionId": "a"}}')

@@ -33,7 +33,7 @@ from lcm_host.backfill import TranscriptPiece, transcript_pieces
 from lcm_host.connection import OpenConnection
 from lcm_host.engine import Engine
 from lcm_host.payloads import PayloadError
-from lcm_host.transcript_files import AnchorProof
+from lcm_host.reconciling import AnchorProof
 
 from tests.change.support import context_of, dump, rows_of, search_faults
 from tests.conftest import DatabaseFactory

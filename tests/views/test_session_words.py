@@ -9,8 +9,7 @@ import pytest
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_host.ingestion import Ingestion
 from lcm_host.rows import OutboxRow
-from lcm_host.sessions import HostSession, HotPlace, Storage
-from lcm_host.transcript_files import SessionProblem
+from lcm_host.sessions import HostSession, HotPlace, SessionProblem, Storage
 
 from lcm_tui.kit.spans import text_of
 from lcm_tui.tables.conversation_rows import chain_line, session_name, session_state
