@@ -295,6 +295,8 @@ def import_ahead(name: str) -> None:
 WARM_UP_SECONDS = 0.15
 #: Without a key for so long, the operator reads.
 REST_SECONDS = 1.5
+#: How often it is looked whether one came.
+CALM_SECONDS = 5.0
 #: Collections of the middle generation, one in some 7,000 objects, before Python looks through all objects.
 RARELY = 200
 
@@ -341,7 +343,7 @@ class WarmUp:
         """Look through all objects for garbage when no key has come for a while, and hardly ever else."""
         collected = time.monotonic()
         while True:
-            await asyncio.sleep(REST_SECONDS)
+            await asyncio.sleep(REST_SECONDS if collected < self._key_at() else CALM_SECONDS)
             pressed = self._key_at()
             if collected < pressed < time.monotonic() - REST_SECONDS:
                 gc.collect()

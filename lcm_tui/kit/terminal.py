@@ -75,9 +75,9 @@ _PASTE_KEPT: Final = 1_000_000
 _DRAWN_AGAIN: Final = 1000
 #: Columns and rows that a terminal may have: each cell is drawn.
 LARGEST: Final = 1000
-#: How often it is made sure that somebody can still see the app.
-_GONE_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 0.1
+#: Nothing came for so long: nothing that was read waits for a pause any more.
+_IDLE_SECONDS: Final = 5.0
 _READ_BYTES: Final = 65536
 
 
@@ -187,6 +187,8 @@ class TerminalDriver(LinuxDriver):
         self._away = False  #: the terminal was given back
         self._lent = False  #: to a program that we wait for
         self._stopping = False
+        self._gone = app.leave_with_terminal if isinstance(app, TerminalApp) else lambda: None
+        self._wakes, self._wake = os.pipe()  #: ends the wait of the thread that reads, until the process ends
         signal.signal(signal.SIGTSTP, self._on_stop)
         signal.signal(signal.SIGCONT, self._on_continue)
 
@@ -257,9 +259,11 @@ class TerminalDriver(LinuxDriver):
         received, self._parser = Received(), XTermParser()
         heard_at = time.monotonic()
         while not self.exit_event.is_set():
-            soon = received.waits or time.monotonic() - heard_at < 2 * _LOOK_SECONDS
-            ready, _, _ = select.select([self.fileno], [], [], QUIET_SECONDS if soon else _LOOK_SECONDS)
-            data = self._read() if ready else b""
+            silence = time.monotonic() - heard_at
+            soon = received.waits or silence < 2 * _LOOK_SECONDS
+            pause = QUIET_SECONDS if soon else _LOOK_SECONDS if silence < _IDLE_SECONDS else None
+            ready, _, _ = select.select([self.fileno, self._wakes], [], [], pause)
+            data = self._read() if self.fileno in ready else b""
             now = time.monotonic()
             if data:
                 heard_at = now
@@ -275,8 +279,15 @@ class TerminalDriver(LinuxDriver):
         with suppress(OSError):
             if data := os.read(self.fileno, _READ_BYTES):
                 return data
-        self.exit_event.wait(_LOOK_SECONDS)  # the terminal is gone: `is_gone` will end the app
+        self._events.call_soon_threadsafe(self._gone)
+        self.exit_event.wait(_LOOK_SECONDS)
         return b""
+
+    def disable_input(self) -> None:
+        """End the thread that reads."""
+        os.write(self._wake, b"\0")
+        super().disable_input()
+        os.read(self._wakes, 1)
 
     def _parse(self, text: str) -> None:
         for character in text:
@@ -316,13 +327,12 @@ class TerminalApp(App[int]):
             if signal.getsignal(kind) is not signal.SIG_IGN:  # as under nohup
                 asyncio.get_running_loop().add_signal_handler(kind, self.exit, 128 + kind)
         self.app_resume_signal.subscribe(self, self._draw_again)
-        self.set_interval(_GONE_SECONDS, self._leave_with_terminal)
 
     def _draw_again(self, _: App[object]) -> None:
         """The terminal is ours again, and others have drawn on it."""
         self.refresh(layout=True)
 
-    def _leave_with_terminal(self) -> None:
+    def leave_with_terminal(self) -> None:
         """End with the terminal: without one, Textual would read its end for ever."""
         if is_gone():
             self.exit(128 + signal.SIGHUP)

@@ -324,6 +324,8 @@ def _same(whole: MessageEntry, head: MessageEntry) -> bool:
 
 #: How often the host is looked at while the conversation is in front.
 LOOK_SECONDS: Final = 2.0
+#: The same when for so long no key came and nothing was written.
+CALM_SECONDS: Final = 10.0
 #: How a conversation grew is read again at most this often while it grows.
 GROWTH_SECONDS: Final = 10.0
 
@@ -360,6 +362,7 @@ D compares the conversation with the Codex session that it was held in, if the h
         self.conversation = conversation
         self._grown_at = 0.0  #: when it was last read how it grew, monotonic
         self._comparing = False  #: how far the engine is, is being read
+        self._compared_at = 0.0  #: monotonic
         self._codex_looked_for = False
         self._why_no_codex: str | None = None  #: why it cannot be compared with Codex, once that is known
         self.head = SessionLines(lambda: self.session.zone)
@@ -376,8 +379,10 @@ D compares the conversation with the Codex session that it was held in, if the h
         self.set_interval(LOOK_SECONDS, self._look_at_host)
 
     def _look_at_host(self) -> None:
-        if self.app.screen is self and not self._comparing:
-            self._comparing = True
+        now, news_at = time.monotonic(), max(self.session.key_at, self._loaded_at)
+        calm = now - news_at > CALM_SECONDS and now - self._compared_at < CALM_SECONDS
+        if self.app.screen is self and not (self._comparing or calm):
+            self._comparing, self._compared_at = True, now
             self.work_on("host", self._compare, exclusive=False)
 
     async def _compare(self) -> None:

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import aiosqlite
 
@@ -42,6 +42,9 @@ from lcm_core.store.opening import (
 )
 from lcm_core.store.schema import LISTING, Schema, check_essential, listed_schema, typed
 from lcm_core.store.wal import diagnose
+
+if TYPE_CHECKING:
+    from lcm_core.store.following import Looks
 
 # -- one opening of the file -----------------------------------------------------------------------------
 # A way in, its schema, and read-only connections to it.
@@ -140,6 +143,11 @@ class Handle:
     def closed(self) -> bool:
         """Whether the last connection is closed."""
         return self._closed.is_set()
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is open that `rest` would close."""
+        return not (self._way.beside_wal and (self._users or self._idle))
 
     async def rest(self, after: float) -> None:
         """Close what has not been read with for *after* seconds: a host that exits then removes its WAL.
@@ -426,8 +434,6 @@ def opens(make: Callable[P, Coroutine[Any, Any, C]]) -> Callable[P, Opening[C]]:
     return called
 
 
-#: How often the file is looked at.
-POLL_SECONDS = 0.2
 #: How often something is read at least that is written at the same time, and again for as long as a lock
 #: would be waited for, because a batch of ours commits many times in a moment.
 READINGS = 3
@@ -598,6 +604,8 @@ class Database:
         self._handle: Handle | None = None
         self._handles: set[Handle] = set()  #: also those that serve their last reads
         self._seen: FileState | None = None
+        self._stirred = asyncio.Event()  #: whoever follows the file is to look at it soon
+        self.looks: Looks | None = None  #: of the one who began to follow it last
         self._reopening = asyncio.Lock()
 
     @classmethod
@@ -684,21 +692,27 @@ class Database:
 
     async def watch(self) -> AsyncIterator[Change]:
         """Yield whenever another process wrote to the file, replaced it, or took it away, until `close`."""
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            state = await asyncio.to_thread(file_state, self.path)
-            if self._handle is None:
-                return
-            changed = state != self._seen or (state is not None and self._hides_a_write())
-            self._seen = state
-            if state is not None:
-                # A host that is just creating or replacing the file: the next look tries again.
-                with contextlib.suppress(DatabaseError):
-                    changed |= await self._catch_up(state, changed)
-            if changed:
-                yield Change(datetime.now(UTC), state)
-            if self._handle is not None:
-                await self._handle.rest(REST_SECONDS)
+        from lcm_core.store.following import Looks
+
+        looks = self.looks = Looks(self.path, self._stirred)
+        with contextlib.closing(looks):
+            while True:
+                rests = self._handle is None or self._handle.rests
+                state = await looks.next(calm=rests and self._seen is not None)
+                if self._handle is None:
+                    return
+                changed = state != self._seen or (state is not None and self._hides_a_write())
+                self._seen = state
+                if changed:
+                    looks.changed()
+                if state is not None:
+                    # A host that is just creating or replacing the file: the next look tries again.
+                    with contextlib.suppress(DatabaseError):
+                        changed |= await self._catch_up(state, changed)
+                if changed:
+                    yield Change(datetime.now(UTC), state)
+                if self._handle is not None:
+                    await self._handle.rest(REST_SECONDS)
 
     async def refresh(self) -> None:
         """Look at the file now, not at the next poll: what was committed so far is read from here on.
@@ -717,6 +731,7 @@ class Database:
     async def close(self) -> None:
         """Interrupt what runs, close every connection, and remove a private copy."""
         handle, self._handle = self._handle, None
+        self._stirred.set()
         if handle is not None:
             await asyncio.gather(*(each.end() for each in (handle, *self._handles)))
         async with self._reopening:
@@ -750,6 +765,7 @@ class Database:
         **kwargs: P.kwargs,
     ) -> T:
         async with handle.transaction() as link:
+            self._stirred.set()  # what is open now is closed again soon
             reader = Reader(link, handle.schema)
             try:
                 return await load(reader, *args, **kwargs)
