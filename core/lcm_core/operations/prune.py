@@ -617,10 +617,10 @@ _UNKNOWN: Final = "unknown"
 class AgeBand(Record, frozen=True):
     """The conversations of one age."""
 
-    title: str
+    title: str = field(name="newestMessage")
     conversations: int
     messages: int
-    bytes: int  #: of their texts
+    bytes: int = field(name="textBytes")  #: of their texts
 
 
 class SpaceUse(Record, frozen=True):
