@@ -70,6 +70,10 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             from lcm_tui.screens.engine import EngineScreen
 
             return EngineScreen(place.conversation)
+        case places.Disk():
+            from lcm_tui.screens.disk import DiskScreen
+
+            return DiskScreen()
         case places.OneOperation():
             from lcm_tui.screens.history import OperationScreen
 

@@ -82,7 +82,7 @@ sys.exit(code)
     [
         ("--version", 0, 36),
         ("--help", 0, 61),
-        ("history --help", 0, 106),
+        ("history --help", 0, 108),
         ("compact --help", 0, 36),
         ("help rewrite", 0, 36),
         ("compact --sweep --aply", 2, 36),

@@ -47,6 +47,9 @@ WORDS: Final[Mapping[str, str]] = {
     "merge": "Rejoin a session that a rollover split into several conversations (previews unless --apply).",
     "backfill": "Import a session's transcript as the engine would (previews unless --apply).",
     "prune": "Show disk use; archive, delete or erase conversations (previews unless --apply).",
+    "disk": "Show what the database takes on the disk, inside its file and beside it, and what can be given "
+    "back.",
+    "vacuum": "Give the free pages of the file back to the disk (previews unless --apply).",
     "import": "Import an exported conversation into this or another database (previews unless --apply).",
     "remnic": "Remnic's LCM store: browse it, import into it, compare it.",
     "history": "What lcm-tui changed in this database; undo and redo.",
@@ -80,6 +83,7 @@ SECOND_WORDS: Final[Mapping[str, str]] = {
 #: The modules of ``commands``, each with the first words whose commands it declares. A word that is not among
 #: them has a module of its name, which declares its commands and does their work.
 _DECLARED_IN: Final = {
+    "look": "summaries",
     "repair": "rewrite repair compact",
     "focus": "focus",
     "conversations": "backfill",

@@ -354,6 +354,14 @@ ENGINE = Key[object](
     words="debt; pending; background; worker; prepared; turns; waiting compaction; queue",
     hidden=True,
 )
+DISK = Key[object](
+    "disk",
+    "ampersand",
+    "Disk",
+    "Show what the database takes on the disk, and give some of it back.",
+    words="space; size; disk usage; free space; free disk; disk full; vacuum; file size; bytes",
+    hidden=True,
+)
 APPLY = Key[object](
     "apply",
     "a",

@@ -190,6 +190,10 @@ class Engine(NamedTuple):
     conversation: Conversation | None = None
 
 
+class Disk(NamedTuple):
+    """What the database takes on the disk."""
+
+
 class OneOperation(NamedTuple):
     """One operation of the history, edit by edit."""
 
@@ -302,6 +306,7 @@ Place: TypeAlias = (
     | Health
     | History
     | Engine
+    | Disk
     | OneOperation
     | Preview
     | Import

@@ -188,6 +188,7 @@ EVERYWHERE: Final[Sequence[Key[CommandScreen]]] = (
     commands.SEARCH_EVERYWHERE.does(lambda s: s.open(places.Search())),
     commands.HISTORY.does(lambda s: s.open(places.History())),
     commands.ENGINE.does(lambda s: s.open(places.Engine())),
+    commands.DISK.does(lambda s: s.open(places.Disk())),
     commands.NEXT.does(lambda s: s.search.go(forward=True), lambda s: s.search.why_not_next()),
     commands.PREVIOUS_MATCH.does(lambda s: s.search.go(forward=False), lambda s: s.search.why_not_next()),
     commands.COPY_ID.does(lambda s: s.action_copy_id()),

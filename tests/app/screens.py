@@ -38,6 +38,7 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "HealthScreen": (3, ("H",)),
         "HistoryScreen": (3, ("U",)),
         "EngineScreen": (3, ("Y",)),
+        "DiskScreen": (3, ("&",)),
         "SearchScreen": (3, ("F r e d",)),
         "ReviewScreen": (6, ("s", "r")),
         "DraftingScreen": (3, ("R", "enter")),

@@ -20,10 +20,12 @@ from lcm_core.change.commit import Committed, commit
 from lcm_core.change.journal import APART_BYTES
 from lcm_core.change.plan import BusyError, DiskFullError, Keeping, Plan, RowChange, StalePlanError
 from lcm_core.change.preview import WORTH_SAYING, first_preview, titles_of
-from lcm_core.change.undo import forget_history, plan_undo_batch, rewrite_file, scrub
+from lcm_core.change.undo import forget_history, plan_undo_batch, scrub
+from lcm_core.change.vacuum import vacuum
 from lcm_core.checks.running import run_checks
 from lcm_core.operations import export as importing
 from lcm_core.operations import prune as pruning
+from lcm_core.operations.disk import space_of
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.export import Exported, export_conversation, plan_import, read_conversation_file
 from lcm_core.operations.prune import (
@@ -36,7 +38,6 @@ from lcm_core.operations.prune import (
     plan_delete,
     select,
     selection,
-    space_of,
 )
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.conversations import get_conversation
@@ -894,7 +895,7 @@ def test_another_reader_keeps_the_log_from_being_emptied(path: Path):
 def test_writing_the_file_anew_makes_it_smaller(path: Path):
     before = context_of(path, 1)
     delete(path, 2, 3)
-    large, small = rewrite_file(path)
+    large, small = vacuum(path)
     assert small < large
     assert context_of(path, 1) == before
     assert search_faults(path) == []
@@ -905,15 +906,15 @@ def test_writing_the_file_anew_can_be_given_up(path: Path):
     before, size = dump(path), path.stat().st_size
     looks = iter([False, False])
     with pytest.raises(CancelledError):
-        rewrite_file(path, stopped=lambda: next(looks, True))
+        vacuum(path, stopped=lambda: next(looks, True))
     assert next(looks, None) is None, "it had begun"
     with connect(path) as host:
         host.execute("BEGIN IMMEDIATE")
         with pytest.raises(BusyError):
-            rewrite_file(path, wait=0.05, stopped=lambda: False)
+            vacuum(path, wait=0.05, stopped=lambda: False)
     assert (dump(path), path.stat().st_size) == (before, size)
     assert value(path, "PRAGMA integrity_check") == "ok"
-    large, small = rewrite_file(path, stopped=lambda: False)
+    large, small = vacuum(path, stopped=lambda: False)
     assert small < large
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.base.errors import CancelledError, LcmError, NotFoundError, RefusedError
-from lcm_core.base.values import Record, field, replace
+from lcm_core.base.values import Record, replace
 from lcm_core.change.connection import Writer, open_writer, read_catalog
 from lcm_core.change.copying import Stop
 from lcm_core.change.journal import (
@@ -44,6 +43,7 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.search_index import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
+from lcm_core.change.vacuum import rewrite_file
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import TABLE as ASSEMBLIES
 from lcm_core.store.opening import Rows, SqlValue
@@ -598,8 +598,6 @@ def _refers(edit: Edit, *, comes: bool) -> Iterator[Named]:
 
 #: Pages of a full-text table that are merged in one transaction.
 _MERGED_PAGES: Final = 500
-#: Room for rewriting the file, as a multiple of its size: the copy, and what goes through the WAL.
-_ROOM: Final = 2.2
 
 
 def forget_history(
@@ -680,7 +678,7 @@ class Scrubbed(Record, frozen=True):
 
     merged: tuple[str, ...]  #: full-text tables without deleted words
     rewritten: bool  #: the whole file was written anew
-    truncated: bool = field(name="walEmptied")  #: the write-ahead log is empty
+    truncated: bool  #: the write-ahead log is empty
     problems: tuple[str, ...]  #: what was not done and why, one sentence each
 
 
@@ -713,7 +711,7 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop 
                 )
         if rewrite:
             try:
-                _rewrite(writer, path)
+                rewrite_file(writer, path)
                 rewritten = True
             except CancelledError:
                 problems.append(
@@ -738,24 +736,6 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop 
     return Scrubbed(tuple(merged), rewritten, truncated, tuple(problems))
 
 
-def rewrite_file(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> tuple[int, int]:
-    """Write the file anew without the pages that hold nothing: its bytes before and after.
-
-    Nobody else can write meanwhile. *stopped* says whether to give it up; the file is as before then.
-
-    Raises:
-        CancelledError: it was stopped.
-        RefusedError: there is no room for it.
-        BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
-    """
-    before = path.stat().st_size
-    with open_writer(path, wait, stopped) as writer:
-        _rewrite(writer, path)
-        if writer.value("PRAGMA journal_mode") == "wal":
-            writer.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-    return before, path.stat().st_size
-
-
 def _merge(writer: Writer, table: str) -> None:
     """Merge a full-text table into one piece, which holds no deleted words; in short transactions."""
     pages = -_MERGED_PAGES
@@ -765,13 +745,6 @@ def _merge(writer: Writer, table: str) -> None:
         if writer.row_changes - before < 2:
             return
         pages = _MERGED_PAGES
-
-
-def _rewrite(writer: Writer, path: Path) -> None:
-    size, free = path.stat().st_size, shutil.disk_usage(path.parent).free
-    if free < size * _ROOM:
-        raise RefusedError(f"that needs {int(size * _ROOM):,} bytes, and {free:,} are free")
-    writer.rewrite_file()
 
 
 # -- a shorter history ----------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ docs/decisions.md, "Archiving and deleting".
 
 from __future__ import annotations
 
-import asyncio
 import fnmatch
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -43,11 +42,11 @@ from lcm_core.change.plan import (
 from lcm_core.operations.rows import forget, in_context_order, listing_of, pages, refuse_active, update
 from lcm_core.store.conversations import first_texts, get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.opening import SqlValue, sidecar
+from lcm_core.store.opening import SqlValue
 from lcm_core.store.ownership import consumers_first, foreign_uses, message_seqs
 from lcm_core.store.rows import StoredRow, owned_keys, owning_tables, referring_columns, rows_by
 from lcm_core.store.state import PREPARED_TABLES, batches_of, keeps_checkpoints, transcripts
-from lcm_core.store.statistics import ConversationSize, FileSize, conversation_sizes, file_size, measured
+from lcm_core.store.statistics import ConversationSize, conversation_sizes, measured
 
 # -- the engine's cleaners -------------------------------------------------------------------------------
 # What the engine's own cleaners would delete (docs/engine/doctor.md, "Its cleaners").
@@ -603,63 +602,3 @@ def _collect(found: _ByOwner, table: str, column: str, rows: Iterable[StoredRow]
 
 def _delete(table: str, row: StoredRow) -> RowChange:
     return deletion(table, Cells.of(row))
-
-
-# -- what takes the space of a database file ------------------------------------------------------------
-
-
-#: Bands of age, each up to so many days since the newest message; then all that is older.
-_BANDS: Final = (("under 7 days", 7), ("7 to 30 days", 30), ("30 to 90 days", 90), ("90 days to 1 year", 365))
-_OLDER: Final = "over 1 year"
-_UNKNOWN: Final = "unknown"
-
-
-class AgeBand(Record, frozen=True):
-    """The conversations of one age."""
-
-    title: str = field(name="newestMessage")
-    conversations: int
-    messages: int
-    bytes: int = field(name="textBytes")  #: of their texts
-
-
-class SpaceUse(Record, frozen=True):
-    """What takes the space."""
-
-    file: FileSize
-    wal_bytes: int
-    conversations: Sequence[ConversationSize]  #: the largest first
-    ages: Sequence[AgeBand]  #: the newest first
-
-
-async def space_of(reader: Reader, path: Path, now: datetime | None = None) -> SpaceUse:
-    """Measure everything: two scans of the file."""
-    moment = now or datetime.now(UTC)
-    conversations = await select(reader, Criteria(), moment)
-    wal = await asyncio.to_thread(_size, sidecar(path, "-wal"))
-    return SpaceUse(await file_size(reader), wal, conversations, tuple(_ages(conversations, moment)))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _ages(found: Sequence[ConversationSize], now: datetime) -> Iterable[AgeBand]:
-    titles = [*(title for title, _ in _BANDS), _OLDER, _UNKNOWN]
-    members: dict[str, list[ConversationSize]] = {title: [] for title in titles}
-    for one in found:
-        members[_band(one, now)].append(one)
-    for title, those in members.items():
-        if those:
-            texts = sum(one.bytes or 0 for one in those)
-            yield AgeBand(title, len(those), sum(one.messages for one in those), texts)
-
-
-def _band(one: ConversationSize, now: datetime) -> str:
-    at = parse_utc(one.at)
-    if at is None:
-        return _UNKNOWN
-    return next((title for title, days in _BANDS if now - at < timedelta(days=days)), _OLDER)

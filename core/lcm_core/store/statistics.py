@@ -261,15 +261,14 @@ class TableSize(Record, frozen=True):
 
     name: str
     bytes: int
-    indexes: int = field(name="indexBytes")  #: bytes of them that are indexes
+    indexes: int  #: bytes of them that are indexes
 
 
 class FileSize(Record, frozen=True):
     """The whole file."""
 
     bytes: int
-    #: bytes in pages that hold nothing: written again before the file grows
-    free: int = field(name="freeBytes")
+    free: int  #: bytes in pages that hold nothing: written again before the file grows
     tables: tuple[TableSize, ...] | None  #: the largest first; None: this SQLite does not know
 
 
@@ -277,13 +276,11 @@ class ConversationSize(Record, frozen=True):
     """The size of one conversation: its rows, and the bytes of their texts."""
 
     conversation: Conversation
-    #: of the message with the highest seq
-    last_activity: Timestamp | None = field(name="latestMessageAt")
-    messages: int = field(name="messageCount")
-    summaries: int = field(name="summaryCount")
+    last_activity: Timestamp | None  #: of the message with the highest seq
+    messages: int
+    summaries: int
     context_items: int
-    #: texts of messages, parts, summaries; None: not measured
-    bytes: int | None = field(name="textBytes", default=None)
+    bytes: int | None = None  #: texts of messages, parts, summaries; None: not measured
 
     @property
     def id(self) -> ConversationId:

@@ -1,0 +1,221 @@
+"""What a database takes on the disk, inside its file and beside it, and what can be given back.
+
+docs/decisions.md, "Disk".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from lcm_core.base.times import parse_utc
+from lcm_core.base.values import Record
+from lcm_core.change.backup import known_backups
+from lcm_core.operations.export import default_folder
+from lcm_core.operations.prune import Criteria, select
+from lcm_core.store.database import Reader
+from lcm_core.store.messages import list_files
+from lcm_core.store.opening import sidecar
+from lcm_core.store.statistics import ConversationSize, FileSize, file_size
+
+# -- inside the file -------------------------------------------------------------------------------------
+
+
+#: Bands of age, each up to so many days since the newest message; then all that is older.
+_BANDS: Final = (("under 7 days", 7), ("7 to 30 days", 30), ("30 to 90 days", 90), ("90 days to 1 year", 365))
+_OLDER: Final = "over 1 year"
+_UNKNOWN: Final = "unknown"
+
+
+class AgeBand(Record, frozen=True):
+    """The conversations of one age."""
+
+    title: str
+    conversations: int
+    messages: int
+    bytes: int  #: of their texts
+
+
+class SpaceUse(Record, frozen=True):
+    """What takes the space of the file."""
+
+    file: FileSize
+    wal_bytes: int
+    conversations: Sequence[ConversationSize]  #: the largest first
+    ages: Sequence[AgeBand]  #: the newest first
+
+
+async def space_of(reader: Reader, path: Path, now: datetime | None = None) -> SpaceUse:
+    """Measure every table and every conversation: two scans of the file."""
+    moment = now or datetime.now(UTC)
+    conversations = await select(reader, Criteria(), moment)
+    wal = await asyncio.to_thread(_size, sidecar(path, "-wal"))
+    return SpaceUse(await file_size(reader), wal, conversations, tuple(_ages(conversations, moment)))
+
+
+def _ages(found: Sequence[ConversationSize], now: datetime) -> Iterable[AgeBand]:
+    titles = [*(title for title, _ in _BANDS), _OLDER, _UNKNOWN]
+    members: dict[str, list[ConversationSize]] = {title: [] for title in titles}
+    for one in found:
+        members[_band(one, now)].append(one)
+    for title, those in members.items():
+        if those:
+            texts = sum(one.bytes or 0 for one in those)
+            yield AgeBand(title, len(those), sum(one.messages for one in those), texts)
+
+
+def _band(one: ConversationSize, now: datetime) -> str:
+    at = parse_utc(one.at)
+    if at is None:
+        return _UNKNOWN
+    return next((title for title, days in _BANDS if now - at < timedelta(days=days)), _OLDER)
+
+
+# -- beside it -------------------------------------------------------------------------------------------
+
+#: Files of the folder of large files that are looked at.
+_MOST_FILES: Final = 200_000
+#: A younger file may belong to a row that the host is about to write.
+_SETTLED_SECONDS: Final = 86_400
+#: How the engine calls a large file: its id, and the ending of what it was.
+_LARGE_FILE: Final = re.compile(r"(file_[0-9a-f]{16})(?:\.[A-Za-z0-9]{1,16})?")
+
+
+class DiskPart(Record, frozen=True):
+    """Files of one kind that belong to a database."""
+
+    name: str
+    files: int
+    bytes: int
+    place: Path | None = None  #: their folder, or the one file; None: there are none
+
+
+class StrayFile(Record, frozen=True):
+    """A large file that no row of the database names."""
+
+    path: Path
+    bytes: int
+
+
+class DiskUse(Record, frozen=True):
+    """All that belongs to a database on this disk."""
+
+    file: FileSize
+    parts: tuple[DiskPart, ...]  #: beside the file: WAL, large files, backups, exports
+    strays: tuple[StrayFile, ...]
+
+    @property
+    def stray_bytes(self) -> int:
+        """What the large files take that no row names."""
+        return sum(one.bytes for one in self.strays)
+
+    @property
+    def bytes(self) -> int:
+        """Everything."""
+        return self.file.bytes + sum(part.bytes for part in self.parts)
+
+
+async def disk_use(reader: Reader, path: Path, large_files: Path | None) -> DiskUse:
+    """Measure the file's tables, and what lies beside it; *large_files*: the folder, where it is known."""
+    known = {str(one.file_id).lower() for one in await list_files(reader)}
+    parts, strays = await asyncio.to_thread(_beside, path, large_files, known)
+    return DiskUse(await file_size(reader), parts, strays)
+
+
+def _beside(
+    path: Path, large_files: Path | None, known: set[str]
+) -> tuple[tuple[DiskPart, ...], tuple[StrayFile, ...]]:
+    stored = [] if large_files is None else _large_files(large_files)
+    strays = _strays(stored, known)
+    parts = (
+        _part("write-ahead log", [sidecar(path, "-wal")]),
+        _part("large files", stored, large_files),
+        _part("backups", [one.path for one in known_backups(path)]),
+        _part("exports of all databases", default_folder().glob("*.jsonl"), default_folder()),
+    )
+    return parts, tuple(strays)
+
+
+def _part(name: str, paths: Iterable[Path], place: Path | None = None) -> DiskPart:
+    there = [(path, _size(path)) for path in paths if path.is_file()]
+    return DiskPart(
+        name,
+        len(there),
+        sum(size for _, size in there),
+        (place or (there[0][0] if len(there) == 1 else there[0][0].parent)) if there else None,
+    )
+
+
+def _large_files(folder: Path) -> list[Path]:
+    """The files ``<conversation>/<id>.<ending>`` of the folder; no link is followed."""
+    found: list[Path] = []
+    for owner in _entries(folder):
+        if owner.name.isdecimal() and owner.is_dir(follow_symlinks=False):
+            found += [Path(one.path) for one in _entries(owner) if one.is_file(follow_symlinks=False)]
+        if len(found) >= _MOST_FILES:
+            break
+    return sorted(found)
+
+
+def _entries(folder: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _strays(stored: Iterable[Path], known: set[str]) -> list[StrayFile]:
+    """Those that no row names; none where rows name no file at all: the folder is of another database."""
+    settled = time.time() - _SETTLED_SECONDS
+    names = [(path, name[1]) for path in stored if (name := _LARGE_FILE.fullmatch(path.name))]
+    if not any(name in known for _, name in names):
+        return []
+    found = [(path, path.stat()) for path, name in names if name not in known and path.exists()]
+    return [StrayFile(path, stat.st_size) for path, stat in found if stat.st_mtime < settled]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+# -- giving back -----------------------------------------------------------------------------------------
+# The free pages by `lcm_core.change.vacuum`; here the large files that no row names.
+
+
+class Removed(Record, frozen=True):
+    """Large files that were removed."""
+
+    files: int
+    bytes: int
+    kept: tuple[str, ...]  #: why some are still there, a sentence each
+
+
+async def remove_strays(reader: Reader, large_files: Path, shown: Sequence[StrayFile]) -> Removed:
+    """Remove the files that were *shown*, as far as no row names them still; this cannot be undone."""
+    known = {str(one.file_id).lower() for one in await list_files(reader)}
+    stored = await asyncio.to_thread(_large_files, large_files)
+    paths = {one.path for one in shown}
+    strays = await asyncio.to_thread(_strays, stored, known)
+    return await asyncio.to_thread(_remove, [one for one in strays if one.path in paths])
+
+
+def _remove(strays: Sequence[StrayFile]) -> Removed:
+    files, freed, kept = 0, 0, []
+    for one in strays:
+        try:
+            one.path.unlink()
+        except OSError as error:
+            kept.append(f"{one.path} could not be removed ({error.strerror}).")
+        else:
+            files, freed = files + 1, freed + one.bytes
+    return Removed(files, freed, tuple(kept))

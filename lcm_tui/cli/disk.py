@@ -1,0 +1,72 @@
+"""``disk``: what a database takes on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+from lcm_core.base.text import counted
+from lcm_core.base.values import to_json
+from lcm_core.operations.disk import DiskUse, disk_use, remove_strays
+
+from lcm_tui.cli import options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import command
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.working import show_and_ask
+from lcm_tui.tables.blocks import Note, OutputBlock, bytes_text, json_names, json_of, list_table
+from lcm_tui.tables.disk import DISK_COLUMNS, disk_rows, disk_sentence
+
+
+@command("disk", forms=("csv",), examples=("disk", "disk --remove-strays --apply"))
+@click.option(
+    "--remove-strays",
+    is_flag=True,
+    help="Remove the large files that no row names, older than a day (lists them unless --apply).",
+)
+@options.change_flags
+def disk(run: Run, *, remove_strays: bool, flags: options.ChangeFlags) -> Answer:
+    """Show what the database takes on the disk, inside its file and beside it, and what can be given back."""
+    folder = run.settings.large_files_dir.value if run.settings.knows_large_files else None
+    use = run.read(disk_use, run.settings.database.value, folder)
+    if remove_strays:
+        return _remove(run, use, flags)
+    rows = disk_rows(use)
+    return run.answer(
+        "disk",
+        {"bytes": use.bytes, "items": [json_of(DISK_COLUMNS, row) for row in rows]},
+        [list_table(DISK_COLUMNS, rows, run.time), *map(Note, _notes(use))],
+        names=json_names(DISK_COLUMNS),
+    )
+
+
+def _notes(use: DiskUse) -> Iterator[str]:
+    yield disk_sentence(use)
+    if use.file.free:
+        yield "Give the free pages back with: lcm-tui vacuum"
+    if use.strays:
+        yield "Remove the files that no row names with: lcm-tui disk --remove-strays"
+
+
+def _remove(run: Run, use: DiskUse, flags: options.ChangeFlags) -> Answer:
+    blocks: list[OutputBlock] = [Note(f"{one.path}  {bytes_text(one.bytes)}") for one in use.strays[:20]]
+    if len(use.strays) > len(blocks):
+        blocks.append(Note(f"and {len(use.strays) - len(blocks):,} more"))
+    data: Document = {
+        "strays": [to_json(one) for one in use.strays],
+        "bytes": use.stray_bytes,
+        "applied": False,
+    }
+    if not use.strays:
+        return run.answer("disk", data, [Note("Every large file has a row.")])
+    if not flags.apply:
+        blocks.append(Note(f"{bytes_text(use.stray_bytes)} in all. Add --apply to remove them."))
+        return run.answer("disk", data, blocks)
+    question = f"Remove {counted(len(use.strays), 'file')}? This cannot be undone."
+    show_and_ask(lambda: blocks, question, run.presentation, yes=flags.yes)
+    done = run.read(remove_strays, run.settings.large_files_dir.value, use.strays)
+    told = (
+        f"{counted(done.files, 'file was', 'files were')} removed; {bytes_text(done.bytes)} are free again."
+    )
+    data = {**data, "applied": True, "removed": to_json(done)}
+    return run.answer("disk", data, [Note(told), *map(Note, done.kept)])

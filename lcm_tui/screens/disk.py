@@ -1,0 +1,200 @@
+"""What the database takes on the disk, inside its file and beside it, and giving some of it back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from lcm_core.base.errors import LcmError
+from lcm_core.base.text import counted
+from lcm_core.change.vacuum import estimate_vacuum, vacuum
+from lcm_core.operations.disk import DiskUse, disk_use, remove_strays
+from textual.app import ComposeResult
+
+from lcm_tui.kit.commands import Key
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import ListPane
+from lcm_tui.kit.spans import Block, Column, Span
+from lcm_tui.screens.frame import DataScreen
+from lcm_tui.tables.blocks import bytes_text, cells_of
+from lcm_tui.tables.disk import DISK_COLUMNS, DiskRow, disk_rows, disk_sentence, vacuum_sentence
+
+COLUMNS: Final = tuple(column for column in DISK_COLUMNS if column.width)
+#: Names of files that a question lists.
+_LISTED: Final = 8
+
+
+class DiskList(ListPane[str]):
+    """Tables and files, what can be given back first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: Mapping[str, DiskRow] = {}
+
+    def show(self, use: DiskUse) -> None:
+        """List what was measured."""
+        self.rows = {row.name: row for row in disk_rows(use)}
+        self.relist()
+
+    def matching(self, words: Sequence[str]) -> Sequence[str]:
+        """The rows whose name holds every word."""
+        return [name for name in self.rows if all(word in name.lower() for word in words)]
+
+    def why_empty(self) -> str:
+        """Nothing passes the filter."""
+        return "Nothing of this name takes space."
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a row."""
+        return COLUMNS
+
+    def cells(self, key: str) -> Mapping[str, Span]:
+        """A row in a line."""
+        return cells_of(COLUMNS, self.rows[key], None)
+
+
+class DiskScreen(DataScreen[DiskUse]):
+    """What takes the space, and giving it back."""
+
+    HELP = """
+What the database takes on this disk: its tables with their indexes and search data, and the files beside it.
+What can be given back comes first.
+
+v rewrites the file without its free pages (VACUUM). A deletion leaves its pages free inside the file: the
+engine fills them again, and only this makes the file smaller. It is refused while a host has the file open.
+
+x removes large files that no row names any more, such as those of a deleted conversation. Files of the last
+day stay. This cannot be undone.
+"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.list = DiskList()
+        self._use: DiskUse | None = None
+        self._busy = ""  #: what is being done
+
+    def compose_body(self) -> ComposeResult:
+        """The list."""
+        yield self.list
+
+    def where(self) -> str:
+        """What this is about."""
+        return "Disk"
+
+    def main_widget(self) -> LineView[str]:
+        """The list."""
+        return self.list.table
+
+    def selected_id(self) -> str | None:
+        """The name of the table, or of what lies beside the file."""
+        return self.list.table.selected
+
+    async def fetch(self) -> DiskUse:
+        """Measure it: every page is read once."""
+        settings = self.session.settings
+        folder = settings.large_files_dir.value if settings.knows_large_files else None
+        return await self.session.read(disk_use, self.session.database.path, folder)
+
+    def show(self, data: DiskUse) -> None:
+        """Show it; the cursor stays on its row."""
+        self._use = data
+        self.title_bar.note = self._busy or disk_sentence(data)
+        self.list.show(data)
+
+    # -- giving back -------------------------------------------------------------------------------------
+
+    def _why_no_vacuum(self) -> str | None:
+        if self._use is None:
+            return "the file is being measured"
+        return self._busy or (None if self._use.file.free else "the file has no free pages")
+
+    async def _ask_to_vacuum(self) -> None:
+        """Show what it would take, and do it when that is agreed to."""
+        assert self._use is not None  # the key says so
+        path, free = self.session.database.path, self._use.file.free
+        estimate = await asyncio.to_thread(estimate_vacuum, path)
+        if estimate.problem:
+            self.app.notify(f"{estimate.problem}. Nothing was changed.", severity="warning")
+            return
+        question = Question(
+            "Give the space back?",
+            (Block(vacuum_sentence(estimate, free)),),
+            (("a", "rewrite the file"),),
+        )
+        if await self.app.push_screen_wait(question) == "a":
+            await self._vacuum()
+
+    async def _vacuum(self) -> None:
+        path, stop = self.session.database.path, threading.Event()
+        self._say("giving the space back …")
+        try:
+            before, after = await asyncio.to_thread(lambda: vacuum(path, stopped=stop.is_set))
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+        finally:
+            self._say("")
+        await self.session.database.refresh()
+        self.app.notify(f"The file had {bytes_text(before)} and has {bytes_text(after)} now.")
+        self.load()
+
+    def _why_no_strays(self) -> str | None:
+        if self._use is None:
+            return "the file is being measured"
+        return self._busy or (None if self._use.strays else "every large file has a row")
+
+    async def _ask_to_remove(self) -> None:
+        """List the files, and remove them when that is agreed to."""
+        assert self._use is not None  # the key says so
+        strays = self._use.strays
+        more = [f"and {len(strays) - _LISTED:,} more"] if len(strays) > _LISTED else []
+        names = [f"{one.path.parent.name}/{one.path.name}" for one in strays[:_LISTED]]
+        size = bytes_text(self._use.stray_bytes)
+        question = Question(
+            f"Remove {counted(len(strays), 'large file')} ({size})? This cannot be undone.",
+            tuple(map(Block, [*names, *more])),
+            (("a", "remove them"),),
+        )
+        if await self.app.push_screen_wait(question) != "a":
+            return
+        folder = self.session.settings.large_files_dir.value
+        try:
+            done = await self.session.read(remove_strays, folder, strays)
+        except LcmError as error:
+            self.app.notify(error.message, severity="error")
+            return
+        self.app.notify(" ".join([f"{bytes_text(done.bytes)} are free again.", *done.kept[:1]]))
+        self.load()
+
+    def _say(self, busy: str) -> None:
+        self._busy = busy
+        if self._use is not None:
+            self.title_bar.note = busy or disk_sentence(self._use)
+        self.refresh_bars()
+
+    KEYS: ClassVar[Sequence[Key[DiskScreen]]] = (
+        Key(
+            "vacuum",
+            "v",
+            "Give back",
+            "Rewrite the file without its free pages, which gives them to the disk.",
+            lambda s: s._ask_to_vacuum(),
+            lambda s: s._why_no_vacuum(),
+            words="vacuum; shrink file; make the file smaller; free disk; disk full",
+            where="the disk",
+            decides=True,
+        ),
+        Key(
+            "remove-strays",
+            "x",
+            "Remove strays",
+            "Remove the large files that no row names.",
+            lambda s: s._ask_to_remove(),
+            lambda s: s._why_no_strays(),
+            where="the disk",
+            decides=True,
+        ),
+    )

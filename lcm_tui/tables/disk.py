@@ -1,0 +1,100 @@
+"""What a database takes on the disk: the rows of the list, and what can be given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from lcm_core.base.values import Record
+from lcm_core.change.vacuum import VacuumEstimate
+from lcm_core.operations.disk import DiskUse
+
+from lcm_tui.kit.spans import Span
+from lcm_tui.tables.blocks import ListColumn, bar_text, bytes_text, seconds_text
+
+#: Cells of a bar.
+_BAR: Final = 12
+SPARE: Final = "to give back"
+FREE: Final = "free pages of the file"
+STRAYS: Final = "large files without a row"
+
+
+class DiskRow(Record, frozen=True):
+    """A line of the list."""
+
+    name: str
+    kind: str  #: a table, beside the file, or what can be given back
+    bytes: int
+    share: float  #: of everything
+    indexes: int | None = None  #: bytes of them, of a table
+    files: int | None = None
+    place: str | None = None
+
+
+def disk_rows(use: DiskUse) -> list[DiskRow]:
+    """The largest first; what can be given back stands above everything."""
+    whole = max(use.bytes, 1)
+    rows = [
+        DiskRow(one.name, "table", one.bytes, one.bytes / whole, indexes=one.indexes)
+        for one in use.file.tables or ()
+    ]
+    if use.file.tables is None:
+        used = use.file.bytes - use.file.free
+        rows.append(DiskRow("tables", "in the file", used, used / whole))
+    for part in use.parts:
+        if part.files:
+            place = None if part.place is None else str(part.place)
+            rows.append(
+                DiskRow(part.name, "beside it", part.bytes, part.bytes / whole, files=part.files, place=place)
+            )
+    return [*_to_give_back(use, whole), *sorted(rows, key=lambda row: (-row.bytes, row.name))]
+
+
+def _to_give_back(use: DiskUse, whole: int) -> Iterator[DiskRow]:
+    yield DiskRow(FREE, SPARE, use.file.free, use.file.free / whole)
+    if use.strays:
+        yield DiskRow(STRAYS, SPARE, use.stray_bytes, use.stray_bytes / whole, files=len(use.strays))
+
+
+def disk_sentence(use: DiskUse) -> str:
+    """How much it is in all."""
+    spare = use.file.free + use.stray_bytes
+    return f"{bytes_text(use.bytes)} in all; {bytes_text(spare)} can be given back to the disk."
+
+
+def vacuum_sentence(estimate: VacuumEstimate, free: int) -> str:
+    """What it would do: sizes, time, room."""
+    before, after = bytes_text(estimate.bytes), bytes_text(max(estimate.bytes - free, 0))
+    needed, room = bytes_text(estimate.needed), bytes_text(estimate.room)
+    return (
+        f"The file is rewritten without its free pages: {before} → about {after}. It takes about "
+        f"{seconds_text(estimate.seconds)} and {needed} of the {room} that are free on this disk; nobody can "
+        "write meanwhile."
+    )
+
+
+# fmt: off
+DISK_COLUMNS: Final[tuple[ListColumn[DiskRow, None], ...]] = (
+    ListColumn("name", "what", 35, keep=100, heading="What", json="name", value="name",
+               cell=lambda value, row, _: Span(value, "warn" if row.kind == SPARE and row.bytes else "text")),
+    ListColumn("kind", "", 12, keep=60, heading="Where", json="kind", value="kind",
+               cell=lambda value, _, __: Span(value, "dim")),
+    ListColumn("bytes", "size", 11, right=True, keep=95, heading="Size", json="bytes", value="bytes",
+               text=bytes_text,
+               cell=lambda value, _, __: Span(bytes_text(value))),
+    ListColumn("share", "share", 6, right=True, keep=80, heading="Share", json="share", value="share",
+               text=lambda value: f"{value * 100:.0f} %",
+               cell=lambda value, _, __: Span(f"{value * 100:.0f} %")),
+    ListColumn("bar", "", _BAR, keep=50, value="share",
+               cell=lambda value, _, __: Span(bar_text(value, _BAR), "key")),
+    ListColumn("indexes", "indexes", 11, right=True, keep=40, heading="Of that, indexes", spare=2,
+               json="indexBytes", value="indexes",
+               text=lambda value: None if value is None else bytes_text(value),
+               cell=lambda value, _, __: Span("" if value is None else bytes_text(value), "dim")),
+    ListColumn("files", "files", 7, right=True, keep=70, heading="Files", json="files", value="files",
+               cell=lambda value, _, __: Span("" if value is None else f"{value:,}")),
+    ListColumn("place", "folder", 24, keep=20, grows=True, heading="Folder", spare=1, json="path",
+               value="place",
+               cell=lambda value, _, __: Span(value or "", "dim")),
+)
+# fmt: on

@@ -1,0 +1,34 @@
+"""The screen of the disk: what takes space, and what is given back by its keys."""
+
+from __future__ import annotations
+
+from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
+from tests.cli.test_disk import a_host_on, with_space
+from tests.conftest import DatabaseFactory
+from tests.databases import run as change_behind
+
+
+async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
+    path = with_space(database_copy("0.15.3"))
+    size = path.stat().st_size
+    async with open_app(path, size=NARROW, state_dir=path.parent) as pilot:
+        await settled(pilot)
+        await pilot.press("&")
+        await wait_for_text(pilot, "can be given back", "free pages of the file")
+        await pilot.press("v")
+        await wait_for_text(pilot, "Give the space back?", "rewrite the file")
+        await pilot.press("a")
+        await wait_until_said(pilot, "The file had")
+        await wait_for(pilot, lambda: path.stat().st_size < size)
+        await settled(pilot)
+        await pilot.press("x")
+        await wait_for_text(pilot, "Remove 1 large file", "3/file_00112233aabbccdd.json")
+        await pilot.press("a")
+        await wait_until_said(pilot, "5.0 KB are free again")
+        await settled(pilot)
+        assert "large files without a row" not in shown(pilot)
+        with a_host_on(path):
+            change_behind(path, "DELETE FROM message_parts")
+            await wait_for(pilot, lambda: "0 bytes can be given back" not in shown(pilot))
+            await pilot.press("v")
+            await wait_until_said(pilot, "is open in")
