@@ -16,7 +16,7 @@ from lcm_core.base.values import replace
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import Scrubbed
 from lcm_core.change.vacuum import vacuum as give_space_back
-from lcm_core.operations.disk import SpaceUse, space_of
+from lcm_core.operations.disk import SpaceUse, freed_by, space_of
 from lcm_core.operations.export import (
     Exported,
     default_folder,
@@ -50,6 +50,7 @@ from lcm_tui.flows.change import Confirmation
 from lcm_tui.flows.prune import Deleting
 from lcm_tui.flows.ui import Ui
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, bytes_text
+from lcm_tui.tables.disk import freed_sentences
 
 # -- disk use --------------------------------------------------------------------------------------------
 # As JSON and for people.
@@ -545,6 +546,7 @@ class _Pruning(Deleting):
             blocks += (Note(f"{line}.") for line in forgetting_means(self._path, ids))
         elif self.conversations:
             blocks.append(Note(f"Each is exported to {self.folder} before it is deleted."))
+            blocks += (Note(f"{line}.") for line in freed_sentences(await freed_by(reader, ids)))
         if not deletion.complete:
             blocks.append(Note("The rows of the first one are shown; the others are similar."))
         nothing = "No conversation matches."
@@ -606,7 +608,7 @@ class _Pruning(Deleting):
                 document |= {"problems": [error.message]}
                 blocks.append(Note(f"The file was not rewritten: {error.message}"))
         else:
-            blocks.append(Note("The space is free inside the file; --vacuum returns it to the disk."))
+            blocks.append(Note("The space is free inside the file; lcm-tui vacuum gives it to the disk."))
         return document, blocks
 
 

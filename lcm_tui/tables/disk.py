@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from lcm_core.base.text import counted
 from lcm_core.base.values import Record
 from lcm_core.change.vacuum import VacuumEstimate
-from lcm_core.operations.disk import DiskUse
+from lcm_core.operations.disk import DiskUse, Freed
 
 from lcm_tui.kit.spans import Span
 from lcm_tui.tables.blocks import ListColumn, bar_text, bytes_text, seconds_text
@@ -60,6 +61,19 @@ def disk_sentence(use: DiskUse) -> str:
     """How much it is in all."""
     spare = use.file.free + use.stray_bytes
     return f"{bytes_text(use.bytes)} in all; {bytes_text(spare)} can be given back to the disk."
+
+
+def freed_sentences(freed: Freed) -> tuple[str, ...]:
+    """What a deletion frees, and what of it is still to be given back; without full stops."""
+    size = max(freed.file_bytes - freed.text_bytes, 0)
+    inside = (
+        f"About {bytes_text(freed.text_bytes)} become free inside the file; to give them to the disk "
+        f"({bytes_text(freed.file_bytes)} → about {bytes_text(size)}): & and v, or lcm-tui vacuum"
+    )
+    if not freed.files:
+        return (inside,)
+    files = f"{counted(freed.files, 'large file')} ({bytes_text(freed.stored_bytes)})"
+    return inside, f"{files} will have no row: & and x, or lcm-tui disk --remove-strays, removes them"
 
 
 def vacuum_sentence(estimate: VacuumEstimate, free: int) -> str:

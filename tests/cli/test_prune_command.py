@@ -169,7 +169,7 @@ def test_exports_go_to_our_own_folder_by_default(path: Path):
     assert done.code == 0
     [file] = default_folder().iterdir()
     assert str(file) in done.out
-    assert "--vacuum" in done.out
+    assert "lcm-tui vacuum" in done.out
 
 
 @pytest.mark.long

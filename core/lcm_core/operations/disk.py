@@ -9,11 +9,12 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from lcm_core.base.records import ConversationId
 from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record
 from lcm_core.change.backup import known_backups
@@ -22,7 +23,7 @@ from lcm_core.operations.prune import Criteria, select
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import list_files
 from lcm_core.store.opening import sidecar
-from lcm_core.store.statistics import ConversationSize, FileSize, file_size
+from lcm_core.store.statistics import ConversationSize, FileSize, file_size, text_bytes
 
 # -- inside the file -------------------------------------------------------------------------------------
 
@@ -186,6 +187,24 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+class Freed(Record, frozen=True):
+    """What a deletion of conversations frees."""
+
+    file_bytes: int  #: of the database file now
+    text_bytes: int  #: about what becomes free inside it
+    files: int  #: large files of theirs, which stay
+    stored_bytes: int  #: of those, as they were recorded
+
+
+async def freed_by(reader: Reader, conversations: Collection[ConversationId]) -> Freed:
+    """Measure what goes with some conversations."""
+    texts = await text_bytes(reader, list(conversations))
+    files = [one for owner in conversations for one in await list_files(reader, owner)]
+    page, pages = await reader.value("PRAGMA page_size"), await reader.value("PRAGMA page_count")
+    stored = sum(one.byte_size or 0 for one in files)
+    return Freed(page * pages, sum(texts.values()), len(files), stored)
 
 
 # -- giving back -----------------------------------------------------------------------------------------
