@@ -13,7 +13,7 @@ from typing import Final
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.jsonl import TranscriptError
-from lcm_core.base.paths import SESSIONS_IN_HOST_DATABASE
+from lcm_core.base.paths import SESSIONS_IN_HOST_DATABASE, host_databases
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import agree, counted
 from lcm_core.base.values import Record, Struct, field, replace
@@ -26,20 +26,19 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import find_holding, next_conversation_id, without_row
 
 from lcm_host.appending import Append, ConversationEnd, Session, TranscriptCheckpoint, end_of_conversation
-from lcm_host.codex import write_rollout
-from lcm_host.messages import HostFile, HostMessage, StoredMessage, read_messages, store_message
+from lcm_host.codex import is_rollout, write_rollout
+from lcm_host.messages import (
+    HostFile,
+    HostMessage,
+    StoredMessage,
+    read_host_file,
+    read_messages,
+    store_message,
+)
 from lcm_host.payloads import remove_payloads, write_payloads
 from lcm_host.reading import write_transcript
 from lcm_host.reconciling import Anchor, AnchorProof, anchor_of, import_cap, read_imported
-from lcm_host.sessions import (
-    DiskSession,
-    FilePlace,
-    HostSession,
-    SessionState,
-    Storage,
-    find_sessions,
-    list_sessions,
-)
+from lcm_host.sessions import FilePlace, HostSession, Storage, find_sessions, list_sessions, path_of
 
 # -- a piece of a transcript -----------------------------------------------------------------------------
 # What is new of it, each piece committed with its files. Idempotent by entry ids, and therefore resumable:
@@ -251,29 +250,33 @@ class Backfill(Record, frozen=True):
         return self.anchor.proof is AnchorProof.NONE
 
 
-def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
-    """The transcript of an agent's session; *session_id* as in its first line or as its file is named.
+def find_to_import(sessions: Path, agent: str, session_id: str) -> HostSession:
+    """The session of an agent, wherever it lies; *session_id* as the host or the name of its file has it.
 
-    A live file goes before one that was reset or deleted, then the newest one.
+    What is in the host's database, or packed, goes before plain files; of these a live one before one that
+    was reset or deleted, then the newest one.
 
     Raises:
         NotFoundError: there is none; the sentence names some that are there.
     """
     wanted = session_id.removesuffix(".jsonl")
+    for one in list_sessions(sessions).sessions:
+        if (one.agent, one.session_id) == (agent, wanted) and one.plain_file is None:
+            return one
     listing = find_sessions(sessions)
     listed = [one for one in listing.sessions if one.agent == agent]
-    found = [one for one in listed if wanted in (one.session_id, one.stem, one.path.name)]
+    found = [one for one in listed if wanted in (_file_id(one), _stem(one), path_of(one).name)]
     # A topic's own name says more than the id that its file shares with others.
-    found.sort(key=lambda one: (one.state is not SessionState.LIVE, one.stem != wanted))
+    found.sort(key=lambda one: (one.storage is not Storage.JSONL, _stem(one) != wanted))
     if found:
         return found[0]
-    known = ", ".join(one.stem for one in listed[:_NAMED])
+    known = ", ".join(_stem(one) for one in listed[:_NAMED])
     hint = f" It has {known}{' …' if len(listed) > _NAMED else ''}." if listed else ""
     passed_over = [one for one in listing.problems if agent in one.path.parts or not listed]
     if passed_over:
         hint += f" Skipped: {passed_over[0].path} ({passed_over[0].reason.rstrip('.')})."
-    if listing.databases:
-        hint += f" Its {SESSIONS_IN_HOST_DATABASE} ({listing.databases[0]})."
+    if databases := host_databases(sessions):
+        hint += f" Its {SESSIONS_IN_HOST_DATABASE} ({databases[0]})."
     raise NotFoundError(
         f"Agent {agent} has no session {session_id} in {sessions}.{hint} Give another id, or the file itself "
         "with --file.",
@@ -282,85 +285,64 @@ def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
     )
 
 
-def plain_file(session: HostSession) -> DiskSession | None:
-    """The transcript of a session that the host keeps in a plain file; None: it lies elsewhere, or packed."""
-    disk = session.place.disk if isinstance(session.place, FilePlace) else None
-    return None if disk is None or disk.packed else disk
+class ImportSource(Record, frozen=True):
+    """A transcript that is imported, and whose it is."""
 
-
-def stored_elsewhere(sessions: Path, agent: str, session_id: str) -> HostSession | None:
-    """The session of an agent where it lies in no plain file: in the host's database, or packed."""
-    found = [
-        one
-        for one in list_sessions(sessions).sessions
-        if one.agent == agent and one.session_id == session_id.removesuffix(".jsonl")
-    ]
-    return found[0] if found and plain_file(found[0]) is None else None
-
-
-class WrittenSession(Record, frozen=True):
-    """A session that was written out as a transcript, because it lies in no plain file of the host."""
-
-    disk: DiskSession
+    session: Session  #: as the engine names it
+    path: Path  #: of the transcript
+    place: Path  #: where the session lies; another one where it was only written out
+    agent: str | None = None
+    is_live: bool = True  #: the host goes on with it
     remarks: tuple[str, ...] = ()  #: what is not in it, or not as it was
 
 
-def written_out(session: HostSession, folder: Path) -> WrittenSession:
-    """What the host sees of a session, as a transcript in *folder*; blocks.
+def host_source(session: HostSession, folder: Path) -> ImportSource:
+    """A session of the host, written out in *folder* unless it lies in a plain file; blocks.
 
     Raises:
         TranscriptError: it cannot be read.
         DatabaseError: the same of the host's database.
     """
+    key, place = session.session_key, path_of(session)
+    if session.plain_file is not None:
+        named = Session(session.session_id, key)
+        return ImportSource(named, place, place, session.agent, session.storage is Storage.JSONL)
     path = folder / _WRITTEN
     with path.open("xb") as target:
         unread = write_transcript(session, target)
+    # A key that goes on with another session is that one's: this is a conversation of its own.
     is_live = session.current and session.storage in (Storage.HOT, Storage.COLD)
-    gone = SessionState.DELETED if session.storage is Storage.DELETED else SessionState.RESET
-    written = DiskSession(
-        agent=session.agent,
-        session_id=session.session_id,
-        # A key that goes on with another session is that one's: this is a conversation of its own.
-        session_key=session.session_key if is_live else None,
-        topic=None,
-        path=path,
-        size=path.stat().st_size,
-        modified=session.newest_at or datetime.now(UTC),
-        state=SessionState.LIVE if is_live else gone,
-        packed=False,
-        header=None,
-    )
+    named = Session(session.session_id, key if is_live else None)
     remarks = (f"{counted(unread, 'entry')} of the session cannot be read",) if unread else ()
-    return WrittenSession(written, remarks)
+    return ImportSource(named, path, place, session.agent, is_live, remarks)
 
 
-def rollout_written_out(rollout: Path, folder: Path) -> WrittenSession:
-    """A Codex rollout as a transcript in *folder*, under the id of its thread; blocks.
+def file_source(path: Path, folder: Path) -> ImportSource:
+    """A transcript in any file, or a rollout of Codex, which is written out in *folder*; blocks.
 
     Raises:
-        TranscriptError: it cannot be read, or the engine would import nothing of it.
+        TranscriptError: it cannot be read, or the engine would import nothing of a rollout.
     """
-    path = folder / _WRITTEN
-    with path.open("xb") as target:
-        reading, thread = write_rollout(rollout, target)
-    written = DiskSession(
-        agent=None,
-        session_id=thread,
-        session_key=None,
-        topic=None,
-        path=path,
-        size=path.stat().st_size,
-        modified=datetime.fromtimestamp(rollout.stat().st_mtime, UTC),
-        state=SessionState.LIVE,
-        packed=False,
-        header=None,
-    )
-    return WrittenSession(written, tuple(reading.notes()))
+    if is_rollout(path):
+        written = folder / _WRITTEN
+        with written.open("xb") as target:
+            reading, thread = write_rollout(path, target)
+        return ImportSource(Session(thread), written, path, remarks=tuple(reading.notes()))
+    for one in find_sessions(path.parent).sessions:
+        if path_of(one).name == path.name:
+            is_live = one.storage is Storage.JSONL
+            return ImportSource(Session(one.session_id, one.session_key), path, path, one.agent, is_live)
+    header = read_host_file(path, whole_records=True).header  # a file that its folder does not list
+    named = (header.session_id if header else None) or path.name.removesuffix(".jsonl")
+    return ImportSource(Session(named), path, path)
 
 
-def session_of(disk: DiskSession) -> Session:
-    """How the engine names a session on disk; topics share an id, so theirs is the file's name."""
-    return Session(disk.stem if disk.topic is not None else disk.session_id, disk.session_key)
+def _stem(session: HostSession) -> str:
+    return session.place.stem if isinstance(session.place, FilePlace) else session.session_id
+
+
+def _file_id(session: HostSession) -> str:
+    return session.place.file_id if isinstance(session.place, FilePlace) else session.session_id
 
 
 class Backfilling(Struct):

@@ -38,6 +38,114 @@ from lcm_core.store.opening import FileState, file_state
 
 from lcm_host.rows import TRIED_SCHEMA, AgentSessions, ArchiveRow, ColdRow, WindowRow, agent_sessions
 
+# A session is known by its agent and id. It may be in the agent's database, in an archive and in a file at
+# the same time: the database comes before a live file, that before what was deleted or archived.
+
+#: Where an import leaves copies of the files that it took.
+IMPORTED_FOLDER: Final = "session-sqlite-import-archive"
+_IMPORTED: Final = re.compile(r"(?P<name>.+)\.jsonl\.imported-(?P<ms>\d{1,16})", re.DOTALL)
+_COLD_FOLDER: Final = "cold"
+
+
+class Storage(StrEnum):
+    """Where a session is; the value is the word of the command line."""
+
+    HOT = "hot"  #: in the agent's database, entry by entry
+    COLD = "cold"  #: put away by the host, packed, and still one of its sessions
+    DELETED = "deleted"  #: only an archive is left
+    ARCHIVED = "archived"  #: reset, or imported by the host and only its copy is left
+    JSONL = "jsonl"  #: a file, as hosts before 2026.8.1 keep it
+
+
+#: Of the places of one session the first counts.
+_ORDER: Final = (Storage.HOT, Storage.COLD, Storage.JSONL, Storage.DELETED, Storage.ARCHIVED)
+
+
+class HotPlace(Record, frozen=True):
+    """The rows of an agent's database."""
+
+    database: Path
+
+
+class ColdPlace(Record, frozen=True):
+    """A cold archive, in a file of *folder* or in the row itself."""
+
+    database: Path
+    folder: Path
+    row: ColdRow
+
+
+class ArchivePlace(Record, frozen=True):
+    """The transcript of a session that was deleted or reset, in its row."""
+
+    database: Path
+    row: ArchiveRow
+
+
+class FilePlace(Record, frozen=True):
+    """A transcript in a file of its own. Source: its name and its first line."""
+
+    path: Path
+    size: int = 0  #: bytes, when it was listed
+    file_id: str = ""  #: the header's id, else the stem of the file name; empty: a copy that an import left
+    topic: str | None = None  #: the thread of ``<sessionId>-topic-<threadId>.jsonl``
+    packed: bool = False  #: compressed: listed, but its first line was not read
+    header: TranscriptHeader | None = None  #: None when the first line is none
+
+    @property
+    def stem(self) -> str:
+        """The file name without its endings."""
+        found = _FILE_NAME.fullmatch(self.path.name)
+        return found["stem"] if found else self.path.name
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What a database may call it: its id, its file's stem, and either without the topic."""
+        names = {self.file_id, self.stem}
+        if self.topic is not None:
+            names |= {name.removesuffix(f"-topic-{self.topic}") for name in names}
+        return frozenset(names)
+
+
+Place = HotPlace | ColdPlace | ArchivePlace | FilePlace
+
+
+class HostSession(Record, frozen=True):
+    """One session of the host."""
+
+    agent: str | None
+    session_id: str  #: of a topic, which shares the id of its session, the name of its file
+    session_key: str | None
+    storage: Storage
+    current: bool  #: the one that its key goes on with
+    previous_session_id: str | None
+    newest_at: datetime | None  #: UTC; of what is in a file or archive, when that was last written
+    place: Place
+    created_at: datetime | None = (
+        None  #: of a window, or of a fork: entries that are older were copied into it
+    )
+
+    @property
+    def plain_file(self) -> FilePlace | None:
+        """The plain file that it lies in; None: it is elsewhere, packed, or a copy that an import left."""
+        place = self.place
+        return place if isinstance(place, FilePlace) and place.file_id and not place.packed else None
+
+    @property
+    def live_file(self) -> Path | None:
+        """The plain file in which the host goes on with it; None: it is elsewhere, packed, or at its end."""
+        place = self.plain_file
+        return None if place is None or self.storage is not Storage.JSONL else place.path
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What a database may call it."""
+        place = self.place
+        if isinstance(place, FilePlace) and place.file_id:
+            return place.names
+        return frozenset({self.session_id})
+
+
 # -- session files ---------------------------------------------------------------------------------------
 # Layout: docs/host.md, "Session files" and "Several files of one session". Nothing is opened that leaves
 # the folder through a symbolic link, nothing is opened twice while its size and time stay the same, and
@@ -54,42 +162,6 @@ _FILE_NAME = re.compile(
 _TOPIC = re.compile(r"(?P<id>.+)-topic-(?P<topic>\d+)", re.DOTALL)
 #: The stem of a copy that the host keeps of a session as it was.
 _CHECKPOINT = re.compile(r".+\.checkpoint\.[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.DOTALL)
-
-
-class SessionState(StrEnum):
-    """What the host did with the file, as its name says."""
-
-    LIVE = "live"
-    RESET = "reset"
-    DELETED = "deleted"
-
-
-class DiskSession(Record, frozen=True):
-    """A transcript on disk. Source: its name, its first line and ``sessions.json``."""
-
-    agent: str | None  #: from the folder's place, else from the session key
-    session_id: str  #: the header's id, else the stem of the file name
-    session_key: str | None  #: from ``sessions.json``; only the current file of a session has one
-    topic: str | None  #: the thread of ``<sessionId>-topic-<threadId>.jsonl``
-    path: Path
-    size: int  #: bytes
-    modified: datetime  #: UTC
-    state: SessionState
-    packed: bool  #: compressed: listed, but its first line was not read
-    header: TranscriptHeader | None  #: None when the first line is none
-
-    @property
-    def stem(self) -> str:
-        """The file name without its endings."""
-        return _stem(self.path.name)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """What a database may call it: its id, its file's stem, and either without the topic."""
-        names = {self.session_id, self.stem}
-        if self.topic is not None:
-            names |= {name.removesuffix(f"-topic-{self.topic}") for name in names}
-        return frozenset(names)
 
 
 class SessionProblem(Record, frozen=True):
@@ -129,10 +201,9 @@ class SessionIndex(Record, frozen=True):
 class SessionListing(Record, frozen=True):
     """What was found: sessions newest first (then by path), what was passed over, and the cache."""
 
-    sessions: tuple[DiskSession, ...]
+    sessions: tuple[HostSession, ...]
     problems: tuple[SessionProblem, ...]
     index: SessionIndex
-    databases: tuple[Path, ...] = ()  #: OpenClaw's own, whose sessions are not listed
     checkpoints: int = 0  #: copies of sessions as they were, which are left out
 
 
@@ -149,17 +220,42 @@ def find_sessions(
     return _Finder(folder, index or SessionIndex(), cancelled).find()
 
 
-def _stem(name: str) -> str:
-    found = _FILE_NAME.fullmatch(name)
-    return found["stem"] if found else name
-
-
 def _topic(stem: str, header_id: str | None) -> str | None:
     """The thread in a file name; without a header that confirms it only digits count."""
     if header_id is not None and stem.startswith(f"{header_id}-topic-"):
         return stem.removeprefix(f"{header_id}-topic-") or None
     found = _TOPIC.fullmatch(stem)
     return found["topic"] if found else None
+
+
+#: What became of a session, by what its file is called.
+_STORAGE: Final = {None: Storage.JSONL, "reset": Storage.ARCHIVED, "deleted": Storage.DELETED}
+
+
+class _Listed(Record, frozen=True):
+    """A file of a folder on the way to its session."""
+
+    modified_ns: int
+    file: FilePlace
+    storage: Storage
+    key: str | None  #: from ``sessions.json``; only the current file of a session has one
+    agent: str | None = None  #: from the folder's place, else from the key
+
+    @property
+    def session(self) -> HostSession:
+        """The session in it; whether its key goes on with another one is not looked up."""
+        file, header = self.file, self.file.header
+        return HostSession(
+            self.agent,
+            file.stem if file.topic is not None else file.file_id,
+            self.key,
+            self.storage,
+            self.storage is Storage.JSONL and self.key is not None,
+            None,
+            _moment(self.modified_ns),
+            file,
+            header.started_at if header is not None and header.parent_session else None,
+        )
 
 
 class _Finder:
@@ -170,7 +266,7 @@ class _Finder:
         self.root = Path(os.path.realpath(folder))
         self.index = index
         self.cancelled = cancelled
-        self.sessions: list[tuple[int, DiskSession]] = []
+        self.sessions: list[_Listed] = []
         self.problems: list[SessionProblem] = []
         self.headers: dict[str, tuple[_Stamp, TranscriptHeader | None]] = {}
         self.registries: dict[str, tuple[_Stamp, _Registry]] = {}
@@ -189,13 +285,12 @@ class _Finder:
                     self._list(nested, self._entries(nested), name)
             elif name == "sessions":  # the folder given is one agent's
                 self._list(inner, self._entries(inner), _agent_of(self.root / name))
-        self.sessions.sort(key=lambda each: (-each[0], os.fspath(each[1].path)))
+        self.sessions.sort(key=lambda each: (-each.modified_ns, os.fspath(each.file.path)))
         self.problems.sort(key=lambda each: (os.fspath(each.path), each.reason))
         return SessionListing(
-            sessions=tuple(session for _, session in self.sessions),
+            sessions=tuple(each.session for each in self.sessions),
             problems=tuple(self.problems),
             index=SessionIndex(self.headers, self.registries),
-            databases=host_databases(self.folder),
             checkpoints=self.checkpoints,
         )
 
@@ -235,7 +330,7 @@ class _Finder:
 
     def _list(self, folder: Path, entries: Mapping[str, os.stat_result], agent: str | None) -> None:
         registry = self._registry(folder, entries)
-        live: dict[str, list[tuple[int, DiskSession]]] = {}
+        live: dict[str, list[_Listed]] = {}
         for name, status in entries.items():
             check_cancelled(self.cancelled)
             matched = _FILE_NAME.fullmatch(name)
@@ -250,58 +345,42 @@ class _Finder:
                 continue
             packed = matched["packed"] is not None
             header = None if packed else self._header(path, status)
-            session_id = header.session_id if header and header.session_id else None
-            session_id, stem = session_id or matched["stem"], matched["stem"]
-            key = registry.by_file.get(name)
-            session = DiskSession(
-                agent=agent or _agent_in(key),
-                session_id=session_id,
-                session_key=key,
-                topic=_topic(stem, header.session_id if header else None),
-                path=path,
-                size=status.st_size,
-                modified=_moment(status.st_mtime_ns),
-                state=SessionState(matched["state"] or "live"),
-                packed=packed,
-                header=header,
-            )
-            if session.state is SessionState.LIVE:
-                live.setdefault(session_id, []).append((status.st_mtime_ns, session))
+            own_id = header.session_id if header else None
+            topic = _topic(matched["stem"], own_id)
+            file = FilePlace(path, status.st_size, own_id or matched["stem"], topic, packed, header)
+            listed = _Listed(status.st_mtime_ns, file, _STORAGE[matched["state"]], registry.by_file.get(name))
+            if listed.storage is Storage.JSONL:
+                live.setdefault(file.file_id, []).append(listed)
             else:
-                self._add(session, status.st_mtime_ns, _key_of_id(registry, session, entries))
+                self._add(listed, agent, _key_of_id(registry, file, entries))
         for several in live.values():
-            self._add_one_of(several, registry, entries)
+            self._add_one_of(several, agent, registry, entries)
 
-    def _add(self, session: DiskSession, modified_ns: int, key: str | None) -> None:
-        key = session.session_key or key
-        agent = session.agent or _agent_in(key)
-        self.sessions.append((modified_ns, replace(session, session_key=key, agent=agent)))
+    def _add(self, listed: _Listed, agent: str | None, key: str | None) -> None:
+        key = listed.key or key
+        self.sessions.append(replace(listed, key=key, agent=agent or _agent_in(key)))
 
     def _add_one_of(
         self,
-        several: Sequence[tuple[int, DiskSession]],
+        several: Sequence[_Listed],
+        agent: str | None,
         registry: _Registry,
         entries: Mapping[str, os.stat_result],
     ) -> None:
         """Take the files that count of the live ones with one session id, and say which do not."""
-        ordered = sorted(several, key=lambda each: (_rank(each[1]), -each[0], each[1].path.name))
-        named = [each for each in ordered if each[1].session_key is not None]
-        kept = named or [each for each in ordered if _is_own_name(each[1])] or ordered[:1]
-        kept = list({each[1].stem: each for each in reversed(kept)}.values())[::-1]
-        first = kept[0][1]
-        for modified_ns, session in kept:
-            key = _key_of_id(registry, session, entries) if session is first else None
-            self._add(session, modified_ns, key)
-        counts = (
-            f"the index names {first.path.name}" if named else f"{first.path.name} is the one that counts"
-        )
-        for _, session in ordered:
-            if all(session is not one for _, one in kept):
-                self._problem(
-                    session.path,
-                    f"This is another file of session {session.session_id}: {counts}.",
-                    is_remark=True,
-                )
+        ordered = sorted(several, key=lambda each: (_rank(each.file), -each.modified_ns, each.file.path.name))
+        named = [each for each in ordered if each.key is not None]
+        kept = named or [each for each in ordered if _is_own_name(each.file)] or ordered[:1]
+        kept = list({each.file.stem: each for each in reversed(kept)}.values())[::-1]
+        first = kept[0]
+        for each in kept:
+            self._add(each, agent, _key_of_id(registry, each.file, entries) if each is first else None)
+        name = first.file.path.name
+        counts = f"the index names {name}" if named else f"{name} is the one that counts"
+        for each in ordered:
+            if all(each is not one for one in kept):
+                reason = f"This is another file of session {each.file.file_id}: {counts}."
+                self._problem(each.file.path, reason, is_remark=True)
 
     def _header(self, path: Path, status: os.stat_result) -> TranscriptHeader | None:
         stamp, key = _Stamp(status.st_size, status.st_mtime_ns), os.fspath(path)
@@ -375,22 +454,20 @@ def _base_name(entry: JsonObject) -> str | None:
     return re.split(r"[/\\]", stored)[-1] or None if stored else None
 
 
-def _key_of_id(
-    registry: _Registry, session: DiskSession, present: Mapping[str, os.stat_result]
-) -> str | None:
+def _key_of_id(registry: _Registry, file: FilePlace, present: Mapping[str, os.stat_result]) -> str | None:
     """The key of a file by its session id, when the entry's own file is not there."""
-    key, file_name = registry.by_id.get(session.session_id, (None, None))
+    key, file_name = registry.by_id.get(file.file_id, (None, None))
     return None if file_name in present else key
 
 
-def _is_own_name(session: DiskSession) -> bool:
+def _is_own_name(file: FilePlace) -> bool:
     """Whether the host itself names files so: by the session's id, with the thread of a topic or without."""
-    return session.stem == session.session_id or session.topic is not None
+    return file.stem == file.file_id or file.topic is not None
 
 
-def _rank(session: DiskSession) -> tuple[bool, bool]:
+def _rank(file: FilePlace) -> tuple[bool, bool]:
     """Of the files of one session: the one with the id's name before topics, plain before packed ones."""
-    return session.stem != session.session_id, session.packed
+    return file.stem != file.file_id, file.packed
 
 
 def _agent_of(folder: Path) -> str | None:
@@ -415,82 +492,6 @@ def _why(error: Exception) -> str:
 
 
 # -- each session once -----------------------------------------------------------------------------------
-# A session is known by its agent and id. It may be in the agent's database, in an archive and in a file at
-# the same time: the database comes before a live file, that before what was deleted or archived.
-
-#: Where an import leaves copies of the files that it took.
-IMPORTED_FOLDER: Final = "session-sqlite-import-archive"
-_IMPORTED: Final = re.compile(r"(?P<name>.+)\.jsonl\.imported-(?P<ms>\d{1,16})", re.DOTALL)
-_COLD_FOLDER: Final = "cold"
-
-
-class Storage(StrEnum):
-    """Where a session is; the value is the word of the command line."""
-
-    HOT = "hot"  #: in the agent's database, entry by entry
-    COLD = "cold"  #: put away by the host, packed, and still one of its sessions
-    DELETED = "deleted"  #: only an archive is left
-    ARCHIVED = "archived"  #: reset, or imported by the host and only its copy is left
-    JSONL = "jsonl"  #: a file, as hosts before 2026.8.1 keep it
-
-
-#: Of the places of one session the first counts.
-_ORDER: Final = (Storage.HOT, Storage.COLD, Storage.JSONL, Storage.DELETED, Storage.ARCHIVED)
-
-
-class HotPlace(Record, frozen=True):
-    """The rows of an agent's database."""
-
-    database: Path
-
-
-class ColdPlace(Record, frozen=True):
-    """A cold archive, in a file of *folder* or in the row itself."""
-
-    database: Path
-    folder: Path
-    row: ColdRow
-
-
-class ArchivePlace(Record, frozen=True):
-    """The transcript of a session that was deleted or reset, in its row."""
-
-    database: Path
-    row: ArchiveRow
-
-
-class FilePlace(Record, frozen=True):
-    """A transcript in a file of its own."""
-
-    path: Path
-    disk: DiskSession | None = None  #: what a listing of files says of it; None: a copy that an import left
-
-
-Place = HotPlace | ColdPlace | ArchivePlace | FilePlace
-
-
-class HostSession(Record, frozen=True):
-    """One session of the host."""
-
-    agent: str | None
-    session_id: str
-    session_key: str | None
-    storage: Storage
-    current: bool  #: the one that its key goes on with
-    previous_session_id: str | None
-    newest_at: datetime | None  #: UTC; of what is in a file or archive, when that was last written
-    place: Place
-    created_at: datetime | None = (
-        None  #: of a window, or of a fork: entries that are older were copied into it
-    )
-
-    @property
-    def live_file(self) -> Path | None:
-        """The plain file in which the host goes on with it; None: it is elsewhere, packed, or at its end."""
-        place = self.place
-        if self.storage is not Storage.JSONL or not isinstance(place, FilePlace) or place.disk is None:
-            return None
-        return None if place.disk.packed else place.path
 
 
 class _ReadDatabase(Record, frozen=True):
@@ -575,15 +576,8 @@ def unknown_to(
     """
     ids, keys = frozenset(known_ids), frozenset(known_keys)
     return [
-        one
-        for one in sessions
-        if not (one.current and one.session_key in keys) and ids.isdisjoint(_names_of(one))
+        one for one in sessions if not (one.current and one.session_key in keys) and ids.isdisjoint(one.names)
     ]
-
-
-def _names_of(session: HostSession) -> frozenset[str]:
-    disk = session.place.disk if isinstance(session.place, FilePlace) else None
-    return frozenset({session.session_id}) if disk is None else disk.names
 
 
 def find_session(listing: HostListing, session_id: str, agent: str | None = None) -> HostSession:
@@ -593,7 +587,7 @@ def find_session(listing: HostListing, session_id: str, agent: str | None = None
         NotFoundError: there is none, or several agents have one.
     """
     of_agent = [one for one in listing.sessions if agent in (None, one.agent)]
-    found = [one for one in of_agent if session_id == one.session_id or session_id in _names_of(one)]
+    found = [one for one in of_agent if session_id == one.session_id or session_id in one.names]
     first = min((_ORDER.index(one.storage) for one in found), default=None)
     found = [one for one in found if _ORDER.index(one.storage) == first]
     found = [one for one in found if one.session_id == session_id] or found
@@ -731,25 +725,14 @@ def _noted_previous(window: WindowRow) -> str | None:
 
 
 def _of_files(
-    files: Iterable[DiskSession], found: dict[tuple[str | None, str], HostSession], keys: set[str]
+    sessions: Iterable[HostSession], found: dict[tuple[str | None, str], HostSession], keys: set[str]
 ) -> Iterator[HostSession]:
-    for file in files:
-        known = found.get((file.agent, file.session_id))
-        if known is not None and known.storage in (Storage.HOT, Storage.COLD):
-            continue
-        live = file.state is SessionState.LIVE
-        deleted = file.state is SessionState.DELETED
-        yield HostSession(
-            file.agent,
-            file.stem if file.topic is not None else file.session_id,
-            file.session_key,
-            Storage.JSONL if live else Storage.DELETED if deleted else Storage.ARCHIVED,
-            live and file.session_key is not None and file.session_key not in keys,
-            None,
-            file.modified,
-            FilePlace(file.path, file),
-            file.header.started_at if file.header is not None and file.header.parent_session else None,
-        )
+    """The sessions in files that are in no database; *keys* go on with sessions there."""
+    for session in sessions:
+        assert isinstance(session.place, FilePlace)
+        known = found.get((session.agent, session.place.file_id))
+        if known is None or known.storage not in (Storage.HOT, Storage.COLD):
+            yield replace(session, current=session.current and session.session_key not in keys)
 
 
 def _imported(folder: Path, found: dict[tuple[str | None, str], HostSession]) -> Iterator[HostSession]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,8 @@ from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store.database import Reader
 from lcm_host.appending import Session
-from lcm_host.backfill import (
-    Backfill,
-    ImportTally,
-    WrittenSession,
-    find_transcript,
-    rollout_written_out,
-    session_of,
-    stored_elsewhere,
-    written_out,
-)
-from lcm_host.codex import is_rollout
+from lcm_host.backfill import Backfill, ImportSource, ImportTally, file_source, find_to_import, host_source
 from lcm_host.messages import read_host_file
-from lcm_host.sessions import DiskSession, SessionState, find_sessions, path_of
 
 from lcm_tui.cli import changing
 from lcm_tui.cli import compact as compact_report
@@ -170,68 +159,39 @@ _PROBLEMS = 20
 
 def backfill(
     run: Run,
-    disk: DiskSession,
+    find: Callable[[Path], ImportSource],
     key: str | None,
     title: str | None,
     after: AfterImport,
     model: ModelOptions,
     flags: SqlFlags,
-    *,
-    written_from: Path | None = None,
-    remarks: tuple[str, ...] = (),
 ) -> Answer:
     """Show what an import and what follows it would do, or do it.
 
-    *written_from* is where the session lies of which *disk* was only written out; *remarks* say how.
+    *find* says what is imported; it is given a folder for what is only written out.
     """
-    more = Steps(run, after, model)
-    named = session_of(disk)
-    if key is not None:
-        named = Session(named.session_id, key)
-    work = _Work(run, disk, named, title, more, written_from, remarks)
-    told = changing.run_change(run, "backfill", work, flags)
-    if told.failed is not None or work.conversation_id is None:
-        return told
-    return more.go_on(told, work.conversation_id, flags)
-
-
-def of_host(
-    run: Run,
-    agent: str,
-    session: str,
-    key: str | None,
-    title: str | None,
-    after: AfterImport,
-    model: ModelOptions,
-    flags: SqlFlags,
-) -> Answer:
-    """The same for a session of the host, wherever it lies."""
     _check_file(run)
+    with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
+        source = find(Path(folder))
+        if key is not None:
+            source = replace(source, session=Session(source.session.session_id, key))
+        more = Steps(run, after, model)
+        work = _Work(run, source, title, more)
+        told = changing.run_change(run, "backfill", work, flags)
+        if told.failed is not None or work.conversation_id is None:
+            return told
+        return more.go_on(told, work.conversation_id, flags)
+
+
+def of_host(run: Run, agent: str, session: str) -> Callable[[Path], ImportSource]:
+    """A session of the host, wherever it lies."""
     sessions = run.settings.sessions.value
-    elsewhere = stored_elsewhere(sessions, agent, session)
-    if elsewhere is None:
-        return backfill(run, find_transcript(sessions, agent, session), key, title, after, model, flags)
-    with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
-        written, place = written_out(elsewhere, Path(folder)), path_of(elsewhere)
-        return _of_written(run, written, place, key, title, after, model, flags)
+    return lambda folder: host_source(find_to_import(sessions, agent, session), folder)
 
 
-def of_file(
-    run: Run,
-    path: Path,
-    key: str | None,
-    title: str | None,
-    after: AfterImport,
-    model: ModelOptions,
-    flags: SqlFlags,
-) -> Answer:
-    """The same for a file: a transcript of the host, or a rollout of Codex."""
-    _check_file(run)
-    if not is_rollout(path):
-        return backfill(run, _disk_session(path), key, title, after, model, flags)
-    with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
-        written = rollout_written_out(path, Path(folder))
-        return _of_written(run, written, path, key, title, after, model, flags)
+def of_file(path: Path) -> Callable[[Path], ImportSource]:
+    """A file: a transcript of the host, or a rollout of Codex."""
+    return lambda folder: file_source(path, folder)
 
 
 def _check_file(run: Run) -> None:
@@ -244,85 +204,28 @@ def _check_file(run: Run) -> None:
     run.read(check)
 
 
-def _of_written(
-    run: Run,
-    written: WrittenSession,
-    place: Path,
-    key: str | None,
-    title: str | None,
-    after: AfterImport,
-    model: ModelOptions,
-    flags: SqlFlags,
-) -> Answer:
-    remarks = written.remarks
-    return backfill(run, written.disk, key, title, after, model, flags, written_from=place, remarks=remarks)
-
-
-def _disk_session(path: Path) -> DiskSession:
-    """What the folder of a file says about it; a file that it does not list stands for itself."""
-    listed = find_sessions(path.parent).sessions
-    found = next((one for one in listed if one.path.name == path.name), None)
-    if found is not None:
-        return found
-    read = read_host_file(path, whole_records=True)
-    header = read.header
-    name = path.name.removesuffix(".jsonl")
-    return DiskSession(
-        agent=None,
-        session_id=(header.session_id if header else None) or name,
-        session_key=None,
-        topic=None,
-        path=path,
-        size=read.stamp.size,
-        modified=read.modified,
-        state=SessionState.LIVE,
-        packed=False,
-        header=header,
-    )
-
-
 class _Work(Importing):
     """One run of the command: what is planned, and the files that were written for it."""
 
-    def __init__(
-        self,
-        run: Run,
-        disk: DiskSession,
-        session: Session,
-        title: str | None,
-        more: Steps,
-        written_from: Path | None,
-        remarks: tuple[str, ...],
-    ) -> None:
-        """*written_from*: where the session lies of which *disk* was only written out, as *remarks* say."""
+    def __init__(self, run: Run, source: ImportSource, title: str | None, more: Steps) -> None:
         super().__init__(self._plan, run.settings)
         self._run = run
-        self._disk = disk
-        self._session = session
+        self._source = source
         self._session_title = title
-        self._transcript = read_host_file(disk.path, whole_records=True)
-        self._written_from = written_from
-        self._remarks = remarks
+        self._transcript = read_host_file(source.path, whole_records=True)
         self._more = more
         self._after: AfterImportForecast | None = None  #: what follows the import, as it was shown
         self.conversation_id: ConversationId | None = None  #: None: nothing is imported, nothing is there
 
     async def _plan(self, reader: Reader) -> changing.Proposal:
         """What is left to import."""
-        work = self._work or self._begin(
-            reader,
-            self._disk,
-            self._transcript,
-            self._session,
-            is_noted=self._written_from is None,
-            remarks=self._remarks,
-            title=self._session_title,
-        )
+        source, place = self._source, self._source.place
+        work = self._work or self._begin(reader, source, self._transcript, self._session_title)
         shown = await work.plan(reader)
         if shown.doubtful:
             raise RefusedError(
                 f"Conversation {shown.conversation_id} contains {shown.present:,} messages, but none of the "
-                f"newest is in {self._place}: where the file's messages belong is unknown. Nothing was "
+                f"newest is in {place}: where the file's messages belong is unknown. Nothing was "
                 "changed; give the transcript of this conversation.",
                 code="NO_ANCHOR",
             )
@@ -333,17 +236,12 @@ class _Work(Importing):
         after = self._after
         return changing.Proposal(
             tuple(append.plan for append in shown.appends),
-            data={**_document(self._disk, self._place, shown), **after.data},
-            blocks=[*_blocks(self._run, self._place, shown), *after.blocks],
+            data={**_document(source, shown), **after.data},
+            blocks=[*_blocks(self._run, place, shown), *after.blocks],
             nothing=_nothing(shown),
             brief=True,
             more=shown.more,
         )
-
-    @property
-    def _place(self) -> Path:
-        """Where the session lies."""
-        return self._written_from or self._disk.path
 
 
 def _nothing(shown: Backfill) -> str:
@@ -358,17 +256,17 @@ def _nothing(shown: Backfill) -> str:
     return f"Conversation {shown.conversation_id} already has all of it: there is nothing to import."
 
 
-def _document(disk: DiskSession, place: Path, shown: Backfill) -> Document:
+def _document(source: ImportSource, shown: Backfill) -> Document:
     index, tally, header = shown.transcript, shown.tally, shown.transcript.header
     return {
         "session": {
-            "agent": disk.agent,
+            "agent": source.agent,
             "sessionId": shown.session.session_id,
             "sessionKey": shown.session.session_key,
             "startedAt": iso_z(header.started_at) if header and header.started_at else None,
         },
         "transcript": {
-            "path": str(place),
+            "path": str(source.place),
             "bytes": index.stamp.size,
             "entries": index.entry_count,
             "messages": len(shown.transcript.on_path),

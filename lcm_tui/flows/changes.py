@@ -37,18 +37,9 @@ from lcm_core.operations.fixing import Fixes, plan_fixes
 from lcm_core.operations.merge import plan_merge
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.database import Database, Reader
-from lcm_host.appending import Session
-from lcm_host.backfill import (
-    Backfill,
-    BackfillFiles,
-    Backfilling,
-    WrittenSession,
-    plain_file,
-    session_of,
-    written_out,
-)
+from lcm_host.backfill import Backfill, BackfillFiles, Backfilling, ImportSource, host_source
 from lcm_host.messages import HostFile, read_host_file
-from lcm_host.sessions import DiskSession, HostSession, SessionState
+from lcm_host.sessions import HostSession
 
 from lcm_tui.flows.change import BlockedError, Change, Choice, Notice, Then
 from lcm_tui.flows.ui import Ui
@@ -56,29 +47,6 @@ from lcm_tui.tables.history import HistoryLine
 
 # -- import ----------------------------------------------------------------------------------------------
 # A session that only the host knows: its rows, and its files with them.
-
-
-class _WrittenOut:
-    """A session that lies in no plain file, as one in a private folder; the preview takes it away again."""
-
-    def __init__(self, session: HostSession) -> None:
-        self._session = session
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def write(self) -> WrittenSession:
-        """The session as it is now; blocks."""
-        disk = plain_file(self._session)
-        if disk is not None:
-            return WrittenSession(disk)
-        self.remove()
-        self._folder = tempfile.TemporaryDirectory(prefix="lcm-tui-")
-        return written_out(self._session, Path(self._folder.name))
-
-    def remove(self) -> None:
-        """Remove what was written."""
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
 
 
 class Importing(Change):
@@ -91,24 +59,16 @@ class Importing(Change):
         self._work: Backfilling | None = None  #: goes on where its last commit ended
 
     def _begin(
-        self,
-        reader: Reader,
-        disk: DiskSession,
-        transcript: HostFile,
-        session: Session,
-        *,
-        is_noted: bool,
-        remarks: tuple[str, ...],
-        title: str | None = None,
+        self, reader: Reader, source: ImportSource, transcript: HostFile, title: str | None = None
     ) -> Backfilling:
         self._work = Backfilling(
-            session,
+            source.session,
             transcript,
             ingest_rules(reader.schema, self._settings.engine),
             self._files.folder,
-            archived=disk.state is not SessionState.LIVE,
-            is_noted=is_noted,
-            remarks=remarks,
+            archived=not source.is_live,
+            is_noted=source.path == source.place,
+            remarks=source.remarks,
             title=title,
         )
         return self._work
@@ -134,16 +94,15 @@ class HostImport(Importing):
 
     def __init__(self, session: HostSession, settings: Settings) -> None:
         super().__init__(self._plan, settings, f"Import session {session.session_key or session.session_id}")
-        self._written = _WrittenOut(session)
-        self._is_noted = plain_file(session) is not None
+        self._session = session
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  #: for what is written out
 
     async def _plan(self, reader: Reader) -> Batch:
         work = self._work
         if work is None or not await work.goes_on(reader):
-            now = await asyncio.to_thread(self._written.write)
-            transcript = await asyncio.to_thread(read_host_file, now.disk.path, whole_records=True)
-            named, noted = session_of(now.disk), self._is_noted
-            work = self._begin(reader, now.disk, transcript, named, is_noted=noted, remarks=now.remarks)
+            now = await asyncio.to_thread(self._source)
+            transcript = await asyncio.to_thread(read_host_file, now.path, whole_records=True)
+            work = self._begin(reader, now, transcript)
         shown = await work.plan(reader)
         if (reason := _refusal(shown)) and not shown.goes_on:
             raise RefusedError(reason)
@@ -154,10 +113,22 @@ class HostImport(Importing):
         warnings = (*shown.warnings, *_rest_of(shown))
         return Batch((replace(plans[0], warnings=(*plans[0].warnings, *warnings)), *plans[1:]), shown.more)
 
+    def _source(self) -> ImportSource:
+        """The session as it is now; blocks."""
+        self._remove()
+        if self._session.plain_file is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="lcm-tui-")
+        return host_source(self._session, Path(self._folder.name if self._folder else ""))
+
+    def _remove(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
     async def left(self, database: Database) -> None:
         """Remove what was written out, too."""
         await super().left(database)
-        await asyncio.to_thread(self._written.remove)
+        await asyncio.to_thread(self._remove)
 
 
 def _rest_of(shown: Backfill) -> tuple[str, ...]:

@@ -11,12 +11,10 @@ from typing import BinaryIO
 import pytest
 from lcm_core.base.errors import CancelledError
 from lcm_core.base.jsonl import HEAD_BYTES, open_regular
-from lcm_host.backfill import find_transcript
+from lcm_host.backfill import find_to_import
 from lcm_host.sessions import (
-    DiskSession,
     FilePlace,
     HostSession,
-    SessionState,
     Storage,
     find_session,
     find_sessions,
@@ -41,8 +39,8 @@ def write(path: Path, text: str | bytes, modified: float = 1_000_000) -> Path:
     return path
 
 
-def named(folder: Path) -> dict[str, DiskSession]:
-    return {session.path.name: session for session in find_sessions(folder).sessions}
+def named(folder: Path) -> dict[str, HostSession]:
+    return {file_of(session).path.name: session for session in find_sessions(folder).sessions}
 
 
 def known_in(database: Path) -> tuple[list[str], list[str]]:
@@ -51,10 +49,9 @@ def known_in(database: Path) -> tuple[list[str], list[str]]:
     return [row[0] for row in rows], [row[1] for row in rows if row[1]]
 
 
-def disk_of(session: HostSession) -> DiskSession:
+def file_of(session: HostSession) -> FilePlace:
     assert isinstance(session.place, FilePlace)
-    assert session.place.disk is not None
-    return session.place.disk
+    return session.place
 
 
 def test_all_sessions_of_all_agents_are_found(openclaw_home: Path) -> None:
@@ -62,11 +59,12 @@ def test_all_sessions_of_all_agents_are_found(openclaw_home: Path) -> None:
     agents = [session.agent for session in listing.sessions]
     assert (agents.count("main"), agents.count("ops"), agents.count("research")) == (6, 3, 2)
     assert listing.problems == ()
-    assert all(session.state is SessionState.LIVE for session in listing.sessions)
+    assert all(session.storage is Storage.JSONL for session in listing.sessions)
     one = next(session for session in listing.sessions if session.session_id.startswith("27046938"))
-    assert (one.session_key, one.size, one.topic) == ("agent:main:main", 301743, None)
-    assert one.header is not None
-    assert (one.header.cwd, one.header.started_at) == (
+    file = file_of(one)
+    assert (one.session_key, file.size, file.topic) == ("agent:main:main", 301743, None)
+    assert file.header is not None
+    assert (file.header.cwd, file.header.started_at) == (
         "/home/dev/work/main",
         datetime(2026, 3, 2, 8, 37, 10, tzinfo=UTC),
     )
@@ -74,8 +72,8 @@ def test_all_sessions_of_all_agents_are_found(openclaw_home: Path) -> None:
 
 def test_three_sessions_are_unknown_to_the_database(openclaw_home: Path) -> None:
     sessions = list_sessions(openclaw_home / "agents").sessions
-    unknown = [disk_of(one) for one in unknown_to(sessions, *known_in(openclaw_home / "lcm.db"))]
-    assert {session.session_id for session in unknown} == UNKNOWN
+    unknown = [file_of(one) for one in unknown_to(sessions, *known_in(openclaw_home / "lcm.db"))]
+    assert {session.file_id for session in unknown} == UNKNOWN
     assert {session.topic for session in unknown} == {"1234", None}
 
 
@@ -83,7 +81,7 @@ def test_a_session_is_known_by_id_by_file_name_by_the_id_without_topic_and_by_ke
     openclaw_home: Path,
 ) -> None:
     sessions = list_sessions(openclaw_home / "agents").sessions
-    topic = [session for session in sessions if disk_of(session).topic]
+    topic = [session for session in sessions if file_of(session).topic]
     main = [session for session in sessions if session.session_key == "agent:main:main"]
     assert unknown_to(topic, [TOPIC], []) == []
     assert unknown_to(topic, [f"{TOPIC}-topic-1234"], []) == []
@@ -117,7 +115,7 @@ def test_newest_first_then_by_path(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.jsonl", header(name), modified)
     found = find_sessions(tmp_path).sessions
     assert [session.session_id for session in found] == ["c", "d", "a", "b"]
-    assert found[0].modified == datetime(1970, 1, 1, 0, 5, tzinfo=UTC)
+    assert found[0].newest_at == datetime(1970, 1, 1, 0, 5, tzinfo=UTC)
 
 
 def test_the_state_is_in_the_name(tmp_path: Path) -> None:
@@ -132,9 +130,11 @@ def test_the_state_is_in_the_name(tmp_path: Path) -> None:
     for name in ("a.jsonl.lock", "a.jsonl.codex-app-server.json", "notes.txt", "sessions.json.deleted.1"):
         write(tmp_path / name, "{}")
     found = named(tmp_path)
-    assert {name: (each.state.value, each.packed, each.session_id) for name, each in found.items()} == {
-        "a.jsonl": ("live", False, "from-header"),
-        f"a.jsonl.reset.{stamp}": ("reset", False, "from-header"),
+    assert {
+        name: (each.storage.value, file_of(each).packed, each.session_id) for name, each in found.items()
+    } == {
+        "a.jsonl": ("jsonl", False, "from-header"),
+        f"a.jsonl.reset.{stamp}": ("archived", False, "from-header"),
         f"b.jsonl.deleted.{stamp}": ("deleted", False, "from-header"),
         f"c.jsonl.deleted.{stamp}.zst": ("deleted", True, "c"),
     }
@@ -168,7 +168,7 @@ def test_a_topic_is_digits_or_what_follows_the_headers_id(tmp_path: Path) -> Non
     write(tmp_path / "my-topic-notes.jsonl", "")
     write(tmp_path / "b-topic-x%3A1.jsonl", header("b"))
     found = named(tmp_path)
-    assert [found[name].topic for name in sorted(found)] == ["12", "x%3A1", None]
+    assert [file_of(found[name]).topic for name in sorted(found)] == ["12", "x%3A1", None]
 
 
 def test_a_key_belongs_to_the_file_that_the_registry_names(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_links_that_leave_the_folder_are_not_followed(tmp_path: Path) -> None:
     (home / "other").mkdir()
     (home / "other" / "sessions").symlink_to(tmp_path / "outside" / "sessions")
     listing = find_sessions(home)
-    assert [session.path.name for session in listing.sessions] == ["a.jsonl"]
+    assert [file_of(session).path.name for session in listing.sessions] == ["a.jsonl"]
     assert [str(problem.path.relative_to(home)) for problem in listing.problems] == [
         "agent/sessions/b.jsonl",
         "agent/sessions/c.jsonl",
@@ -329,8 +329,8 @@ def test_of_several_files_of_a_session_that_of_the_index_counts(
     write(folder / "a.jsonl.reset.2026-03-02T09-00-00.000Z", header("a"), 2_000_000)
     write(folder / "sessions.json", json.dumps(index))
     listing = find_sessions(tmp_path / "agents")
-    live = [one for one in listing.sessions if one.state is SessionState.LIVE]
-    assert [one.path.name for one in live] == counting
+    live = [one for one in listing.sessions if one.storage is Storage.JSONL]
+    assert [file_of(one).path.name for one in live] == counting
     assert [one.session_key for one in live] == keys
     assert listing.checkpoints == sum(".checkpoint." in name for name in files if name not in counting)
     left = {name for name in files if name not in counting and ".checkpoint." not in name}
@@ -340,18 +340,18 @@ def test_of_several_files_of_a_session_that_of_the_index_counts(
     said = {end.format(name) for end in ends for name in counting}
     assert all(problem.reason.partition(": ")[2] in said for problem in listing.problems)
     of_host = list_sessions(tmp_path / "agents")
-    assert [disk_of(one).path.name for one in of_host.sessions if one.storage is Storage.JSONL] == counting
+    assert [file_of(one).path.name for one in of_host.sessions if one.storage is Storage.JSONL] == counting
     assert of_host.checkpoints == listing.checkpoints
     if counting:
-        assert find_transcript(tmp_path / "agents", "main", "a").path.name in counting
+        assert file_of(find_to_import(tmp_path / "agents", "main", "a")).path.name in counting
     if len(counting) == 1:
-        assert disk_of(find_session(of_host, "a")).path.name == counting[0]
+        assert file_of(find_session(of_host, "a")).path.name == counting[0]
 
 
 def test_the_folder_itself_may_be_a_link(tmp_path: Path) -> None:
     write(tmp_path / "real" / "a.jsonl", header("a"))
     (tmp_path / "link").symlink_to("real")
-    assert [each.path for each in find_sessions(tmp_path / "link").sessions] == [
+    assert [file_of(each).path for each in find_sessions(tmp_path / "link").sessions] == [
         tmp_path / "link" / "a.jsonl"
     ]
 

@@ -20,7 +20,7 @@ from lcm_core.change.plan import StalePlanError
 from lcm_core.change.reindex import reindex
 from lcm_core.engine.rules import RULES_PRESENT
 from lcm_host.appending import Session
-from lcm_host.backfill import Backfilling, find_transcript, session_of
+from lcm_host.backfill import Backfilling, find_to_import, host_source
 from lcm_host.engine import Engine
 from lcm_host.messages import read_host_file
 from lcm_host.sessions import list_sessions
@@ -270,13 +270,13 @@ def test_turns_of_the_hosts_timer_go_when_the_operator_prunes_them(
 
 def test_sessions_by_their_names(openclaw_home: Path) -> None:
     agents = openclaw_home / "agents"
-    topic = find_transcript(agents, "main", TOPIC)
-    assert session_of(topic) == Session(TOPIC, None)
-    assert find_transcript(agents, "main", f"{TOPIC}.jsonl") == topic
-    known = find_transcript(agents, "ops", "d029fad2-116d-483f-a14f-4b687e0df1b3")
-    assert session_of(known).session_key == "agent:ops:main"
+    topic = find_to_import(agents, "main", TOPIC)
+    assert host_source(topic, agents).session == Session(TOPIC, None)
+    assert find_to_import(agents, "main", f"{TOPIC}.jsonl") == topic
+    known = find_to_import(agents, "ops", "d029fad2-116d-483f-a14f-4b687e0df1b3")
+    assert host_source(known, agents).session.session_key == "agent:ops:main"
     with pytest.raises(NotFoundError, match="has no session"):
-        find_transcript(agents, "ops", ODD)
+        find_to_import(agents, "ops", ODD)
 
 
 @pytest.mark.parametrize(
@@ -593,7 +593,7 @@ def test_a_folder_that_cannot_be_read_is_named(openclaw_home: Path, monkeypatch:
 
     monkeypatch.setattr(os, "scandir", forbidden)
     with pytest.raises(NotFoundError, match=r"Skipped: .*research/sessions \(.*Permission denied"):
-        find_transcript(openclaw_home / "agents", "research", ODD)
+        find_to_import(openclaw_home / "agents", "research", ODD)
 
 
 def test_a_session_in_the_hosts_database_is_not_called_missing(tmp_path: Path):
@@ -602,7 +602,7 @@ def test_a_session_in_the_hosts_database_is_not_called_missing(tmp_path: Path):
     held.touch()
     for folder in (tmp_path / "agents", held.parent.parent, held.parent.parent / "sessions"):
         with pytest.raises(NotFoundError, match=f"in OpenClaw's database: lcm-tui sessions list .{held}"):
-            find_transcript(folder, "main", ODD)
+            find_to_import(folder, "main", ODD)
 
 
 def test_the_database_is_not_made(tmp_path: Path) -> None:

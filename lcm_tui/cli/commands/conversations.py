@@ -61,6 +61,5 @@ def backfill(
         raise UsageError("backfill needs AGENT SESSION, or --file PATH.", details={"option": "file"})
     from lcm_tui.cli import backfill
 
-    if file is None:
-        return backfill.of_host(run, agent or "", session or "", session_key, title, after, model, flags)
-    return backfill.of_file(run, file, session_key, title, after, model, flags)
+    find = backfill.of_host(run, agent or "", session or "") if file is None else backfill.of_file(file)
+    return backfill.backfill(run, find, session_key, title, after, model, flags)
