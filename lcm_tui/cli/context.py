@@ -15,20 +15,19 @@ from lcm_core.base.errors import UsageError
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import Conversation, ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.setting_values import Json
-from lcm_core.base.text import counted, preview, safe_text
+from lcm_core.base.text import counted, safe_text
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.engine.assembly import Assembled as Assembly
-from lcm_core.engine.assembly import Evicted
 from lcm_core.engine.compare import ContextDiff, SentContext, compare_contexts
-from lcm_core.engine.messages import Origin, SentMessage
+from lcm_core.engine.messages import SentMessage
 from lcm_core.engine.rules import NAMED, engine_rules
-from lcm_core.engine.sent import api_request, host_messages, markdown, spoken
+from lcm_core.engine.sent import api_request, host_messages, markdown
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.operations.assembly import assemble_context, settings_for
 from lcm_core.operations.snapshots import ComparedContext, read_sides, rebuild_snapshot
-from lcm_core.store.context import ContextEntry, stored_tokens
-from lcm_core.store.context_view import ContextView, gap_text, read_context
+from lcm_core.store.context import stored_tokens
+from lcm_core.store.context_view import ContextView, read_context
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.focus import list_briefs
@@ -46,7 +45,7 @@ from lcm_core.store.schema import Schema
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Outcome, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
-from lcm_tui.cli.documents import Document, tail_rules
+from lcm_tui.cli.documents import Document, MadeList, tail_rules
 from lcm_tui.cli.kinds import Choice, FilePath, Text, Tokens, invalid
 from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.options import Selector
@@ -61,19 +60,25 @@ from lcm_tui.tables.blocks import (
     Facts,
     Note,
     OutputBlock,
-    OutputColumn,
-    Table,
     json_names,
     json_of,
-    kind_words,
     list_table,
     not_recorded,
     shown,
 )
 from lcm_tui.tables.composition import bar_line, legend_line
+from lcm_tui.tables.context import ITEM_COLUMNS, ItemRow, context_table
 from lcm_tui.tables.conversation_rows import ROW_COLUMNS
 from lcm_tui.tables.preview import BAR
-from lcm_tui.tables.sent import assembled_blocks, in_tail, prompt_score
+from lcm_tui.tables.sent import (
+    PASTED_COLUMNS,
+    REPAIR_COLUMNS,
+    SENT_COLUMNS,
+    EvictedRow,
+    assembled_blocks,
+    pasted_rows,
+    sent_rows,
+)
 from lcm_tui.tables.snapshots import (
     EMPTY,
     LISTED_COLUMNS,
@@ -163,7 +168,6 @@ class ShownContext(Record, frozen=True):
     schema: Schema
     conversation: Conversation
     view: ContextView
-    entries: list[ContextEntry]
     created: Mapping[SummaryId, Timestamp]  #: when its summaries were made
     briefs: list[FocusBrief]
     budget: int
@@ -172,6 +176,13 @@ class ShownContext(Record, frozen=True):
     def share(self) -> float:
         """The part of the budget that the items take."""
         return round(self.view.totals.share(self.budget), 4)
+
+    def item_document(self, place: int) -> Document:
+        """An item as programs get it."""
+        entry = self.view.entries[place]
+        summary_id = entry.item.summary_id
+        created = entry.said_at if summary_id is None else self.created.get(summary_id)
+        return json_of(ITEM_COLUMNS, ItemRow(self.view, place, created))
 
 
 def _show_items(run: Run, named: Selector, budget: int | None) -> Answer:
@@ -211,28 +222,11 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     return ShownContext(
         reader.schema,
         conversation,
-        view,
-        [as_text(entry) for entry in view.entries],
+        replace(view, entries=tuple(map(as_text, view.entries))),
         await summaries_created(reader, summaries),
         [as_text(brief) for brief in await list_briefs(reader, key)],
         budget_for(run.settings, budget),
     )
-
-
-def _items(found: ShownContext) -> Iterator[Document]:
-    """The items as programs get them."""
-    for place, entry in enumerate(found.entries):
-        item, findings = entry.item, found.view.findings(place)
-        made = entry.said_at if item.summary_id is None else found.created.get(item.summary_id)
-        yield {
-            **documents.some_of(item, "ordinal item_type summary_id message_id"),
-            **documents.some_of(entry, "kind depth role"),
-            "tokenCount": entry.tokens,
-            "createdAt": made,
-            "preview": preview(entry.preview),
-            "seq": entry.seq,
-            "status": findings[0].finding if findings else None,
-        }
 
 
 def context_document(found: ShownContext) -> Document:
@@ -243,7 +237,7 @@ def context_document(found: ShownContext) -> Document:
     )
     return {
         "conversation": documents.conversation(found.conversation),
-        "items": list(_items(found)),
+        "items": MadeList(range(len(found.view.items)), found.item_document),
         "totals": {
             **documents.some_of(totals, "items messages summaries tokens"),
             "budget": found.budget,
@@ -294,7 +288,7 @@ def context_blocks(run: Run, found: ShownContext) -> list[OutputBlock]:
         )
     older = totals.items - MOST_LISTED
     left_out = [Note(f"The {older:,} older items are not listed; --json lists all.")] if older > 0 else []
-    return [Facts(facts), *left_out, _table(run, found)]
+    return [Facts(facts), *left_out, context_table(found.view, run.time, MOST_LISTED)]
 
 
 def _composition(found: ShownContext) -> Iterator[tuple[str, Cell]]:
@@ -307,43 +301,6 @@ def _composition(found: ShownContext) -> Iterator[tuple[str, Cell]]:
 
 def _stands_for(over: FocusOverlay) -> str:
     return f", replaces {counted(len(over.covered), 'summary')} at ordinal {over.at_ordinal}"
-
-
-def _table(run: Run, found: ShownContext) -> Table:
-    columns = (
-        OutputColumn("Ordinal", right=True),
-        OutputColumn("Item"),
-        OutputColumn("What"),
-        OutputColumn("Stored", right=True),
-        OutputColumn("Time", spare=2),
-        OutputColumn("Note", spare=1),
-        OutputColumn("Text", grows=True),
-    )
-    return Table(columns, list(_rows(run, found)), empty="The context is empty.")
-
-
-def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
-    gaps = {gap.place: gap_text(gap) for gap in found.view.items.gaps}
-    overlay = found.view.overlay
-    first = max(0, len(found.entries) - MOST_LISTED)
-    for place, entry in enumerate(found.entries[first:], first):
-        item = entry.item
-        if place in gaps:
-            yield ("", "", "", "", "", gaps[place], "")
-        notes = [finding.text for finding in found.view.findings(place)]
-        if item.ordinal == found.view.tail.first_ordinal:
-            notes.append("fresh tail begins")
-        if overlay is not None and item.summary_id in overlay.covered:
-            notes.append("replaced by the focus brief")
-        yield (
-            str(item.ordinal),
-            item.summary_id or f"message {item.message_id}",
-            kind_words(entry.kind, entry.depth or 0) if entry.kind else entry.role,
-            entry.tokens,
-            run.time(entry.said_at),
-            "; ".join(notes),
-            preview(entry.beginning),
-        )
 
 
 def show_before(run: Run, operation: Operation) -> Answer:
@@ -416,7 +373,7 @@ def _show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOpti
     if wanted.export is not None:
         _export(run, owner, one, wanted.export)
         return 0
-    report = list(assembled_blocks(owner, one, budget, wanted.prompt))
+    report = list(assembled_blocks(run.time, owner, one, budget, wanted.prompt))
     return run.answer("context.show", _assembled_document(owner, one), report)
 
 
@@ -463,9 +420,9 @@ def _assembled_document(owner: Conversation, one: Assembly) -> Document:
     return {
         "conversation": documents.conversation(owner),
         **documents.some_of(one, "rules selection"),
-        "items": [_sent_item(one, at) for at in range(len(one.messages))],
+        "items": [json_of(SENT_COLUMNS, row) for row in sent_rows(one)],
         "messages": list(host_messages(one)),
-        "evicted": [_evicted(one, each) for each in one.evicted],
+        "evicted": [EvictedRow(one, each).document for each in one.evicted],
         "unread": None
         if one.unread is None
         else documents.some_of(one.unread, "items summaries first_ordinal last_ordinal"),
@@ -475,14 +432,8 @@ def _assembled_document(owner: Conversation, one: Assembly) -> Document:
             "ordinals": sorted(one.unseen.tokens),
             "unread": one.unseen.unread,
         },
-        "pasted": [
-            {"ordinal": ordinal, **documents.some_of(file, "file_id file_name mime_type byte_size")}
-            for ordinal, files in sorted(one.pasted.items())
-            for file in files
-        ],
-        "repairs": [
-            {"what": str(each.what), **_origin(each.origin), "callId": each.call_id} for each in one.repairs
-        ],
+        "pasted": [json_of(PASTED_COLUMNS, row) for row in pasted_rows(one)],
+        "repairs": [json_of(REPAIR_COLUMNS, each) for each in one.repairs],
         "finalClamp": documents.some_of(one.last_cut, "limit messages tokens applied"),
         "freshTail": to_json(one.tail),
         "shares": {
@@ -501,32 +452,6 @@ def _assembled_document(owner: Conversation, one: Assembly) -> Document:
         "systemPromptAddition": documents.some_of(one.system, "kind text"),
         "metadata": one.metadata.document(),
         "messagesHash": one.messages_hash,
-    }
-
-
-def _sent_item(one: Assembly, at: int) -> Document:
-    message = one.messages[at]
-    return {
-        "role": str(message.role),
-        "origin": str(message.origin.kind),
-        **_origin(message.origin),
-        "promptScore": prompt_score(one, message.origin.ordinal),
-        "tokens": one.weights[at],
-        "storedTokens": message.origin.stored_tokens,
-        "freshTail": in_tail(one, message),
-        "preview": preview(spoken(message)),
-    }
-
-
-def _origin(origin: Origin) -> Document:
-    return documents.some_of(origin, "ordinal message_id summary_id brief_id depth")
-
-
-def _evicted(one: Assembly, each: Evicted) -> Document:
-    return {
-        **({"ordinal": each.ordinal} if each.origin is None else _origin(each.origin)),
-        **documents.some_of(each, "tokens step why"),
-        "promptScore": prompt_score(one, each.ordinal),
     }
 
 

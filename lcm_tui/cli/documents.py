@@ -6,8 +6,9 @@ A field of a column that this file does not have is null; the answer's ``notReco
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Generic, TypeVar, overload
 
 from lcm_core.base.records import Conversation, FocusBrief
 from lcm_core.base.setting_values import Json
@@ -23,6 +24,30 @@ from lcm_tui.tables.blocks import json_of
 from lcm_tui.tables.conversation_rows import ROW_COLUMNS, Row
 
 Document = dict[str, Json]
+R = TypeVar("R")
+
+
+class MadeList(Sequence[Json], Generic[R]):
+    """A long list of which each value is made when it is written, so that not all are there at once."""
+
+    def __init__(self, rows: Sequence[R], make: Callable[[R], Json]) -> None:
+        self._rows = rows
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Json: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Json]: ...
+    def __getitem__(self, at: int | slice) -> Json | list[Json]:
+        """The value at a place, or those of several."""
+        return (
+            [self._make(row) for row in self._rows[at]]
+            if isinstance(at, slice)
+            else self._make(self._rows[at])
+        )
 
 
 def conversation(record: Conversation) -> Document:

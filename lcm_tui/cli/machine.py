@@ -58,7 +58,7 @@ def _pieces(value: Json, encode: Callable[[Json], str], margin: str) -> Iterator
             yield from _pieces(one, encode, inner)
             before = ","
         yield f"{margin}}}"
-    elif isinstance(value, list) and value:
+    elif isinstance(value, Sequence) and not isinstance(value, str) and value:
         before = "["
         for part in _parts(value):
             lines = encode(part)[1 : -2 if margin else -1]  # without the brackets of the part
@@ -70,7 +70,7 @@ def _pieces(value: Json, encode: Callable[[Json], str], margin: str) -> Iterator
         yield text.replace("\n", margin) if margin else text
 
 
-def _parts(values: list[Json]) -> Iterator[list[Json]]:
+def _parts(values: Sequence[Json]) -> Iterator[Sequence[Json]]:
     return (values[at : at + _PART] for at in range(0, len(values), _PART))
 
 
@@ -112,13 +112,13 @@ def csv_lines(
     """
     data = envelope["data"]
     items = data["items"] if isinstance(data, Mapping) else ()
-    listed: Sequence[Json] = items if isinstance(items, Sequence) else ()
+    listed = list(_mappings(items)) if isinstance(items, Sequence) else []
     names = _names(listed, names)
     written = io.StringIO()
     table = csv.writer(written)
     if names:
         table.writerow(names)
-    for row in _mappings(listed):
+    for row in listed:
         table.writerow([_csv_cell(row.get(name), for_terminal=for_terminal) for name in names])
         yield written.getvalue()
         written.seek(0)
@@ -130,9 +130,9 @@ def _mappings(items: Iterable[Json]) -> Iterator[Mapping[str, Json]]:
     return (item for item in items if isinstance(item, Mapping))
 
 
-def _names(items: Iterable[Json], first: Sequence[str] = ()) -> list[str]:
+def _names(rows: Iterable[Mapping[str, Json]], first: Sequence[str] = ()) -> list[str]:
     """The columns of a list: the usual ones *first*, then others that an item has."""
-    return list(dict.fromkeys([*first, *dict.fromkeys(name for row in _mappings(items) for name in row)]))
+    return list(dict.fromkeys([*first, *dict.fromkeys(name for row in rows for name in row)]))
 
 
 def _csv_cell(value: Json, *, for_terminal: bool) -> str:
@@ -150,10 +150,11 @@ def _plain(value: object) -> Json:
 
 
 def _rows(items: Sequence[Json]) -> Iterator[list[str]]:
-    names = _names(items)
+    rows = list(_mappings(items))
+    names = _names(rows)
     if names:
         yield names
-    for row in _mappings(items):
+    for row in rows:
         yield [_cell(row.get(name)) for name in names]
 
 

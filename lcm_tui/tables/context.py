@@ -6,17 +6,18 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.base.text import cell_width, clip, safe_line
+from lcm_core.base.records import Timestamp
+from lcm_core.base.text import cell_width, clip, preview, safe_line
 from lcm_core.base.times import age, parse_utc
 from lcm_core.base.tokens import TokenCheck, Verdict
-from lcm_core.base.values import replace
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.assembly import AssemblyStep
 from lcm_core.engine.sent import ItemOutcome, Ledger
 from lcm_core.store.context import ContextEntry
 from lcm_core.store.context_view import TAIL, ContextView, Found, RowKey, gap_text
 
-from lcm_tui.kit.spans import Column, Layout, Line, Span, StyleName, depth_style, lay_out, role_style, row_of
-from lcm_tui.tables.blocks import kind_name
+from lcm_tui.kit.spans import Layout, Line, Span, StyleName, depth_style, lay_out, role_style, row_of
+from lcm_tui.tables.blocks import ListColumn, Table, When, cells_of, kind_name, kind_words, list_table
 from lcm_tui.tables.messages import message_name
 from lcm_tui.tables.summaries import SHORT_ID_CELLS
 
@@ -35,19 +36,6 @@ STEP_WORDS: Final = {
 
 WIDEST_ID: Final = "sum_0123456789abcdef"
 
-_PLACES = (
-    Column("mark", "", 1, keep=99),
-    Column("ordinal", "#", 5, right=True, keep=98),
-    Column("kind", "kind", 9, keep=97),
-)
-_NUMBERS = (
-    Column("tokens", "stored", 10, right=True, keep=80),
-    Column("sent", "sent", 11, right=True, keep=85),
-    Column("total", "total", 9, right=True, keep=30),
-    Column("age", "age", 4, right=True, keep=40),
-)
-_ID = Column("id", "id", len(WIDEST_ID), keep=90)
-_PREVIEW = Column("preview", "preview", 12, grows=True, keep=60)
 #: Below this a preview would be a word or two, and the text stands beside the list.
 PREVIEW_FROM = 67
 #: Below this ids are shortened, for the preview tells items apart; `y` copies the whole id.
@@ -58,80 +46,59 @@ TOTALS_FROM = 96
 ROOMY_FROM = 110
 
 
-@lru_cache(maxsize=8)
-def columns(width: int) -> Layout:
-    """The columns for a list of *width* cells; what is left belongs to the preview, never to the ids."""
-    if width >= TOTALS_FROM:
-        tokens, *others = _NUMBERS
-        tokens = replace(tokens, width=20) if width >= ROOMY_FROM else tokens
-        return lay_out((*_PLACES, _ID, tokens, *others, _PREVIEW), width)
-    few = [column for column in _NUMBERS if column.name != "total"]
-    text = (_PREVIEW,) if width >= PREVIEW_FROM else ()
-    named = _ID if width >= WHOLE_IDS_FROM else replace(_ID, width=SHORT_ID_CELLS)
-    return lay_out((*_PLACES, named, *few, *text), width)
+class ItemRow(Record, frozen=True):
+    """An item of a context."""
+
+    view: ContextView
+    place: int
+    created: Timestamp | None = None  #: when the message or summary was made, for programs
+
+    @property
+    def entry(self) -> ContextEntry:
+        """The item with what it refers to."""
+        return self.view.entries[self.place]
+
+    @property
+    def name(self) -> str:
+        """The item in words."""
+        return self.entry.item.summary_id or f"message {self.entry.item.message_id}"
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of a summary with its depth, or the role of a message."""
+        entry = self.entry
+        return kind_words(entry.kind, entry.depth or 0) if entry.kind else entry.role
+
+    @property
+    def findings(self) -> list[Found]:
+        """What is wrong with it."""
+        return self.view.findings(self.place)
+
+    @property
+    def status(self) -> str | None:
+        """What is wrong with it, in a word."""
+        return next((found.finding for found in self.findings), None)
+
+    @property
+    def notes(self) -> str:
+        """What is wrong with it, and how it stands in its context."""
+        item, overlay = self.entry.item, self.view.overlay
+        notes = [found.text for found in self.findings]
+        if item.ordinal == self.view.tail.first_ordinal:
+            notes.append("fresh tail begins")
+        if overlay is not None and item.summary_id in overlay.covered:
+            notes.append("replaced by the focus brief")
+        return "; ".join(notes)
 
 
-def item_line(
-    view: ContextView,
-    place: int,
-    check: TokenCheck | None,
-    now: datetime,
-    width: int,
-    mark: str = "",
-    ledger: Ledger | None = None,
-) -> Line:
-    """An item as a line of the list; one whose row is gone says so in place of its numbers.
+class ItemCells(Record, frozen=True):
+    """What the cells of the app's list are drawn with."""
 
-    *mark* is the operator's, behind the kind of the item; *ledger* tells whether the model gets it.
-    """
-    layout = columns(width)
-    room = next(
-        (
-            width
-            for column, width in zip(layout.columns, layout.widths, strict=True)
-            if column.name == "tokens"
-        ),
-        10,
-    )
-    fate = fate_at(view, place, ledger)
-    cells = item_cells(view, place, check, now, room, fate)
-    if mark:
-        cells["kind"] = Span(f"{cells['kind'].text} {mark}", cells["kind"].style)
-    if not view.entries[place].dangling:
-        line = _row(width, tuple(cells.items()))
-        return dimmed(line) if fate is not None and not fate.sent else line
-    head = Layout(layout.columns[:4], (*layout.widths[:3], len(WIDEST_ID)))
-    return (*row_of(head, cells), Span(" "), cells["preview"])
-
-
-@lru_cache(maxsize=1_000)
-def _row(width: int, cells: tuple[tuple[str, Span], ...]) -> Line:
-    """The cells as a line; after a reload most rows say what they said before."""
-    return row_of(columns(width), dict(cells))
-
-
-def item_cells(
-    view: ContextView,
-    place: int,
-    check: TokenCheck | None,
-    now: datetime,
-    room: int,
-    fate: ItemOutcome | None,
-) -> dict[str, Span]:
-    """The cells of an item; *room* is that for its tokens."""
-    entry, findings = view.entries[place], view.findings(place)
-    ordinal = entry.item.ordinal
-    return {
-        "mark": _mark(view, place, findings, check, fate),
-        "ordinal": Span(str(ordinal), "error" if ordinal < 0 else "dim"),
-        "kind": kind_cell(entry),
-        "id": id_cell(entry),
-        "tokens": tokens_cell(entry.tokens, check, room),
-        "sent": fate_cell(fate),
-        "total": Span(number(view.running[place], 9), "dim"),
-        "age": Span(age_text(entry, now), "dim"),
-        "preview": _preview(view, entry, findings, fate),
-    }
+    check: TokenCheck | None
+    now: datetime
+    room: int  #: cells for its tokens
+    fate: ItemOutcome | None
+    mark: str = ""  #: the operator's, behind the kind of the item
 
 
 def fate_at(view: ContextView, place: int, ledger: Ledger | None) -> ItemOutcome | None:
@@ -140,9 +107,8 @@ def fate_at(view: ContextView, place: int, ledger: Ledger | None) -> ItemOutcome
     return None if ledger is None else ledger.fate(items.ordinals[place], items.refs[place])
 
 
-def _mark(
-    view: ContextView, place: int, findings: list[Found], check: TokenCheck | None, fate: ItemOutcome | None
-) -> Span:
+def _mark(findings: list[Found], row: ItemRow, drawing: ItemCells) -> Span:
+    view, place, check, fate = row.view, row.place, drawing.check, drawing.fate
     if findings:
         return Span("✗", "error")
     if fate is not None and not fate.sent and fate.step is not AssemblyStep.FOCUS:
@@ -158,13 +124,14 @@ def _mark(
     return Span("│" if view.is_protected(place) else " ", "tail")
 
 
-def kind_cell(entry: ContextEntry) -> Span:
+def _kind(_: str | None, row: ItemRow, drawing: ItemCells) -> Span:
     """``leaf``, ``D2`` or a role; of an item whose row is gone its type."""
+    entry, marked = row.entry, f" {drawing.mark}" if drawing.mark else ""
     if entry.kind is not None:
-        return Span(kind_name(entry.kind, entry.depth or 0), depth_style(entry.depth))
+        return Span(kind_name(entry.kind, entry.depth or 0) + marked, depth_style(entry.depth))
     if entry.role is not None:
-        return Span(entry.role, role_style(entry.role))
-    return Span(entry.item.item_type, "dim")
+        return Span(entry.role + marked, role_style(entry.role))
+    return Span(entry.item.item_type + marked, "dim")
 
 
 def id_cell(entry: ContextEntry) -> Span:
@@ -214,14 +181,14 @@ def number(value: int, room: int) -> str:
     return written if len(written) <= room else str(value)
 
 
-def age_text(entry: ContextEntry, now: datetime) -> str:
-    """How old an item is."""
-    then = parse_utc(entry.said_at)
+def age_text(said_at: str | None, now: datetime) -> str:
+    """How old what was said then is."""
+    then = parse_utc(said_at)
     return age(then, now) if then is not None else NO_VALUE
 
 
-def _preview(view: ContextView, entry: ContextEntry, findings: list[Found], fate: ItemOutcome | None) -> Span:
-    text = entry.beginning
+def _preview(text: str, row: ItemRow, drawing: ItemCells) -> Span:
+    findings, fate = row.findings, drawing.fate
     if findings:
         return Span(" · ".join([*(found.text for found in findings), text]).strip(" ·"), "error")
     if mended := repairs_text(fate):
@@ -230,7 +197,106 @@ def _preview(view: ContextView, entry: ContextEntry, findings: list[Found], fate
         hidden = sum(file.byte_size or 0 for file in fate.pasted)
         pasted = f"{hidden:,} pasted bytes" if hidden else "what was pasted"
         return Span(f"a note for {pasted} · {text}", "warn")
-    return Span(text, "brief" if view.is_covered(entry.item.summary_id) else "text")
+    return Span(text, "brief" if row.view.is_covered(row.entry.item.summary_id) else "text")
+
+
+# fmt: off
+#: All that is said of an item, in order.
+ITEM_COLUMNS: Final[tuple[ListColumn[ItemRow, ItemCells], ...]] = (
+    ListColumn("mark", "", 1, keep=99, value="findings", cell=_mark),
+    ListColumn("ordinal", "#", 5, right=True, keep=98, heading="Ordinal", json="ordinal",
+               value="entry.item.ordinal", text=str,
+               cell=lambda value, _, __: Span(str(value), "error" if value < 0 else "dim")),
+    ListColumn("type", json="itemType", value="entry.item.item_type"),
+    ListColumn("summary", json="summaryId", value="entry.item.summary_id"),
+    ListColumn("message", json="messageId", value="entry.item.message_id"),
+    ListColumn("name", heading="Item", value="name"),
+    ListColumn("kind", "kind", 9, keep=97, heading="What", value="kind", cell=_kind),
+    ListColumn("of_summary", json="kind", value="entry.kind"),
+    ListColumn("depth", json="depth", value="entry.depth"),
+    ListColumn("role", json="role", value="entry.role"),
+    ListColumn("id", "id", len(WIDEST_ID), keep=90, value="entry", cell=lambda entry, _, __: id_cell(entry)),
+    ListColumn("tokens", "stored", 10, right=True, keep=80, heading="Stored", json="tokenCount",
+               value="entry.tokens",
+               cell=lambda value, _, drawing: tokens_cell(value, drawing.check, drawing.room)),
+    ListColumn("sent", "sent", 11, right=True, keep=85, value="place",
+               cell=lambda _, __, drawing: fate_cell(drawing.fate)),
+    ListColumn("total", "total", 9, right=True, keep=30, value=lambda row: row.view.running[row.place],
+               cell=lambda value, _, __: Span(number(value, 9), "dim")),
+    ListColumn("time", heading="Time", spare=2, time=True, value="entry.said_at"),
+    ListColumn("age", "age", 4, right=True, keep=40, value="entry.said_at",
+               cell=lambda value, _, drawing: Span(age_text(value, drawing.now), "dim")),
+    ListColumn("created", json="createdAt", value="created"),
+    ListColumn("notes", heading="Note", spare=1, value="notes"),
+    ListColumn("text", json="preview", value=lambda row: preview(row.entry.preview)),
+    ListColumn("seq", json="seq", value="entry.seq"),
+    ListColumn("status", json="status", value="status"),
+    ListColumn("preview", "preview", 12, grows=True, keep=60, heading="Text", value="entry.beginning",
+               text=preview, cell=_preview),
+)
+# fmt: on
+_IN_APP: Final = tuple(column for column in ITEM_COLUMNS if column.width)
+
+
+@lru_cache(maxsize=8)
+def columns(width: int) -> Layout:
+    """The columns for a list of *width* cells; what is left belongs to the preview, never to the ids."""
+    narrower: dict[str, int] = {}
+    left_out: set[str] = set()
+    if width >= ROOMY_FROM:
+        narrower["tokens"] = 20
+    if width < TOTALS_FROM:
+        left_out.add("total")
+    if width < WHOLE_IDS_FROM:
+        narrower["id"] = SHORT_ID_CELLS
+    if width < PREVIEW_FROM:
+        left_out.add("preview")
+    shown = [column for column in _IN_APP if column.name not in left_out]
+    return lay_out([replace(one, width=narrower.get(one.name, one.width)) for one in shown], width)
+
+
+def item_line(
+    view: ContextView,
+    place: int,
+    check: TokenCheck | None,
+    now: datetime,
+    width: int,
+    mark: str = "",
+    ledger: Ledger | None = None,
+) -> Line:
+    """An item as a line of the list; one whose row is gone says so in place of its numbers.
+
+    *mark* is the operator's, behind the kind of the item; *ledger* tells whether the model gets it.
+    """
+    layout = columns(width)
+    rooms = {column.name: cells for column, cells in zip(layout.columns, layout.widths, strict=True)}
+    fate = fate_at(view, place, ledger)
+    cells = cells_of(
+        ITEM_COLUMNS, ItemRow(view, place), ItemCells(check, now, rooms.get("tokens", 10), fate, mark)
+    )
+    if not view.entries[place].dangling:
+        line = _row(width, tuple(cells.items()))
+        return dimmed(line) if fate is not None and not fate.sent else line
+    head = Layout(layout.columns[:4], (*layout.widths[:3], len(WIDEST_ID)))
+    return (*row_of(head, cells), Span(" "), cells["preview"])
+
+
+@lru_cache(maxsize=1_000)
+def _row(width: int, cells: tuple[tuple[str, Span], ...]) -> Line:
+    """The cells as a line; after a reload most rows say what they said before."""
+    return row_of(columns(width), dict(cells))
+
+
+def context_table(view: ContextView, when: When, most: int) -> Table:
+    """The newest items as a table, *most* of them, with the gaps between them."""
+    first = max(0, len(view.items) - most)
+    rows = [ItemRow(view, place) for place in range(first, len(view.items))]
+    table = list_table(ITEM_COLUMNS, rows, when, empty="The context is empty.")
+    lines = list(table.rows)
+    for gap in reversed(view.items.gaps):
+        if gap.place >= first:
+            lines.insert(gap.place - first, ("", "", "", "", "", gap_text(gap), ""))
+    return replace(table, rows=lines)
 
 
 # -- what stands between items -----------------------------------------------------------------------------

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from lcm_core.base.javascript import stringify
 from lcm_core.base.records import Conversation, LargeFile
 from lcm_core.base.text import cell_width, clip, counted, preview, safe_line
+from lcm_core.base.values import Record
 from lcm_core.engine.assembly import Assembled, AssemblyStep, Evicted, SentSource
 from lcm_core.engine.assembly import Assembled as Assembly
 from lcm_core.engine.messages import Block as SentBlock
 from lcm_core.engine.messages import BlockKind, Origin, OriginKind, Role, SentMessage
+from lcm_core.engine.pairing import Repair
 from lcm_core.engine.sent import ItemOutcome, Ledger, beginning, spoken
 from lcm_core.store.context_view import Distance
 
 from lcm_tui.kit.spans import (
     Block,
-    Column,
     Document,
     Layout,
     Line,
@@ -33,7 +34,17 @@ from lcm_tui.kit.spans import (
     text_field,
     text_of,
 )
-from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table
+from lcm_tui.tables.blocks import (
+    Cell,
+    Facts,
+    ListColumn,
+    Note,
+    OutputBlock,
+    When,
+    cells_of,
+    json_of,
+    list_table,
+)
 from lcm_tui.tables.context import NO_VALUE, PENDING, WIDEST_ID, number
 
 # -- the whole of it -------------------------------------------------------------------------------------
@@ -41,7 +52,7 @@ from lcm_tui.tables.context import NO_VALUE, PENDING, WIDEST_ID, number
 
 
 def assembled_blocks(
-    owner: Conversation, one: Assembly, asked: int, prompt: str | None
+    when: When, owner: Conversation, one: Assembly, asked: int, prompt: str | None
 ) -> Iterator[OutputBlock]:
     """What is sent, what is not and why; *asked* is the budget before any cap."""
     meta = one.metadata
@@ -61,19 +72,15 @@ def assembled_blocks(
     if one.unseen.messages:
         facts.insert(6, ("In no summary", _unseen(one)))
     yield Facts(facts)
-    yield _messages_table(one)
+    yield list_table(SENT_COLUMNS, sent_rows(one), when, title="Sent", empty="Nothing is sent.")
     if one.evicted:
-        yield _evicted_table(one)
+        rows = [EvictedRow(one, each) for each in one.evicted]
+        yield list_table(EVICTED_COLUMNS, rows, when, title="Not sent")
     if one.pasted:
-        yield _pasted_table(one)
+        title = "Pasted by a user; a note is sent in its place"
+        yield list_table(PASTED_COLUMNS, pasted_rows(one), when, title=title)
     if one.repairs:
-        rows = [(each.origin.ordinal, each.call_id or "", str(each.what)) for each in one.repairs]
-        columns = (
-            OutputColumn("Ordinal", right=True),
-            OutputColumn("Call"),
-            OutputColumn("Repair", grows=True),
-        )
-        yield Table(columns, rows, "Adjusted for the provider")
+        yield list_table(REPAIR_COLUMNS, one.repairs, when, title="Adjusted for the provider")
     if one.unread is not None:
         unread = one.unread
         yield Note(
@@ -133,21 +140,6 @@ def _unseen(one: Assembly) -> str:
     return f"{read}: neither sent nor in a summary that is sent"
 
 
-def _pasted_table(one: Assembly) -> Table:
-    columns = (
-        OutputColumn("Ordinal", right=True),
-        OutputColumn("File"),
-        OutputColumn("Bytes", right=True),
-        OutputColumn("Name", grows=True),
-    )
-    rows = [
-        (ordinal, file.file_id, file.byte_size, file.file_name)
-        for ordinal, files in sorted(one.pasted.items())
-        for file in files
-    ]
-    return Table(columns, rows, "Pasted by a user; a note is sent in its place")
-
-
 def _debt(one: Assembly) -> str:
     return f"{one.metadata.raw_history_debt_tokens or 0:,}"
 
@@ -176,67 +168,6 @@ def _shares(one: Assembly) -> str:
     return ", ".join(f"{name} {tokens:,} ({tokens / total:.0%})" for name, tokens in named)
 
 
-def _messages_table(one: Assembly) -> Table:
-    columns = (
-        OutputColumn("#", right=True),
-        OutputColumn("Role"),
-        OutputColumn("From"),
-        OutputColumn("Ordinal", right=True, spare=2),
-        OutputColumn("Sent", right=True),
-        OutputColumn("Stored", right=True, spare=1),
-        OutputColumn("Note", spare=3),
-        OutputColumn("Text", grows=True),
-    )
-    rows = []
-    began = False
-    for at, (message, weight) in enumerate(zip(one.messages, one.weights, strict=True)):
-        notes = [] if began or not in_tail(one, message) else ["always sent from here"]
-        began = began or bool(notes)
-        if at in one.last_cut.cut and not one.last_cut.applied:
-            notes.append("hard limit")
-        origin = message.origin
-        if (share := prompt_score(one, origin.ordinal)) is not None:
-            notes.append(f"prompt {share:.1%}")
-        rows.append(
-            (
-                at + 1,
-                str(message.role),
-                message.origin.name,
-                origin.ordinal,
-                weight,
-                origin.stored_tokens,
-                ", ".join(notes),
-                preview(beginning(message)),
-            )
-        )
-    return Table(columns, rows, "Sent", empty="Nothing is sent.")
-
-
-def _evicted_table(one: Assembly) -> Table:
-    columns = (
-        OutputColumn("Ordinal", right=True),
-        OutputColumn("What"),
-        OutputColumn("Tokens", right=True),
-        OutputColumn("Step"),
-        OutputColumn("Why", grows=True),
-    )
-    rows = [(each.ordinal, _name(each), each.tokens, each.step.words, each.why) for each in one.evicted]
-    return Table(columns, rows, "Not sent")
-
-
-def _name(each: Evicted) -> str:
-    origin = each.origin
-    if origin is None:
-        return ""
-    return origin.summary_id or (f"message {origin.message_id}" if origin.message_id else str(origin.kind))
-
-
-def in_tail(one: Assembly, message: SentMessage) -> bool:
-    """Whether a message stands in the fresh tail."""
-    first, ordinal = one.tail.first_ordinal, message.origin.ordinal
-    return first is not None and ordinal is not None and ordinal >= first
-
-
 def prompt_score(one: Assembly, ordinal: int | None) -> float | None:
     """The share of an item's words that the prompt names; None where no prompt chose it."""
     share = None if ordinal is None else one.prompt_scores.get(ordinal)
@@ -256,17 +187,6 @@ FIELD: Final = 9
 NAMED_REASONS: Final = 5
 #: Repairs that the account names one by one.
 NAMED_REPAIRS: Final = 200
-
-_COLUMNS: Final = (
-    Column("mark", "", 1, keep=99),
-    Column("number", "#", 5, right=True, keep=98),
-    Column("role", "role", 10, keep=97),
-    Column("from", "stands for", len(WIDEST_ID), keep=90),
-    Column("sent", "sent", 7, right=True, keep=95),
-    Column("stored", "stored", 7, right=True, keep=70),
-    Column("preview", "preview", 12, grows=True, keep=60),
-)
-
 
 # -- the head --------------------------------------------------------------------------------------------
 
@@ -498,33 +418,188 @@ def under_budget(fate: ItemOutcome | None, ledger: Ledger | None) -> Document:
 # -- the messages as sent --------------------------------------------------------------------------------
 
 
+class SentRow(Record, frozen=True):
+    """A message that is sent."""
+
+    one: Assembled
+    at: int  #: its place among those that are sent
+    begins_tail: bool = False  #: it is the first of those that are always sent
+
+    @property
+    def message(self) -> SentMessage:
+        """The message as the model gets it."""
+        return self.one.messages[self.at]
+
+    @property
+    def origin(self) -> Origin:
+        """What it was made from."""
+        return self.message.origin
+
+    @property
+    def prompt_score(self) -> float | None:
+        """The share of its words that the prompt names."""
+        return prompt_score(self.one, self.origin.ordinal)
+
+    @property
+    def notes(self) -> str:
+        """Why it is sent, and what becomes of it afterwards."""
+        notes = ["always sent from here"] if self.begins_tail else []
+        if self.at in self.one.last_cut.cut and not self.one.last_cut.applied:
+            notes.append("hard limit")
+        if self.prompt_score is not None:
+            notes.append(f"prompt {self.prompt_score:.1%}")
+        return ", ".join(notes)
+
+
+def sent_rows(one: Assembled) -> list[SentRow]:
+    """The messages that are sent."""
+    protected = (at for at, message in enumerate(one.messages) if in_tail(one, message.origin))
+    first = next(protected, None)
+    return [SentRow(one, at, at == first) for at in range(len(one.messages))]
+
+
+class SentCells(Record, frozen=True):
+    """What the cells of the app's list are drawn with."""
+
+    ledger: Ledger
+    mark: str  #: the operator's
+    number: int  #: what it is listed as
+
+
+def _is_made_up(origin: Origin) -> bool:
+    return origin.kind in (OriginKind.SYNTHETIC, OriginKind.CUE)
+
+
+def _sign(_: int, row: SentRow, drawing: SentCells) -> Span:
+    if _is_made_up(row.origin):
+        return Span("+", "warn")
+    if drawing.ledger.repairs_of(row.message):
+        return Span("~", "warn")
+    return Span("│", "tail") if in_tail(row.one, row.origin) else Span("")
+
+
+def _preview(said: str, row: SentRow, drawing: SentCells) -> Span:
+    repairs = drawing.ledger.repairs_of(row.message)
+    adjusted = " · ".join(dict.fromkeys(str(repair.what) for repair in repairs))
+    return Span(f"{adjusted} · {said}", "warn") if adjusted else Span(said)
+
+
+def _name(name: str, row: SentRow, drawing: SentCells) -> Span:
+    shown = f"{stands_for(row.origin)} {drawing.mark}".rstrip()
+    return Span(shown, "warn" if _is_made_up(row.origin) else "key")
+
+
+class EvictedRow(Record, frozen=True):
+    """An item that is not sent."""
+
+    one: Assembled
+    item: Evicted
+
+    @property
+    def name(self) -> str:
+        """The item in words; nothing where its row is gone."""
+        origin = self.item.origin
+        if origin is None:
+            return ""
+        return origin.summary_id or (
+            f"message {origin.message_id}" if origin.message_id else str(origin.kind)
+        )
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """It for programs: of an item whose row is gone less is known."""
+        columns = EVICTED_COLUMNS
+        if self.item.origin is None:
+            columns = tuple(column for column in columns if not str(column.value).startswith("item.origin"))
+        return json_of(columns, self)
+
+
+class PastedRow(Record, frozen=True):
+    """What a user pasted into a message that is sent with a note instead."""
+
+    ordinal: int
+    file: LargeFile
+
+
+def pasted_rows(one: Assembled) -> list[PastedRow]:
+    """What users pasted, by ordinal."""
+    return [PastedRow(ordinal, file) for ordinal, files in sorted(one.pasted.items()) for file in files]
+
+
+def _of_origin(path: str) -> tuple[ListColumn[Any, Any], ...]:
+    """What programs are told of the origin of a message, besides its ordinal."""
+    names = {"messageId": "message_id", "summaryId": "summary_id", "briefId": "brief_id", "depth": "depth"}
+    return tuple(ListColumn(field, json=name, value=f"{path}.{field}") for name, field in names.items())
+
+
+# fmt: off
+#: All that is said of a message that is sent, in order.
+SENT_COLUMNS: Final[tuple[ListColumn[SentRow, SentCells], ...]] = (
+    ListColumn("mark", "", 1, keep=99, value="at", cell=_sign),
+    ListColumn("number", "#", 5, right=True, keep=98, heading="#", value=lambda row: row.at + 1,
+               cell=lambda _, __, drawing: Span(f"{drawing.number}", "dim")),
+    ListColumn("role", "role", 10, keep=97, heading="Role", json="role",
+               value=lambda row: str(row.message.role),
+               cell=lambda value, row, _: Span(value, role_as_sent(row.message))),
+    ListColumn("kind", json="origin", value=lambda row: str(row.origin.kind)),
+    ListColumn("from", "stands for", len(WIDEST_ID), keep=90, heading="From", value="origin.name",
+               cell=_name),
+    ListColumn("ordinal", right=True, heading="Ordinal", spare=2, json="ordinal", value="origin.ordinal"),
+    *_of_origin("origin"),
+    ListColumn("score", json="promptScore", value="prompt_score"),
+    ListColumn("sent", "sent", 7, right=True, keep=95, heading="Sent", json="tokens",
+               value=lambda row: row.one.weights[row.at], cell=lambda value, _, __: Span(number(value, 7))),
+    ListColumn("stored", "stored", 7, right=True, keep=70, heading="Stored", spare=1, json="storedTokens",
+               value="origin.stored_tokens",
+               cell=lambda value, _, __: Span(NO_VALUE if value is None else number(value, 7), "dim")),
+    ListColumn("note", heading="Note", spare=3, value="notes"),
+    ListColumn("tail", json="freshTail", value=lambda row: in_tail(row.one, row.origin)),
+    ListColumn("text", json="preview", value=lambda row: preview(spoken(row.message))),
+    ListColumn("preview", "preview", 12, grows=True, keep=60, heading="Text",
+               value=lambda row: preview(beginning(row.message)), cell=_preview),
+)
+#: All that is said of an item that is not sent.
+EVICTED_COLUMNS: Final[tuple[ListColumn[EvictedRow, None], ...]] = (
+    ListColumn("ordinal", right=True, heading="Ordinal", json="ordinal", value="item.ordinal"),
+    *_of_origin("item.origin"),
+    ListColumn("name", heading="What", value="name"),
+    ListColumn("tokens", right=True, heading="Tokens", json="tokens", value="item.tokens"),
+    ListColumn("step", json="step", value=lambda row: str(row.item.step)),
+    ListColumn("words", heading="Step", value="item.step.words"),
+    ListColumn("why", grows=True, heading="Why", json="why", value="item.why"),
+    ListColumn("score", json="promptScore", value=lambda row: prompt_score(row.one, row.item.ordinal)),
+)
+#: All that is said of what a user pasted.
+PASTED_COLUMNS: Final[tuple[ListColumn[PastedRow, None], ...]] = (
+    ListColumn("ordinal", right=True, heading="Ordinal", json="ordinal", value="ordinal"),
+    ListColumn("id", heading="File", json="fileId", value="file.file_id"),
+    ListColumn("named", json="fileName", value="file.file_name"),
+    ListColumn("type", json="mimeType", value="file.mime_type"),
+    ListColumn("size", right=True, heading="Bytes", json="byteSize", value="file.byte_size"),
+    ListColumn("name", grows=True, heading="Name", value="file.file_name"),
+)
+#: All that is said of what was adjusted for the provider.
+REPAIR_COLUMNS: Final[tuple[ListColumn[Repair, None], ...]] = (
+    ListColumn("kind", json="what", value=lambda repair: str(repair.what)),
+    ListColumn("ordinal", right=True, heading="Ordinal", json="ordinal", value="origin.ordinal"),
+    *_of_origin("origin"),
+    ListColumn("call", heading="Call", value=lambda repair: repair.call_id or ""),
+    ListColumn("call_id", json="callId", value="call_id"),
+    ListColumn("what", grows=True, heading="Repair", value=lambda repair: str(repair.what)),
+)
+# fmt: on
+_IN_APP: Final = tuple(column for column in SENT_COLUMNS if column.width)
+
+
 def sent_columns(width: int) -> Layout:
     """The columns for a list of messages, *width* cells wide."""
-    return lay_out(_COLUMNS, width)
+    return lay_out(_IN_APP, width)
 
 
 def sent_line(ledger: Ledger, at: int, width: int, mark: str = "", *, ranked: int | None = None) -> Line:
     """A message as a line; *mark* is the operator's; *ranked*: its place, where the ledger has another."""
-    message, origin = ledger.assembled.messages[at], ledger.assembled.messages[at].origin
-    repairs = ledger.repairs_of(message)
-    made_up = origin.kind in (OriginKind.SYNTHETIC, OriginKind.CUE)
-    said = preview(beginning(message))
-    adjusted = " · ".join(dict.fromkeys(str(one.what) for one in repairs))
-    shown = Span(f"{adjusted} · {said}", "warn") if adjusted else Span(said)
-    sign: tuple[str, StyleName] = ("+", "warn") if made_up else ("~", "warn") if repairs else ("", "text")
-    if not sign[0] and _in_tail(ledger.assembled, origin):
-        sign = ("│", "tail")
-    stored = origin.stored_tokens
-    cells = {
-        "mark": Span(*sign),
-        "number": Span(f"{(at if ranked is None else ranked) + 1}", "dim"),
-        "role": Span(str(message.role), role_as_sent(message)),
-        "from": Span(f"{stands_for(origin)} {mark}".rstrip(), "warn" if made_up else "key"),
-        "sent": Span(number(ledger.assembled.weights[at], 7)),
-        "stored": Span(NO_VALUE if stored is None else number(stored, 7), "dim"),
-        "preview": shown,
-    }
-    return row_of(sent_columns(width), cells)
+    drawing = SentCells(ledger, mark, (at if ranked is None else ranked) + 1)
+    return row_of(sent_columns(width), cells_of(SENT_COLUMNS, SentRow(ledger.assembled, at), drawing))
 
 
 def account_line(ledger: Ledger, width: int) -> Line:
@@ -560,7 +635,8 @@ def stands_for(origin: Origin) -> str:
     return origin.summary_id or origin.brief_id or ("synthetic" if made_up else str(origin.kind))
 
 
-def _in_tail(one: Assembled, origin: Origin) -> bool:
+def in_tail(one: Assembled, origin: Origin) -> bool:
+    """Whether a message stands in the fresh tail."""
     first = one.tail.first_ordinal
     return origin.ordinal is not None and first is not None and origin.ordinal >= first
 
@@ -587,7 +663,7 @@ def message_document(ledger: Ledger, at: int) -> Document:
         text_field("from", f"{stands_for(origin)}{depth}{place}", width=FIELD),
         text_field("tokens", f"{weight:,} as sent{stored}", width=FIELD),
     ]
-    if _in_tail(ledger.assembled, origin):
+    if in_tail(ledger.assembled, origin):
         blocks.append(
             text_field("", "always sent: the budget never drops it, the hard limit may", "tail", FIELD)
         )
