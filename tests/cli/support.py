@@ -5,10 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lcm_tui.cli import options, tree
+from lcm_tui.cli.kinds import label
 from lcm_tui.cli.main import main
+
+_WRITING = (options.ChangeFlags, options.ModelOptions)
+#: Commands that neither change a database nor take a model, and do not read one either, or write a file.
+_NOT_READING = (
+    *("remnic list", "remnic show", "remnic verify", "sessions show", "sessions compare"),
+    *("backup", "config", "prompts", "report", "demo", "completion", "help"),
+)
 
 
 @dataclass(frozen=True)
@@ -47,3 +57,16 @@ def run(*arguments: object) -> Result:
     return Result(
         code, *(stream.buffer.getvalue().decode("utf-8", "surrogateescape") for stream in (out, err))
     )
+
+
+def readings(ids: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """Every command that only reads a database, with the *ids* that it has for the first argument of each."""
+    for one in tree.every():
+        if one.path.startswith(_NOT_READING) or any(map(one.takes, _WRITING)):
+            continue
+        words, argument = one.path.split(), next(iter(one.arguments), None)
+        needed = one.takes(options.NeededConversation) or (argument is not None and argument.required)
+        if not needed and one.path != "grep":
+            yield words
+        if argument is not None:
+            yield from ([*words, value] for value in ids[label(argument)])

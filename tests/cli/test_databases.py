@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from lcm_core.base.text import safe_line
 
-from tests.cli.support import run
+from tests.cli.support import readings, run
 from tests.conftest import DatabaseFactory
 from tests.databases import run as run_sql
 from tests.support import VERSIONS, sampled
@@ -28,26 +28,33 @@ def connect(path: Path) -> sqlite3.Connection:
 def every_command(path: Path) -> Iterator[list[str]]:
     """Each command with ids that this database has."""
     database = connect(path)
-    conversations = [str(row[0]) for row in database.execute("SELECT conversation_id FROM conversations")]
-    summaries = [
-        row[0] for row in database.execute("SELECT summary_id FROM summaries ORDER BY rowid LIMIT 40")
-    ]
-    files = [row[0] for row in database.execute("SELECT file_id FROM large_files")]
+
+    tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+
+    def ids(column: str, table: str) -> list[str]:
+        if table not in tables:
+            return []
+        rows = database.execute(f"SELECT {column} FROM {table} ORDER BY rowid LIMIT 40")
+        return [str(row[0]) for row in rows]
+
+    conversations, summaries = ids("conversation_id", "conversations"), ids("summary_id", "summaries")[::5]
+    files, briefs = ids("file_id", "large_files")[:2], ids("brief_id", "focus_briefs")[:2]
     database.close()
-    yield from (["status"], ["doctor"], ["config", "show"], ["config", "get", "freshTailCount"])
-    yield from (["conversations", "list"], ["summaries", "list"], ["files", "list"])
+    found = {
+        "CONVERSATION_ID": conversations,
+        "SUMMARY_ID": summaries,
+        "FILE_ID": files,
+        "BRIEF_ID": briefs,
+        "OPERATION_ID": (),
+        "ID": [*summaries[:1], *files[:1]],
+        "QUERY": ["the"],
+    }
+    # An engine without briefs refuses the commands about them.
+    yield from (line for line in readings(found) if line[0] != "focus" or "focus_briefs" in tables)
+    yield from (["engine"], ["doctor"], ["config", "show"], ["config", "get", "freshTailCount"])
     yield ["summaries", "list", "--include-content", "--depth", "1"]
     for conversation in conversations:
-        yield ["conversations", "show", conversation]
-        yield ["messages", "list", conversation]
         yield ["messages", "list", conversation, "--include-content", "--role", "tool"]
-        yield ["messages", "tail", conversation]
-        yield ["context", "show", conversation]
-    for summary in summaries[::5]:
-        yield ["summaries", "show", summary]
-        yield ["summaries", "previous", summary]
-    for file in files[:2]:
-        yield ["files", "show", file]
 
 
 @pytest.mark.parametrize("version", sampled(VERSIONS, ("0.1.2",)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lcm_core.base.errors import ExitCode
 
-from tests.cli.support import run
+from tests.cli.support import readings, run
 from tests.databases import connect
 from tests.values.planting import fullest
 
@@ -53,33 +53,29 @@ def cases(path: Path) -> list[Case]:
         top = first("SELECT summary_id FROM summaries WHERE conversation_id = ? ORDER BY depth DESC LIMIT 1")
         leaf = first("SELECT summary_id FROM summaries WHERE conversation_id = ? ORDER BY depth LIMIT 1")
         file = first("SELECT file_id FROM large_files WHERE conversation_id = ? LIMIT 1")
-        journaled = database.execute(
-            "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'lcm_tui_operations')"
-        ).fetchone()[0]
-        done = first("SELECT id FROM lcm_tui_operations WHERE ? > 0 LIMIT 1") if journaled else None
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        brief = done = None
+        if "focus_briefs" in tables:
+            brief = first("SELECT brief_id FROM focus_briefs WHERE conversation_id = ? LIMIT 1")
+        if "lcm_tui_operations" in tables:
+            done = first("SELECT id FROM lcm_tui_operations WHERE ? > 0 LIMIT 1")
         other = first("SELECT conversation_id FROM conversations WHERE conversation_id <> ? LIMIT 1")
     chosen = str(conversation)
+    ids = {
+        "CONVERSATION_ID": [chosen],
+        "SUMMARY_ID": [one for one in (top, leaf) if one],
+        "FILE_ID": [one for one in (file,) if one],
+        "BRIEF_ID": [one for one in (brief,) if one],
+        "OPERATION_ID": [one for one in (done,) if one],
+        "ID": [one for one in (top, file) if one],
+        "QUERY": ["the"],
+    }
     reads = [
-        ("status",),
-        ("conversations", "list"),
-        ("conversations", "show", chosen),
-        ("messages", "list", chosen),
-        ("messages", "tail", chosen),
-        ("summaries", "list", chosen),
-        ("summaries", "map", chosen),
-        ("files", "list"),
-        *((("summaries", "show", one)) for one in (top, leaf) if one),
-        *((("summaries", "previous", one)) for one in (top, leaf) if one),
-        ("context", "show", chosen),
+        *map(tuple, readings(ids)),
         ("context", "show", chosen, "--assembled", "--budget", "20000"),
         ("context", "show", chosen, "--assembled", "--budget", "20000", "--prompt", "what was decided"),
         ("context", "show", chosen, "--assembled", "--export", "json"),
-        ("context", "compare", chosen, "--budget", "20000"),
-        ("context", "snapshots", chosen),
-        ("files", "list", chosen),
-        *((("files", "show", one)) for one in (file,) if one),
-        ("history", "list"),
-        *((("history", "show", one)) for one in (done,) if one),
+        ("engine",),
         ("doctor",),
         ("doctor", chosen),
     ]
