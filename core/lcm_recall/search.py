@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -20,9 +19,8 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Final
 
-import platformdirs
 from lcm_core.base.errors import NotFoundError
-from lcm_core.base.files import PROGRAM, make_private, read_limited
+from lcm_core.base.files import INDEX, RECENT, cache_path, make_private, read_limited
 from lcm_core.base.paths import read_head, resolve_stored
 from lcm_core.base.records import ConversationId, FileId, MessageId, SummaryId, Timestamp
 from lcm_core.base.text import fold
@@ -60,7 +58,6 @@ MAX_INDEX_BYTES: Final = 1 << 30
 #: Recent searches that are kept.
 _RECENT: Final = 50
 _RECENT_BYTES: Final = 1 << 20
-_SUFFIXES: Final = (".index", ".index-journal", ".recent")
 
 
 class IndexUse(Record, frozen=True):
@@ -72,17 +69,7 @@ class IndexUse(Record, frozen=True):
 
 def index_of(source: Path, folder: Path | None = None) -> IndexUse:
     """The index of a database for a search; looks at files, and makes none."""
-    return IndexUse(_named(source, folder, ".index"), file_state(source))
-
-
-def _named(source: Path, folder: Path | None, suffix: str) -> Path:
-    digest = hashlib.sha256(os.fsencode(os.path.realpath(source))).hexdigest()[:24]
-    return (folder or default_folder()) / f"{digest}{suffix}"
-
-
-def default_folder() -> Path:
-    """Where indexes and recent searches are kept."""
-    return Path(platformdirs.user_cache_dir(PROGRAM, appauthor=False)) / "search"
+    return IndexUse(cache_path(source, INDEX, folder), file_state(source))
 
 
 async def make_index(
@@ -102,7 +89,8 @@ async def make_index(
         OSError: the index cannot be written: another process makes it, or the disk is full.
         DatabaseError: the file cannot be read.
     """
-    path = make_private(folder or default_folder()) / _named(database.path, folder, ".index").name
+    path = cache_path(database.path, INDEX, folder)
+    make_private(path.parent)
     state = await asyncio.to_thread(file_state, database.path)
     with contextlib.ExitStack() as stack:
         index = await asyncio.to_thread(stack.enter_context, open_index(path, create=True))
@@ -152,7 +140,8 @@ async def _fill(
 def remember(source: Path, query: str, folder: Path | None = None) -> None:
     """Keep a search as the most recent one of a database; never an error."""
     with contextlib.suppress(OSError):
-        path = make_private(folder or default_folder()) / _named(source, folder, ".recent").name
+        path = cache_path(source, RECENT, folder)
+        make_private(path.parent)
         kept = [query, *(one for one in recent(source, folder) if one != query)][:_RECENT]
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
@@ -162,24 +151,10 @@ def remember(source: Path, query: str, folder: Path | None = None) -> None:
 def recent(source: Path, folder: Path | None = None) -> list[str]:
     """The recent searches of a database, the newest first."""
     try:
-        kept = json.loads(read_limited(_named(source, folder, ".recent"), _RECENT_BYTES))
+        kept = json.loads(read_limited(cache_path(source, RECENT, folder), _RECENT_BYTES))
     except (OSError, ValueError, RecursionError):
         return []
     return [one for one in kept if isinstance(one, str)] if isinstance(kept, list) else []
-
-
-def forget(source: Path, folder: Path | None = None) -> int:
-    """Remove the index and the recent searches of a database; how many files there were.
-
-    Raises:
-        OSError: one cannot be removed.
-    """
-    removed = 0
-    for suffix in _SUFFIXES:
-        with contextlib.suppress(FileNotFoundError):
-            _named(source, folder, suffix).unlink()
-            removed += 1
-    return removed
 
 
 # -- searching -------------------------------------------------------------------------------------------

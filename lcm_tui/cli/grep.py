@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 from lcm_core.base.errors import ExitCode, RefusedError
-from lcm_core.base.files import reason_of
+from lcm_core.base.files import forget_cache, reason_of
 from lcm_core.base.javascript import Json
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
@@ -28,7 +28,6 @@ from lcm_recall.search import (
     remember,
     search,
 )
-from lcm_recall.search import forget as forget_searches
 from lcm_recall.terms import Mode, parse
 
 from lcm_tui.cli import options
@@ -182,7 +181,7 @@ def grep(
     """Search messages, tool calls, summaries, focus briefs and large files of all conversations."""
     path = run.settings.database.value
     if forget:
-        removed = forget_searches(path)
+        removed = forget_cache(path)
         said = f"Removed {counted(removed, 'file')} of the cache." if removed else "Nothing to remove."
         return run.answer("grep", {"removed": removed}, [Note(said)])
     if index and no_index:

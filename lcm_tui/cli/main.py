@@ -52,8 +52,14 @@ def has_terminal() -> bool:
 
 
 @command("")
-@click.option("--no-index", is_flag=True, help="Search without a private index, and keep no recent searches.")
-def open_app(run: Run, *, no_index: bool) -> int:
+@click.option(
+    "--no-cache",
+    "--no-index",
+    "no_cache",
+    is_flag=True,
+    help="Keep no private index, no recent searches, and nothing that was worked out for the next start.",
+)
+def open_app(run: Run, *, no_cache: bool) -> int:
     """Inspect and repair an LCM agent's memory.
 
     Without a command the app opens on the database. Options may come before or after a command.
@@ -73,8 +79,8 @@ def open_app(run: Run, *, no_index: bool) -> int:
             code="NO_TERMINAL",
         )
     settings = run.settings
-    if no_index:
-        settings = replace(settings, search_cache=Sourced(False, SettingSource.COMMAND_LINE, "--no-index"))
+    if no_cache:
+        settings = replace(settings, search_cache=Sourced(False, SettingSource.COMMAND_LINE, "--no-cache"))
     return run_the_app(settings, demo=False)
 
 

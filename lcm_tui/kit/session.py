@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lcm_core.base.records import Conversation, ConversationId
     from lcm_core.engine.rules import EngineRules
     from lcm_core.operations.past_point import Point
+    from lcm_core.store.remembered import FileMemory
     from lcm_core.writers.wire import ReplyCache
     from lcm_host.ingestion import Ingestion
     from lcm_host.sessions import HostListing, HostSession
@@ -234,6 +235,14 @@ class Session:
         from lcm_core.writers.wire import ReplyCache
 
         return ReplyCache()
+
+    @cached_property
+    def memory(self) -> FileMemory:
+        """What was worked out of the file at earlier starts."""
+        from lcm_core.store.remembered import FileMemory
+
+        allowed = self.settings.search_cache.value and not self.demo
+        return FileMemory(self.database.path, allowed=allowed, access=lambda: self.database.access.value)
 
     @cached_property
     def host(self) -> HostWatch:

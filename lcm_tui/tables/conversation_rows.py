@@ -136,7 +136,6 @@ class Row(Record, frozen=True):
     counts: ConversationCounts | None = None
     sums: ConversationSums | None = None
     words: str | None = None  #: how its first user message begins; None: not read yet
-    bytes: int | None = None  #: of its texts; None: not measured yet
     newer: int = 0  #: messages that the host has and the database has not
     counted: Statistics | None = None  #: in a command, in place of counts and sums
     tail: FreshTail | None = None
@@ -175,7 +174,7 @@ def scale_of(rows: Iterable[Row], budget: int) -> Scale:
     held = list(rows)
     return Scale(
         max((row.sums.message_tokens for row in held if row.sums is not None), default=0),
-        max((row.bytes for row in held if row.bytes is not None), default=0),
+        max((row.sums.bytes for row in held if row.sums is not None), default=0),
         budget,
     )
 
@@ -346,7 +345,7 @@ CONVERSATION_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
     ListColumn("last_covered", json="latestSummaryAt", value=_at("counted.summaries.latest")),
     ListColumn("depth", right=True, heading="Depth", spare=5, json="maxSummaryDepth",
                value=_at("counted.max_depth")),
-    ListColumn("bytes", "bytes", 13, right=True, keep=72, counted=True, value=_at("bytes"),
+    ListColumn("bytes", "bytes", 13, right=True, keep=72, counted=True, value=_at("sums.bytes"),
                cell=lambda value, _, drawing: _measured(value, drawing.scale.bytes, size_text)),
     ListColumn("context", "context", 7, right=True, keep=55, heading="Context", spare=3, json="contextItems",
                agents="contextItems", counted=True,

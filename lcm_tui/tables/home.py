@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lcm_core.base.text import cell_width, clip, counted, safe_line
 from lcm_core.base.times import format_local
@@ -14,6 +15,9 @@ from lcm_core.store.opening import Access
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Line, Span, StyleName, share_text
 from lcm_tui.tables.blocks import bar_text, size_text, tokens_text
+
+if TYPE_CHECKING:
+    from lcm_core.store.remembered import Verdict
 
 # -- the panel -------------------------------------------------------------------------------------------
 # What it says of a database, line by line, each with a way to more. A line is only there when it has
@@ -50,19 +54,6 @@ class PanelKey(Record, frozen=True):
 
     subject: Subject
     ref: int | str | None = None  #: a conversation, or an operation
-
-
-class Verdict(Record, frozen=True):
-    """What the checks said: those of the structure, or all once Health has run them."""
-
-    checks: int  #: that were run
-    skipped: int
-    broken: int  #: findings; a broken summary is none of the structure
-    suspicious: int
-    known: int  #: checks that there are
-    outdated: bool = False  #: the file was changed since
-    fixable: int = 0  #: findings with a fix that needs no model
-    by_health: bool = False  #: all checks, as Health shows them
 
 
 class Filled(Record, frozen=True):
@@ -108,6 +99,7 @@ class Outlook(Record, frozen=True):
 
     database: str
     engine: str
+    zone: tzinfo | None = None  #: in which times are shown
     empty: bool = False  #: the database holds no conversation
     verdict: Verdict | None = None
     broken: int = 0  #: summaries
@@ -252,6 +244,8 @@ def _state(outlook: Outlook) -> Line:
         quick = f"quick check{f', {key} runs all' if key else ''}  "
     if verdict.fixable:
         extent += f", {verdict.fixable:,} fixable"
+    if verdict.at:
+        extent += f", {format_local(datetime.fromtimestamp(verdict.at, UTC), outlook.zone)[5:16]}"
     if verdict.outdated:
         extent += ", before the last change"
     verdicts = said or [Span(sound, "ok")]

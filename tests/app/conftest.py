@@ -9,7 +9,7 @@ import pytest
 from textual.css.stylesheet import Stylesheet
 from textual.notifications import Notification, Notifications
 
-from lcm_tui.screens import conversations as outlook
+from lcm_tui.screens import conversation_panel as outlook
 from tests.app.support import NOTED
 
 _parsed: dict[object, Any] = {}

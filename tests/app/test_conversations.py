@@ -20,9 +20,11 @@ from textual.screen import Screen
 from lcm_tui.app import LcmApp
 from lcm_tui.kit.bars import Heading
 from lcm_tui.kit.spans import Span, share_text, text_of
-from lcm_tui.screens import conversations as outlook
+from lcm_tui.screens import conversation_panel as outlook
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen, Counting, Outlooker
+from lcm_tui.screens.conversation_figures import Counting
+from lcm_tui.screens.conversation_panel import Outlooker
+from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.disk_session import DiskSessionScreen
 from lcm_tui.tables import conversation_rows
 from lcm_tui.tables.conversation_rows import COLUMNS, Row, falls
@@ -381,7 +383,7 @@ def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
     if column in whole:
         return (whole[column] or "").casefold()
     if column == "bytes":
-        return row.bytes
+        return row.sums.bytes
     if column == "share":
         column = "context_tokens"
     text = cells(pilot, key)[column]
@@ -587,7 +589,7 @@ async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(data
 async def test_a_summary_that_is_mended_in_place_loses_its_mark(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("lcm_tui.screens.conversations.WHOLE_SECONDS", 0.0)
+    monkeypatch.setattr("lcm_tui.screens.conversation_figures.WHOLE_SECONDS", 0.0)
     path = database_copy("0.15.3")
     with Host(path) as host:
         async with open_app(path) as pilot:

@@ -13,14 +13,16 @@ from lcm_core.change.commit import commit
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.operations.prune import plan_archive
 from lcm_core.store.database import Database
+from lcm_core.store.remembered import Verdict
 from textual.pilot import Pilot
 
 from lcm_tui.flows.changes import Undoing, undoing_line
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.spans import Span, text_of
-from lcm_tui.screens import conversations as reading
+from lcm_tui.screens import conversation_panel as reading
 from lcm_tui.screens.context import ContextScreen
-from lcm_tui.screens.conversations import ConversationsScreen, PanelLines
+from lcm_tui.screens.conversation_panel import PanelLines
+from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.health import HealthScreen
 from lcm_tui.screens.history import HistoryScreen
@@ -34,7 +36,6 @@ from lcm_tui.tables.home import (
     PanelKey,
     Sized,
     Subject,
-    Verdict,
     panel_columns,
     panel_keys,
     panel_line,
@@ -202,7 +203,10 @@ async def test_lines_lead_where_their_keys_lead(database_file: DatabaseFactory, 
         y = next(at for at, line in enumerate(shown_lines(pilot)) if line.startswith(" disk"))
         await pilot.click(offset=(20, y))
         await wait_for(pilot, lambda: first.list.sorted_by == "bytes")
-        sizes = [row.bytes or 0 for row in map(first.list.rows.__getitem__, first.list.table.keys)]
+        sizes = [
+            row.sums.bytes if row.sums else 0
+            for row in map(first.list.rows.__getitem__, first.list.table.keys)
+        ]
         assert sizes == sorted(sizes, reverse=True)
 
 

@@ -24,7 +24,7 @@ from textual.pilot import Pilot
 from lcm_tui.flows import change as flow
 from lcm_tui.flows.change import Change, Choice
 from lcm_tui.kit.dialogs import WholeScreen
-from lcm_tui.screens import conversations as outlook
+from lcm_tui.screens import conversation_panel as outlook
 from lcm_tui.screens import preview as plan_module
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.dag import DagScreen

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from lcm_core.base.errors import UsageError
+from lcm_core.base.files import cache_folder, forget_cache
 from lcm_core.base.values import replace
 from lcm_core.store.search import DocumentKind
 from lcm_core.writers.cost import Model
 from lcm_recall.ask import Asked, Inquiry
-from lcm_recall.search import Found, default_folder, forget, index_of, recent, search_live
+from lcm_recall.search import Found, index_of, recent, search_live
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
@@ -239,9 +240,9 @@ async def test_a_search_that_led_somewhere_is_offered_again_until_it_is_forgotte
         await wait_for_text(pilot, f"recent  {NEEDLE}")
         await pilot.press("enter")
         await wait_for_text(pilot, "2 hits")
-        kept = [one for one in default_folder().rglob("*") if one.is_file()]
+        kept = [one for one in cache_folder().rglob("*") if one.is_file()]
         assert any(NEEDLE.encode() in one.read_bytes() for one in kept)
-        forget(path)
+        forget_cache(path)
         assert not any(NEEDLE.encode() in one.read_bytes() for one in kept if one.exists())
 
 
@@ -371,7 +372,7 @@ async def test_without_the_cache_nothing_is_kept_on_disk(
             await pilot.press("escape", "ctrl+u")
             await wait_for_text(pilot, f"recent  {NEEDLE}")
             await settled(pilot)
-        assert any(default_folder().rglob("*")) is kept, setting
+        assert any(cache_folder().rglob("*")) is kept, setting
 
 
 @pytest.mark.parametrize("name", sampled(EVERY, ["ContextScreen"]))

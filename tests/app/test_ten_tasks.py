@@ -14,7 +14,7 @@ from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
 from lcm_tui.kit.terminal import Decision
-from lcm_tui.screens import conversations as outlook
+from lcm_tui.screens import conversation_panel as outlook
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen

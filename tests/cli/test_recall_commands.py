@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lcm_recall.search import default_folder
+from lcm_core.base.files import cache_folder
 
 from tests.cli.support import run
 from tests.databases import building, new_database
@@ -171,12 +171,12 @@ def test_a_search_by_index_is_the_same_and_is_forgotten(memory: Path) -> None:
 
 def test_without_the_cache_a_search_keeps_nothing_and_forgetting_leaves_no_byte(memory: Path) -> None:
     assert run("grep", "needle", "--no-index", "--db", memory).code == 0
-    assert not list(default_folder().rglob("*"))
+    assert not list(cache_folder().rglob("*"))
     assert run("grep", "needle", "--index", "--db", memory).code == 0
-    kept = [one.read_bytes() for one in default_folder().rglob("*") if one.is_file()]
+    kept = [one.read_bytes() for one in cache_folder().rglob("*") if one.is_file()]
     assert sum(b"needle" in one for one in kept) == 2, "in the index and in the recent searches"
     assert run("grep", "--forget", "--db", memory).code == 0
-    assert not [one for one in default_folder().rglob("*") if one.is_file() and b"needle" in one.read_bytes()]
+    assert not [one for one in cache_folder().rglob("*") if one.is_file() and b"needle" in one.read_bytes()]
 
 
 def test_the_levels_below_a_summary_and_the_texts_of_one(memory: Path) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.base.files import forget_cache
 from lcm_core.store.database import Database
 from lcm_core.store.search import DocumentKind, Filter
-from lcm_recall.search import Found, forget, index_of, make_index, recent, remember, search_live
+from lcm_recall.search import Found, index_of, make_index, recent, remember, search_live
 from lcm_recall.terms import Mode, parse
 
 from tests.core.recalling import settings_in
@@ -147,7 +148,7 @@ async def test_what_is_forgotten_is_nowhere_in_the_cache(tmp_path: Path) -> None
     stored = b"".join(one.read_bytes() for one in kept)
     assert b"zanzibar" in stored
     assert b"quetzalcoatl" in stored
-    assert forget(path, cache) == 2
+    assert forget_cache(path, cache) == 2
     left = b"".join(one.read_bytes() for one in cache.rglob("*") if one.is_file())
     assert b"zanzibar" not in left
     assert b"quetzalcoatl" not in left

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import stat
@@ -92,6 +93,41 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# -- what is kept about a database ---------------------------------------------------------------------------
+# In the cache folder of an operator; all of it may be deleted at any time.
+
+#: The private index, recent searches, and what was worked out at earlier starts.
+INDEX, RECENT, FIGURES = ".index", ".recent", ".figures"
+
+
+def cache_folder() -> Path:
+    """Where it is kept unless a caller says otherwise, whether or not it is there yet."""
+    return Path(platformdirs.user_cache_dir(PROGRAM, appauthor=False)) / "search"
+
+
+def cache_path(source: Path, suffix: str, folder: Path | None = None) -> Path:
+    """The file of one kind about a database."""
+    digest = hashlib.sha256(os.fsencode(os.path.realpath(source))).hexdigest()[:24]
+    return (folder or cache_folder()) / f"{digest}{suffix}"
+
+
+def forget_cache(source: Path, folder: Path | None = None, *, searches: bool = True) -> int:
+    """Remove what is kept about a database, and (*searches*) what was searched; how many files there were.
+
+    Raises:
+        OSError: one cannot be removed.
+    """
+    kept = cache_path(source, "", folder)
+    suffixes = (INDEX, f"{INDEX}-journal", FIGURES, *([RECENT] if searches else []))
+    drafts = kept.parent.glob(f".{kept.name}{FIGURES}.*")  # of a run that was killed while it wrote
+    removed = 0
+    for path in (*(kept.with_name(kept.name + suffix) for suffix in suffixes), *drafts):
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+            removed += 1
+    return removed
 
 
 # -- reading a small file --------------------------------------------------------------------------------

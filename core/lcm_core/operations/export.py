@@ -21,7 +21,15 @@ import platformdirs
 
 from lcm_core import __version__
 from lcm_core.base.errors import DatabaseError, FileMissingError, LcmError, NotFoundError, RefusedError
-from lcm_core.base.files import PROGRAM, PartialFile, drafts_folder, make_private, sync_folder
+from lcm_core.base.files import (
+    PROGRAM,
+    PartialFile,
+    drafts_folder,
+    forget_cache,
+    make_private,
+    reason_of,
+    sync_folder,
+)
 from lcm_core.base.jsonl import open_regular
 from lcm_core.base.records import ContextItems, Conversation, ConversationId, Edge, SummaryId
 from lcm_core.base.text import counted, phrase
@@ -374,7 +382,10 @@ def forget_traces(
 ) -> Traces:
     """Remove what our own history and drafts hold of a conversation, while its rows are still there; blocks.
 
+    The private index and what is remembered of the file go as a whole: both hold words of it.
+
     Raises:
+        RefusedError: a file in the cache folder cannot be removed.
         CancelledError: *stopped* said so before the lock was ours.
         BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
     """
@@ -382,6 +393,10 @@ def forget_traces(
     from lcm_core.operations.drafts import forget_drafts
     from lcm_core.operations.focus import forget_brief_drafts
 
+    try:
+        forget_cache(database, searches=False)
+    except OSError as error:
+        raise RefusedError(f"{error.filename} cannot be removed ({reason_of(error)}).") from error
     operations = forget_history(database, conversation, wait=wait, stopped=stopped)
     drafts = forget_drafts(drafts_folder(), database, [conversation])
     return Traces(operations, (*drafts, *forget_brief_drafts(database, [conversation])))

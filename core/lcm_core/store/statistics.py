@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
+from typing import Final
 
 from lcm_core.base.errors import DatabaseError
 from lcm_core.base.records import Conversation, ConversationId, Timestamp
@@ -198,59 +199,101 @@ class History(Record, frozen=True):
 
 async def history_of(reader: Reader, conversation_id: ConversationId, after: int | None = None) -> History:
     """Add up everything that was ever said, or what has a larger id than *after*: a scan of those rows."""
-    tokens = "token_count" if reader.schema.has("messages", "token_count") else "0"
+    return (await _history_of(reader, conversation_id, after, "0"))[0]
+
+
+async def _history_of(
+    reader: Reader, conversation_id: ConversationId, after: int | None, size: str
+) -> tuple[History, int]:
+    """The same, and the sum of another expression of a row *t*."""
+    tokens = "t.token_count" if reader.schema.has("messages", "token_count") else "0"
     # By the index of conversations what is behind an id would be looked for in all of them.
     where = "conversation_id = ?" if after is None else "+conversation_id = ? AND message_id > ?"
     row = await reader.row(
-        f"""SELECT count(*) AS messages, coalesce(max(message_id), 0) AS last, {sum_of("tokens")} AS tokens
-        FROM (SELECT message_id, {tokens} AS tokens FROM messages WHERE {where} {IN_SEQ_ORDER})""",
+        f"""SELECT count(*) AS messages, coalesce(max(message_id), 0) AS last, {sum_of("tokens")} AS tokens,
+        coalesce(sum(size), 0) AS size FROM (SELECT message_id, {tokens} AS tokens, {size} AS size
+        FROM messages AS t WHERE {where} {IN_SEQ_ORDER})""",
         *((conversation_id,) if after is None else (conversation_id, after)),
     )
     assert row is not None  # an aggregate has a row
-    return History(row["messages"], row["last"], row["tokens"])
+    return History(row["messages"], row["last"], row["tokens"]), row["size"]
 
 
 class ConversationSums(Record, frozen=True):
-    """Token sums of one conversation, and what is needed to bring them up to date."""
+    """Token sums and sizes of one conversation, and what is needed to bring them up to date."""
 
     conversation_id: ConversationId
     history: History
+    message_bytes: int  #: of the texts of messages and their parts
     context_tokens: int  #: stored estimates of all items; a dangling one counts nothing
     broken: int  #: summaries that the marker rules call bad
+    other_bytes: int  #: of all other texts
 
     @property
     def message_tokens(self) -> int:
         """Of everything that was ever said."""
         return self.history.tokens
 
+    @property
+    def bytes(self) -> int:
+        """Of all texts."""
+        return self.message_bytes + self.other_bytes
+
 
 async def sums_of(reader: Reader, conversation_id: ConversationId) -> ConversationSums:
     """Read every message and summary of the conversation: a scan."""
-    return ConversationSums(
-        conversation_id,
-        await history_of(reader, conversation_id),
-        await _context_tokens(reader, conversation_id),
-        len(await broken_in(reader, conversation_id)),
-    )
+    return await _with_others(reader, conversation_id, *await _messages_of(reader, conversation_id))
 
 
 async def sums_since(reader: Reader, known: ConversationSums) -> ConversationSums:
-    """The sums after a host appended messages: only those are read.
+    """The sums after a host appended messages: only those are read, and all that is changed in place.
 
-    Rows that were changed in place are not noticed; where the count does not add up, everything is read.
+    Messages that were changed in place are not noticed; where count or largest id do not fit, all are read.
     """
     key, before = known.conversation_id, known.history
-    new = await history_of(reader, key, before.last_id)
-    if before.messages + new.messages != await row_count(reader, "messages", key):
+    row = await reader.row(
+        "SELECT count(*), max(message_id) FROM messages WHERE conversation_id = ?", key
+    )  # from an index
+    assert row is not None  # an aggregate has a row
+    new, size = History(0, 0, 0), 0
+    if (row[0], row[1] or 0) != (before.messages, before.last_id):
+        new, size = await _messages_of(reader, key, before.last_id)
+    if before.messages + new.messages != row[0] or max(before.last_id, new.last_id) != (row[1] or 0):
         return await sums_of(reader, key)
-    whole = History(
-        before.messages + new.messages, max(before.last_id, new.last_id), before.tokens + new.tokens
+    whole = History(row[0], row[1] or 0, before.tokens + new.tokens)
+    return await _with_others(reader, key, whole, known.message_bytes + size)
+
+
+async def _messages_of(
+    reader: Reader, conversation_id: ConversationId, after: int | None = None
+) -> tuple[History, int]:
+    """The messages, or those behind one, and the bytes of their texts with those of their parts."""
+    own = _size_of(reader, "messages")
+    history, size = await _history_of(reader, conversation_id, after, own or "0")
+    parts = _size_of(reader, "message_parts")
+    if parts:
+        behind = "" if after is None else "AND message_id > ?"
+        size += await reader.value(
+            f"""SELECT coalesce(sum({parts}), 0) FROM message_parts AS t WHERE t.message_id IN
+            (SELECT message_id FROM messages WHERE {"+" if behind else ""}conversation_id = ? {behind})""",
+            *((conversation_id,) if after is None else (conversation_id, after)),
+        )
+    return history, size
+
+
+async def _with_others(
+    reader: Reader, conversation_id: ConversationId, history: History, message_bytes: int
+) -> ConversationSums:
+    """What is known of the messages, and beside it what is read anew each time."""
+    others = await _text_bytes(reader, _OTHER_TEXTS, [conversation_id])
+    return ConversationSums(
+        conversation_id,
+        history,
+        message_bytes,
+        sum(one.tokens for one in await item_totals(reader, conversation_id)),
+        len(await broken_in(reader, conversation_id)),
+        others.get(conversation_id, 0),
     )
-    return replace(known, history=whole, context_tokens=await _context_tokens(reader, key))
-
-
-async def _context_tokens(reader: Reader, conversation_id: ConversationId) -> int:
-    return sum(one.tokens for one in await item_totals(reader, conversation_id))
 
 
 # -- bytes ---------------------------------------------------------------------------------------------
@@ -351,18 +394,11 @@ async def measured(
 
 async def text_bytes(reader: Reader, ids: Sequence[ConversationId] | None) -> dict[int, int]:
     """The bytes of the texts of some conversations, by id; of all of them (None) the file is scanned once."""
-    found: dict[int, int] = {}
-    for table, columns in _TEXTS.items():
-        held = [column for column in columns if reader.schema.has(table, column)]
-        if not held:
-            continue
-        for owner, size in await _bytes(reader, table, held, ids):
-            found[owner] = found.get(owner, 0) + size
-    return found
+    return await _text_bytes(reader, _TEXTS, ids)
 
 
 #: Columns with texts of any length.
-_TEXTS = {
+_TEXTS: Final = {
     "messages": ("content", "large_content", "openclaw_sender_metadata"),
     "message_parts": (
         "text_content",
@@ -378,12 +414,30 @@ _TEXTS = {
     "large_files": ("exploration_summary",),
     "focus_briefs": ("content", "raw_result_json"),
 }
+#: Those of rows that are not appended with the messages.
+_OTHER_TEXTS: Final = ("summaries", "large_files", "focus_briefs")
+
+
+async def _text_bytes(
+    reader: Reader, tables: Iterable[str], ids: Sequence[ConversationId] | None
+) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for table in tables:
+        size = _size_of(reader, table)
+        for owner, bytes_ in await _bytes(reader, table, size, ids) if size else ():
+            found[owner] = found.get(owner, 0) + bytes_
+    return found
+
+
+def _size_of(reader: Reader, table: str) -> str:
+    """SQL: the bytes of the texts of a row *t*; empty: this version has none."""
+    columns = [column for column in _TEXTS[table] if reader.schema.has(table, column)]
+    return " + ".join(f"coalesce(length(CAST(t.{column} AS BLOB)), 0)" for column in columns)
 
 
 async def _bytes(
-    reader: Reader, table: str, columns: list[str], ids: Sequence[ConversationId] | None
+    reader: Reader, table: str, size: str, ids: Sequence[ConversationId] | None
 ) -> list[tuple[int, int]]:
-    size = " + ".join(f"coalesce(length(CAST(t.{column} AS BLOB)), 0)" for column in columns)
     source, owner = f"{table} AS t", "t.conversation_id"
     if table == "message_parts":
         source = "message_parts AS t JOIN messages AS m ON m.message_id = t.message_id"

@@ -1,0 +1,306 @@
+"""What was worked out of a file, for the next start: figures of its conversations, and a verdict.
+
+It lies in a private file in the cache folder of the operator, beside the private index, and may be deleted,
+damaged or of another program at any time: then everything is read from the database. What it may be trusted
+with, and why, is in docs/decisions.md, "What is remembered".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from lcm_core import __version__
+from lcm_core.base.errors import LcmError
+from lcm_core.base.files import FIGURES, cache_path, make_private, read_limited, write_private
+from lcm_core.base.records import ConversationId, Timestamp
+from lcm_core.base.values import Record, replace
+from lcm_core.store.conversations import ConversationCounts, ConversationEntry
+from lcm_core.store.database import Reader
+from lcm_core.store.opening import TICK_NS, real_path, sidecar
+from lcm_core.store.schema import JOURNAL
+from lcm_core.store.statistics import ConversationSums
+
+log = logging.getLogger(__name__)
+
+# -- the state of a file -----------------------------------------------------------------------------------
+
+
+class FileMark(Record, frozen=True):
+    """What identifies a file and all that was ever written to it; equal marks: the same contents.
+
+    The time of a change cannot be set, as that of a modification can. Of a WAL it tells nothing: SQLite sets
+    it for root by giving the file its owner, whenever it opens it.
+    """
+
+    device: int
+    inode: int
+    size: int  #: bytes
+    modified_ns: int
+    changed_ns: int
+    wal: tuple[int, ...] = ()  #: inode, size, time of modification
+    access: str = ""  #: how it was read: a WAL may have been out of reach
+
+    def is_of(self, other: FileMark) -> bool:
+        """Whether both are of one file, whatever was written to it."""
+        return (self.device, self.inode) == (other.device, other.inode)
+
+
+def mark_of(path: Path, access: str = "") -> FileMark | None:
+    """The mark of a database now; None: it is gone, or was written so lately that more may leave the same."""
+    path, now = real_path(path), time.time_ns()
+    try:
+        main = path.stat()
+    except (OSError, ValueError):
+        return None
+    written, wal = [main.st_mtime_ns, main.st_ctime_ns], tuple[int, ...]()
+    with suppress(OSError):
+        beside = sidecar(path, "-wal").stat()
+        wal = (beside.st_ino, beside.st_size, beside.st_mtime_ns)
+        written.append(beside.st_mtime_ns)
+    if any(abs(now - each) < TICK_NS for each in written):
+        return None
+    return FileMark(main.st_dev, main.st_ino, main.st_size, main.st_mtime_ns, main.st_ctime_ns, wal, access)
+
+
+# -- what is remembered ------------------------------------------------------------------------------------
+
+
+class Verdict(Record, frozen=True):
+    """What the checks said: those of the structure, or all once Health has run them."""
+
+    checks: int  #: that were run
+    skipped: int
+    broken: int  #: findings; a broken summary is none of the structure
+    suspicious: int
+    known: int  #: checks that there are
+    outdated: bool = False  #: the file was changed since
+    fixable: int = 0  #: findings with a fix that needs no model
+    by_health: bool = False  #: all checks, as Health shows them
+    at: float = 0.0  #: when, if it was remembered: seconds since 1970
+    seconds: float = 0.0  #: that it took then
+
+
+class Figures(Record, frozen=True):
+    """All that the first list says of a conversation and that costs a scan."""
+
+    created_at: Timestamp  #: of the conversation
+    last_activity: Timestamp | None  #: of its newest message
+    counts: ConversationCounts
+    sums: ConversationSums
+    words: str  #: how its user began; empty: not known
+
+    def fit(self, entry: ConversationEntry, *, grown: bool = False) -> bool:
+        """Whether they are of this conversation as it is listed; a *grown* one has newer messages."""
+        same = (entry.conversation.conversation_id, entry.conversation.created_at) == (
+            self.sums.conversation_id,
+            self.created_at,
+        )
+        return same and (grown or entry.last_activity == self.last_activity)
+
+
+class Place(Record, frozen=True):
+    """How far a file was read: what came since has larger numbers."""
+
+    schema: int  #: what SQLite counts up at every change of it
+    message: int = 0  #: the largest id
+    conversation: int = 0
+    summary: int = 0  #: the largest row id
+    operation: tuple[int, str] | None = None  #: the newest one of our journal
+
+
+class Memory(Record, frozen=True):
+    """What is remembered of one file."""
+
+    file: FileMark  #: in some earlier state
+    place: Place
+    conversations: tuple[Figures, ...] = ()
+    #: The state in which every figure was read; None: those of rows that change in place are to be read anew.
+    mark: FileMark | None = None
+    verdict: Verdict | None = None
+    judged: FileMark | None = None  #: the state that the verdict is about
+    format: int = 1
+    program: str = __version__  #: another one may count otherwise
+
+
+#: Bytes of a file of ours, at most: 40,000 conversations.
+MOST_BYTES: Final = 16 * 1024 * 1024
+_GREATEST: Final = 2**62
+
+
+def recall(source: Path, folder: Path | None = None) -> Memory | None:
+    """What is remembered of a database; None: nothing that can be used. Blocks, and is never an error."""
+    path = cache_path(source, FIGURES, folder)
+    try:
+        known = msgspec.json.decode(read_limited(path, MOST_BYTES), type=Memory, strict=True)
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        if not isinstance(error, FileNotFoundError):
+            log.debug("%s cannot be used: %s", path, error)
+        return None
+    same = (known.format, known.program) == (1, __version__)
+    return known if same and all(map(_is_sound, known.conversations)) else None
+
+
+def _is_sound(figures: Figures) -> bool:
+    sums, counts = figures.sums, figures.counts
+    numbers = (
+        *(sums.history.messages, sums.history.last_id, sums.history.tokens, sums.message_bytes),
+        *(sums.other_bytes, sums.context_tokens, sums.broken, counts.messages, counts.context_items),
+    )
+    known = sums.conversation_id == counts.conversation_id
+    return known and all(-_GREATEST < one < _GREATEST for one in numbers)
+
+
+def remember(source: Path, memory: Memory, folder: Path | None = None) -> bool:
+    """Keep it for the next start; False: that cannot be. Blocks, and is never an error."""
+    path = cache_path(source, FIGURES, folder)
+    try:
+        try:
+            written = msgspec.json.encode(memory)
+        except (UnicodeEncodeError, OverflowError):  # what cannot be written is read again at each start
+            written = msgspec.json.encode(
+                replace(memory, conversations=tuple(filter(_can_be_written, memory.conversations)))
+            )
+        if len(written) > MOST_BYTES:
+            return False
+        make_private(path.parent)
+        write_private(path, written.decode(), replace=True)
+    except (OSError, ValueError, OverflowError, LcmError) as error:
+        log.debug("%s cannot be written: %s", path, error)
+        return False
+    return True
+
+
+def _can_be_written(figures: Figures) -> bool:
+    try:
+        msgspec.json.encode(figures)
+    except (UnicodeEncodeError, OverflowError):
+        return False
+    return True
+
+
+# -- what came since ---------------------------------------------------------------------------------------
+
+
+async def place_of(reader: Reader) -> Place:
+    """How far the file reaches now; index look-ups only."""
+    has = reader.schema.has
+    summary = "(SELECT max(rowid) FROM summaries)" if has("summaries") else "0"
+    row = await reader.row(
+        f"""SELECT (SELECT schema_version FROM pragma_schema_version),
+        (SELECT max(message_id) FROM messages), (SELECT max(conversation_id) FROM conversations), {summary}"""
+    )
+    assert row is not None
+    newest = None
+    if JOURNAL in reader.schema.tables:
+        newest = await reader.row(f"SELECT rowid, id FROM {JOURNAL} ORDER BY rowid DESC LIMIT 1")
+    operation = None if newest is None else (newest[0], str(newest[1]))
+    return Place(row[0], row[1] or 0, row[2] or 0, row[3] or 0, operation)
+
+
+class Since(Record, frozen=True):
+    """What was written behind a place."""
+
+    place: Place  #: the new end
+    grown: frozenset[ConversationId]  #: conversations with messages or summaries behind it
+    operated: frozenset[ConversationId]  #: conversations that operations of ours have changed
+
+
+async def since(reader: Reader, place: Place) -> Since | None:
+    """What came behind a place; None: more than that was changed, and nothing of before may be relied on."""
+    now = await place_of(reader)
+    shrunk = any(getattr(now, name) < getattr(place, name) for name in ("message", "conversation", "summary"))
+    if shrunk or now.schema != place.schema:
+        return None
+    operated: frozenset[ConversationId] = frozenset()
+    if place.operation is not None or now.operation is not None:
+        rows = await reader.rows(
+            f"SELECT rowid, id, conversation_id FROM {JOURNAL} WHERE rowid >= ? ORDER BY rowid",
+            0 if place.operation is None else place.operation[0],
+        )
+        if place.operation is not None:
+            if not rows or (rows[0][0], rows[0][1]) != place.operation:
+                return None  # it was taken out of the history, perhaps with others
+            rows = rows[1:]
+        if any(row["conversation_id"] is None for row in rows):
+            return None
+        operated = frozenset(ConversationId(row["conversation_id"]) for row in rows)
+    grown: set[ConversationId] = set()
+    behind = (
+        ("messages", "message_id", place.message, now.message),
+        ("summaries", "rowid", place.summary, now.summary),
+    )
+    for table, key, last, end in behind:
+        if end > last:
+            rows = await reader.rows(f"SELECT DISTINCT +conversation_id FROM {table} WHERE {key} > ?", last)
+            grown.update(ConversationId(row[0]) for row in rows)
+    return Since(now, frozenset(grown), operated)
+
+
+# -- of one open file ----------------------------------------------------------------------------------------
+
+
+class FileMemory:
+    """What is remembered of an open file; without leave, nothing is."""
+
+    def __init__(
+        self,
+        source: Path,
+        *,
+        allowed: bool,
+        folder: Path | None = None,
+        access: Callable[[], str] = str,
+    ) -> None:
+        """*access*: how the file is read at present."""
+        self._source = source
+        self._access = access
+        self._allowed = allowed
+        self._folder = folder
+        self._recalled = False
+        self._memory: Memory | None = None
+        self._lock = asyncio.Lock()
+
+    async def recall(self) -> Memory | None:
+        """What is remembered, read once; None: nothing of this file."""
+        async with self._lock:
+            if self._allowed and not self._recalled:
+                known, now = await asyncio.to_thread(
+                    lambda: (recall(self._source, self._folder), mark_of(self._source))
+                )
+                self._memory = (
+                    known if known is not None and now is not None and known.file.is_of(now) else None
+                )
+            self._recalled = True
+        return self._memory
+
+    async def now(self) -> FileMark | None:
+        """The state of the file (`mark_of`)."""
+        return await asyncio.to_thread(mark_of, self._source, self._access())
+
+    async def keep(self, file: FileMark, place: Place, figures: tuple[Figures, ...], *, exact: bool) -> None:
+        """Remember figures that were read when the file was so; *exact*: nothing was written since."""
+        await self.recall()
+        known = self._memory
+        memory = Memory(file, place, figures, file if exact else None)
+        if known is not None and known.file.is_of(file):
+            memory = replace(memory, verdict=known.verdict, judged=known.judged)
+        await self._write(memory)
+
+    async def judge(self, file: FileMark, verdict: Verdict) -> None:
+        """Remember what the checks said of the file when it was so."""
+        known = await asyncio.to_thread(recall, self._source, self._folder)  # it may have been forgotten
+        if known is None or not known.file.is_of(file):
+            known = Memory(file, Place(0))
+        await self._write(replace(known, verdict=verdict, judged=file))
+
+    async def _write(self, memory: Memory) -> None:
+        if self._allowed:
+            self._memory = memory
+            await asyncio.to_thread(remember, self._source, memory, self._folder)

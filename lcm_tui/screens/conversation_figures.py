@@ -1,0 +1,349 @@
+"""What the first list says of conversations and costs a scan: remembered, or read behind the first rows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
+
+from lcm_core.base.errors import LcmError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
+from lcm_core.store import conversations as store
+from lcm_core.store.conversations import ConversationCounts
+from lcm_core.store.database import Reader
+
+from lcm_tui.kit.session import imported
+from lcm_tui.screens.conversation_list import ConversationList
+from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.tables.conversation_rows import COUNTED, RowKey
+
+if TYPE_CHECKING:
+    from lcm_core.store.remembered import Figures, FileMark, Place
+    from lcm_core.store.statistics import ConversationSums
+
+#: Conversations that are read in one transaction, and the messages of them at most.
+BATCH: Final = 40
+MESSAGES: Final = 4_000
+#: Messages that were read are read again, in case they were changed in place, at most this often, and at most
+#: one part in so many of the time.
+WHOLE_SECONDS: Final = 10.0
+SHARE: Final = 100
+#: What is known is written down at most this often.
+KEEP_SECONDS: Final = 300.0
+
+
+class Counting:
+    """Counts come from indexes and are read first; sums lie behind the texts, and are read in batches."""
+
+    def __init__(
+        self,
+        screen: CommandScreen,
+        listed: ConversationList,
+        sorted_anew: Callable[[], None],
+        summed: Callable[[], None],
+    ) -> None:
+        """*listed* gets the numbers; *sorted_anew* is called when they have changed its order.
+
+        *summed* is called when all sums have been read that were wanted.
+        """
+        self.uncounted: set[RowKey] = set()  #: rows that were not counted since the last change
+        self._screen = screen
+        self._list = listed
+        self._sorted_anew = sorted_anew
+        self._summed = summed
+        self._allowed = False  #: nothing is read before the first rows have been painted, and behind a screen
+        self._filling = False
+        self._count_wanted: set[RowKey] = set()
+        self._sum_wanted: set[RowKey] = set()
+        self._at_once = BATCH
+        self._whole: set[RowKey] = set()  #: those whose messages are read again, too
+        self._unproved: set[RowKey] = set()  #: rows whose messages were not read again since the last change
+        self._unread: set[RowKey] = set()  #: rows of which nothing was
+        self._prove_at = 0.0  #: not before this (monotonic)
+        # -- what is remembered
+        self._recalled = False
+        self._known: dict[int, Figures] = {}  #: rows that were not read yet
+        self._place: Place | None = None  #: how far the file has been read
+        self._moved = True  #: it may have been written behind that
+        self._mark: FileMark | None = None  #: the state in which that was read
+        self._learned = False  #: something that was not kept
+        self._keep_at = 0.0  #: not before this (monotonic)
+
+    def begin(self) -> None:
+        """The first rows have been painted, or are in front again: read what costs more."""
+        self._allowed = True
+        self._fill()
+
+    def leave(self) -> None:
+        """Another screen is in front: it has all of Python's time, and of the disk's."""
+        self._allowed = False
+        self._screen.workers.cancel_group(self._screen, "fill")
+
+    # -- what is wanted ----------------------------------------------------------------------------------
+
+    def count_again(self, changed: Collection[RowKey]) -> None:
+        """The file has changed: every number may be old, those of *changed* rows are."""
+        self.uncounted = {key for key, row in self._list.rows.items() if row.entry is not None}
+        self._unproved, self._unread = set(self.uncounted), set(self.uncounted)
+        self._moved = True
+        self.want_counts(changed)
+
+    def sum_again(self) -> None:
+        """Every sum is to be read again, whatever changed."""
+        self._known.clear()
+        self._whole = {key for key, row in self._list.rows.items() if row.entry is not None}
+        self._sum_wanted |= {key for key in self._whole if self._list.rows[key].sums is not None}
+
+    def want_counts(self, changed: Collection[RowKey] = ()) -> None:
+        """Count what is in sight and what was never counted; all when order or filter go by it."""
+        unknown = {key for key in self.uncounted if self._list.rows[key].counts is None}
+        seen = self.uncounted.intersection(self._list.table.visible_keys)
+        self._count_wanted |= unknown | seen | (self.uncounted & set(changed))
+        if self._list.sorted_by in COUNTED or self._list.filter.needle:
+            self._count_wanted |= self.uncounted
+        self._fill()
+
+    def scrolled(self) -> None:
+        """Other rows came into sight."""
+        if not self.uncounted.isdisjoint(self._list.table.visible_keys):
+            self.want_counts()
+
+    def want_sums(self) -> None:
+        """Read messages again that are in sight and may have been changed in place."""
+        if time.monotonic() >= self._prove_at:
+            seen = self._unproved.intersection(self._list.table.visible_keys)
+            self._whole |= seen
+            self._sum_wanted |= seen
+        self._fill()
+
+    # -- reading it --------------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        """Read what costs more; one worker at a time, which takes up what is asked for meanwhile."""
+        if self._allowed and not self._filling and (self._wanted or self._moved):
+            self._filling = True
+            self._screen.work_on("fill", self._fill_rows, exclusive=False)
+
+    @property
+    def _wanted(self) -> bool:
+        return bool(self._count_wanted or self._sum_wanted)
+
+    async def _fill_rows(self) -> None:
+        try:
+            if not self._recalled:
+                await self._recall()
+            while self._allowed and (self._wanted or self._moved):
+                await self._screen.calm()  # keys come first
+                if self._moved:
+                    await self._follow()
+                elif self._count_wanted:
+                    await self._fill_counts()
+                else:
+                    await self._fill_sums()
+                if self._list.sorted_by in COUNTED and not self._wanted:
+                    self._list.relist(changed=False)
+                    self._sorted_anew()
+            if self._allowed and self._learned and time.monotonic() >= self._keep_at:
+                await self._keep()
+        finally:
+            self._filling = False
+
+    async def _fill_counts(self) -> None:
+        """Counts of the next conversations, those in sight first."""
+        batch = self._next(self._count_wanted, BATCH)
+        nameless = [key for key in batch if (row := self._list.rows.get(key)) is None or not row.words]
+        try:
+            read = await self._screen.session.read(_counted, batch, nameless)
+        except asyncio.CancelledError:
+            self._count_wanted.update(batch)
+            raise
+        self.uncounted.difference_update(batch)
+        for counts, words in read:
+            key = counts.conversation_id
+            row = self._list.rows.get(key)
+            if row is None:
+                continue
+            if row.counts != counts or row.sums is None:
+                self._sum_wanted.add(key)
+            self._list.learn(key, replace(row, counts=counts, words=row.words if words is None else words))
+        self._list.say(batch)
+
+    async def _fill_sums(self) -> None:
+        """Sums of the next conversations; of those that only grew, of what was appended."""
+        begun = time.monotonic()
+        asked = self._next_sums()
+        try:
+            read = await self._screen.session.read(_summed, asked)
+        except asyncio.CancelledError:
+            self._sum_wanted.update(key for key, _ in asked)
+            raise
+        except LcmError:  # of one of them; the others can be read
+            self._at_once = 1
+            if len(asked) == 1:
+                raise
+            self._sum_wanted.update(key for key, _ in asked)
+            return
+        proved = False
+        for sums, known in zip(read, (known for _, known in asked), strict=True):
+            key = sums.conversation_id
+            self._known.pop(key, None)
+            self._unread.discard(key)
+            if known is None:
+                proved |= key in self._whole
+                self._whole.discard(key)
+                self._unproved.discard(key)
+            row = self._list.rows.get(key)
+            if row is not None and row.sums != sums:
+                self._learned = True
+                self._list.learn(key, replace(row, sums=sums))
+        if proved:
+            now = time.monotonic()
+            self._prove_at = now + max(WHOLE_SECONDS, SHARE * (now - begun))
+        self._list.say([key for key, _ in asked])
+        if not self._sum_wanted:
+            self._summed()
+
+    def _next_sums(self) -> list[tuple[ConversationId, ConversationSums | None]]:
+        """The next conversations, with as many messages as are read at once, and what is known of each."""
+        asked: list[tuple[ConversationId, ConversationSums | None]] = []
+        messages = 0
+        for key in self._next(self._sum_wanted, self._at_once):
+            row = self._list.rows.get(key)
+            if row is None:
+                continue
+            known = None
+            if key not in self._whole:
+                known = row.sums or (self._known[key].sums if key in self._known else None)
+            if known is None:
+                messages += 0 if row.counts is None else row.counts.messages
+            if asked and messages > MESSAGES:
+                self._sum_wanted.add(key)
+            else:
+                asked.append((key, known))
+        return asked
+
+    def _next(self, wanted: set[RowKey], limit: int) -> list[ConversationId]:
+        """Take the next keys off a set of wanted ones: first those in sight, then in the list's order."""
+        table = self._list.table
+        seen = [key for key in table.visible_keys if key in wanted]
+        rest = (key for key in table.keys if key in wanted)
+        chosen = list(islice(dict.fromkeys(chain(seen, rest)), limit)) or list(islice(wanted, limit))
+        wanted.difference_update(chosen)
+        return [ConversationId(key) for key in chosen if isinstance(key, int)]
+
+    # -- remembering it ----------------------------------------------------------------------------------
+
+    async def _recall(self) -> None:
+        """Take what earlier starts have found out, as far as it still holds (docs/decisions.md)."""
+        await imported("lcm_core.store.remembered")
+        from lcm_core.store import remembered
+
+        session = self._screen.session
+        self._moved = False
+        memory = await session.memory.recall()
+        mark = await session.memory.now()
+        self._recalled = True
+        if memory is not None and memory.mark is not None and memory.mark == mark and not self._moved:
+            self._place, self._mark = memory.place, mark
+            self._take([one for one in memory.conversations if self._is_of(one)], exact=True)
+            return
+        self._moved = True
+        since = None if memory is None else await session.read(remembered.since, memory.place)
+        if memory is not None and since is not None:
+            self._place = since.place
+            held = [one for one in memory.conversations if one.sums.conversation_id not in since.operated]
+            self._take([one for one in held if self._is_of(one, since.grown)], exact=False)
+
+    def _is_of(self, figures: Figures, grown: Collection[ConversationId] = ()) -> bool:
+        key = figures.sums.conversation_id
+        row = self._list.rows.get(key)
+        return row is not None and row.entry is not None and figures.fit(row.entry, grown=key in grown)
+
+    def _take(self, remembered: Sequence[Figures], *, exact: bool) -> None:
+        """Show what is remembered; all of it holds, or (not *exact*) what is said of messages."""
+        for one in remembered:
+            key = one.sums.conversation_id
+            row = replace(self._list.rows[key], words=one.words or None)
+            if exact:
+                row = replace(row, counts=one.counts, sums=one.sums)
+                for pending in (self.uncounted, self._count_wanted, self._unread, self._unproved):
+                    pending.discard(key)
+            else:
+                self._known[key] = one
+            self._list.learn(key, row)
+        self._list.say([one.sums.conversation_id for one in remembered])
+        if not self._wanted:
+            self._summed()
+
+    async def _follow(self) -> None:
+        """How far the file reaches now, and which conversations operations of ours have changed since."""
+        from lcm_core.store import remembered
+
+        session, place = self._screen.session, self._place
+        self._moved = False
+        try:
+            mark = await session.memory.now()
+            since = None if place is None else await session.read(remembered.since, place)
+            self._place = since.place if since is not None else await session.read(remembered.place_of)
+        except BaseException:
+            self._moved = True
+            raise
+        self._mark = mark
+        rows = self._list.rows
+        changed = set[RowKey](rows) if since is None and place is not None else set[RowKey]()
+        changed |= set() if since is None else since.operated
+        changed = {key for key in changed if key in rows and rows[key].sums is not None}
+        self._known = {} if since is None and place is not None else self._known
+        self._whole |= changed
+        self._sum_wanted |= changed
+
+    async def _keep(self) -> None:
+        """Remember what is known for the next start."""
+        from lcm_core.store.remembered import Figures
+
+        memory = self._screen.session.memory
+        mark, place = await memory.now(), self._place
+        if mark is None or place is None or self._wanted or self._moved:
+            return
+        exact = mark == self._mark and not self._unread
+        figures = [
+            Figures(
+                row.entry.conversation.created_at,
+                row.entry.last_activity,
+                row.counts,
+                row.sums,
+                row.words or "",
+            )
+            for row in self._list.rows.values()
+            if row.entry is not None and row.counts is not None and row.sums is not None
+        ]
+        self._learned = False
+        self._keep_at = time.monotonic() + KEEP_SECONDS
+        await memory.keep(mark, place, tuple(figures), exact=exact)
+
+
+async def _counted(
+    reader: Reader, batch: list[ConversationId], nameless: list[ConversationId]
+) -> list[tuple[ConversationCounts, str | None]]:
+    """The counts of some conversations; of the *nameless* ones how their user began, else None."""
+    words = await reader.at_once(store.first_words, nameless)
+    counts = await reader.at_once(store.count_rows, batch)
+    return [(one, words.get(one.conversation_id)) for one in counts]
+
+
+async def _summed(
+    reader: Reader, asked: Sequence[tuple[ConversationId, ConversationSums | None]]
+) -> list[ConversationSums]:
+    """The sums of some conversations, from those that are known on."""
+    from lcm_core.store.statistics import sums_of, sums_since
+
+    async def read(within: Reader) -> list[ConversationSums]:
+        return [
+            await (sums_of(within, key) if known is None else sums_since(within, known))
+            for key, known in asked
+        ]
+
+    return await reader.at_once(read)
