@@ -85,6 +85,7 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             | places.CoverageMap()
             | places.Expansion()
             | places.Previous()
+            | places.Trace()
             | places.Files()
             | places.Briefs()
             | places.Snapshots()
@@ -159,6 +160,7 @@ OfConversation = (
     | places.CoverageMap
     | places.Expansion
     | places.Previous
+    | places.Trace
     | places.Files
     | places.Briefs
     | places.Snapshots
@@ -191,6 +193,10 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
             from lcm_tui.screens.previous import PreviousScreen
 
             return PreviousScreen(place.conversation, place.summary_id)
+        case places.Trace():
+            from lcm_tui.screens.trace import TraceScreen
+
+            return TraceScreen(place.conversation, place.summary_id)
         case places.Files():
             from lcm_tui.screens.files import FilesScreen
 

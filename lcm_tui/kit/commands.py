@@ -131,6 +131,15 @@ PREVIOUS = Key[object](
     words="previous context; earlier summaries; what the summarizer saw",
     where="the summary DAG and the context",
 )
+TRACE = Key[object](
+    "trace",
+    "L",
+    "Lines",
+    "Show where each line of this summary comes from: the messages that say it, best first.",
+    words="where does this come from; source of a line; trace; provenance; evidence; which message; origin",
+    where="the summary DAG and the context",
+    hidden=True,
+)
 EXPAND = Key[object](
     "expand",
     "greater_than_sign,ctrl+o",

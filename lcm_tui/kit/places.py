@@ -102,6 +102,13 @@ class Previous(NamedTuple):
     summary_id: SummaryId
 
 
+class Trace(NamedTuple):
+    """The lines of a summary, each with the messages that it may come from."""
+
+    conversation: Conversation
+    summary_id: SummaryId
+
+
 class Files(NamedTuple):
     """The large files of a conversation, standing on one."""
 
@@ -295,6 +302,7 @@ Place: TypeAlias = (
     | Earlier
     | Expansion
     | Previous
+    | Trace
     | Files
     | FileText
     | Briefs

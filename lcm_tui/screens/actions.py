@@ -146,6 +146,14 @@ def previous_key(
     )
 
 
+def trace_key(item: Callable[[Any], ItemId]) -> Key[Any]:
+    """Where the lines of the selected summary come from."""
+    return commands.TRACE.does(
+        lambda s: s.open(places.Trace(s.conversation, SummaryId(str(item(s))))),
+        lambda s: None if isinstance(item(s), str) else "select a summary: only its lines can be traced",
+    )
+
+
 def messages_key(seq: Callable[[Any], int | None]) -> Key[Any]:
     """The selected message, whose *seq* it is, in its conversation."""
     return commands.MESSAGES.does(

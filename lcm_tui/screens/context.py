@@ -887,6 +887,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         ),
         actions.summaries_key(item),
         actions.previous_key(item, lambda s, summary_id: s._is_leaf(summary_id)),
+        actions.trace_key(item),
         actions.messages_key(seq),
         pruning.repair_key(lambda s: s.conversation),
         pruning.rewrite_subtree_key(summary_id),

@@ -147,6 +147,7 @@ cannot be verified.
         ),
         actions.summaries_key(lambda s: s.item, _covered_by),
         actions.previous_key(lambda s: s.item),
+        actions.trace_key(lambda s: s.item),
         actions.messages_key(_seq),
         pruning.rewrite_key(_summary_id),
         *SERIES,

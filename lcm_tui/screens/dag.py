@@ -906,6 +906,7 @@ focus (tab); n and N go to the next and the previous match.
         pruning.rewrite_subtree_key(_rewritable),
         commands.CONTEXT.does(_open_context),
         commands.PREVIOUS.does(_open_previous, _why_no_previous),
+        actions.trace_key(lambda s: s.lines.summary),
         actions.ITS_COMPACT,
         actions.mark_key(lambda s: s.lines.summary),
         actions.ITS_HEALTH,

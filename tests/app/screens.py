@@ -29,6 +29,7 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "SnapshotsScreen": (3, ("c", "at")),
         "CompareScreen": (3, ("c", "D # 2 enter")),
         "PreviousScreen": (6, ("s", "p")),
+        "TraceScreen": (6, ("s", "L")),
         "FilesScreen": (3, ("f",)),
         "FileScreen": (3, ("f", "enter")),
         "BriefsScreen": (3, ("b",)),
