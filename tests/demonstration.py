@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from lcm_tui.cli.demo import SPLIT_FROM, SPLIT_TO
 from tests.databases import Builder, building, run
 from tests.support import ROOT, unpack_database
 
@@ -23,6 +22,8 @@ TITLES = {
     3: "Why the nightly export is slow",
     7: "Staging cluster for the demo",
 }
+#: The conversations that a rollover made of one session.
+SPLIT_FROM, SPLIT_TO = 9, 10
 SESSION = "agent:support:slack:channel:incidents"
 TITLE = "Checkout is slow"
 BEFORE = datetime(2026, 3, 3, 9, 2)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from lcm_core.base.values import replace
-from lcm_core.engine.rules import EngineRules, engine_rules
+from lcm_core.engine.rules import engine_rules
 from lcm_core.store.schema import FEATURES, Schema
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +56,7 @@ def recorded(name: str) -> Any:
     return json.loads(unpack(content))
 
 
-def with_values(rules: EngineRules, **values: Any) -> EngineRules:
+def with_values(rules, **values: Any):
     """*rules* with other values, each in the group that has a value of this name."""
     for name, value in values.items():
         (group,) = (
@@ -68,7 +68,7 @@ def with_values(rules: EngineRules, **values: Any) -> EngineRules:
     return rules
 
 
-def rules_since(tag: str) -> EngineRules:
+def rules_since(tag: str):
     """The rules of a file whose schema was left by the engine of *tag*, one of `FEATURES`."""
     tables: dict[str, frozenset[str]] = {}
     newest = max(at for at, (one, _, _) in enumerate(FEATURES) if one == tag)

@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import CancelledError, LcmError, RefusedError
+from lcm_core.api import Plan, RefusedError, StalePlanError
+from lcm_core.base.errors import CancelledError
 from lcm_core.change.commit import Committed
-from lcm_core.change.plan import BusyError, Cells, Moved, Plan, ReplacedError, RowChange, StalePlanError
+from lcm_core.change.plan import BusyError, Cells, Moved, ReplacedError, RowChange
 
 from lcm_tui.flows import change as flow
-from lcm_tui.flows.change import STOPPED, Change, ChangeState, Notice, apply
+from lcm_tui.flows.change import Change, ChangeState, apply
+
+STOPPED = "Cancelled. Earlier changes stay."
 
 MOVED = Moved("summaries sum_1: content", "old", "new")
 
@@ -58,14 +61,14 @@ class Face:
     def changed(self) -> None:
         pass
 
-    def tell(self, notices: Sequence[Notice]) -> None:
+    def tell(self, notices) -> None:
         pass
 
 
 @pytest.fixture
-def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[LcmError | None]:
+def outcomes(monkeypatch: pytest.MonkeyPatch):
     """What becomes of the commits, one by one; without any, all succeed."""
-    left: list[LcmError | None] = []
+    left = []
 
     async def commit(database: object, one: Plan, **_: object) -> Committed:
         error = left.pop(0) if left else None
@@ -90,26 +93,26 @@ def titles(state: ChangeState) -> tuple[list[str], list[str]]:
     return [one.plan.title for one in state.done], [one.title for one in state.ahead]
 
 
-async def test_one_plan_is_agreed_to_and_committed_without_a_batch(outcomes: list[LcmError | None]):
+async def test_one_plan_is_agreed_to_and_committed_without_a_batch(outcomes):
     face = Face([plan(1)])
     state = await applied(face)
     assert (state.finished, state.error, state.done[0].plan.batch, face.asked) == (True, None, None, 1)
     assert [(row.table, row.delete) for row in state.done[0].rows] == [("t", 1)]
 
 
-async def test_with_nothing_to_do_nothing_is_committed(outcomes: list[LcmError | None]):
+async def test_with_nothing_to_do_nothing_is_committed(outcomes):
     face = Face([])
     state = await applied(face)
     assert (state.finished, state.total, face.worked) == (False, 0, 0)
 
 
-async def test_plans_that_belong_together_have_a_batch_and_keep_their_own(outcomes: list[LcmError | None]):
+async def test_plans_that_belong_together_have_a_batch_and_keep_their_own(outcomes):
     state = await applied(Face([plan(1), plan(2, "batch_own")]))
     assert [one.plan.batch for one in state.done] == [state.batch, "batch_own"]
 
 
 @pytest.mark.parametrize("error", [StalePlanError([MOVED]), ReplacedError("Another file lies there.")])
-async def test_what_went_stale_is_asked_about_again(outcomes: list[LcmError | None], error: LcmError):
+async def test_what_went_stale_is_asked_about_again(outcomes, error):
     outcomes += [None, error]
     face = Face([plan(1), plan(2)], [plan(2)])
     state = await applied(face)
@@ -118,16 +121,14 @@ async def test_what_went_stale_is_asked_about_again(outcomes: list[LcmError | No
     assert {one.plan.batch for one in state.done} == {state.batch}
 
 
-async def test_who_does_not_agree_again_keeps_what_was_done(outcomes: list[LcmError | None]):
+async def test_who_does_not_agree_again_keeps_what_was_done(outcomes):
     outcomes += [None, StalePlanError([MOVED])]
     state = await applied(Face([plan(1), plan(2)], agrees=1))
     assert (state.finished, state.moved, titles(state)) == (False, (MOVED,), (["Change 1"], ["Change 2"]))
 
 
 @pytest.mark.parametrize("error", [RefusedError("No."), BusyError("x.db", 1.0)])
-async def test_what_fails_in_the_middle_keeps_what_was_done_and_what_is_ahead(
-    outcomes: list[LcmError | None], error: LcmError
-):
+async def test_what_fails_in_the_middle_keeps_what_was_done_and_what_is_ahead(outcomes, error):
     outcomes += [None, error]
     face = Face([plan(1), plan(2), plan(3)])
     state = await applied(face)
@@ -136,7 +137,7 @@ async def test_what_fails_in_the_middle_keeps_what_was_done_and_what_is_ahead(
 
 
 @pytest.mark.parametrize("done", [0, 1])
-async def test_stopped_between_two_earlier_changes_stay(outcomes: list[LcmError | None], done: int):
+async def test_stopped_between_two_earlier_changes_stay(outcomes, done: int):
     outcomes += [*[None] * done, CancelledError("Cancelled; nothing was changed.")]
     state = await applied(Face([plan(1), plan(2)]))
     assert str(state.error) == (STOPPED if done else "Cancelled; nothing was changed.")
@@ -144,7 +145,7 @@ async def test_stopped_between_two_earlier_changes_stay(outcomes: list[LcmError 
 
 
 async def test_the_rest_that_was_agreed_to_is_committed_unasked_until_something_moves(
-    outcomes: list[LcmError | None],
+    outcomes,
 ):
     face = Face([plan(1)], [plan(2)], [], more=2)
     state = await applied(face)
@@ -156,7 +157,7 @@ async def test_the_rest_that_was_agreed_to_is_committed_unasked_until_something_
     assert (state.finished, face.asked, len(state.done)) == (True, 2, 2)
 
 
-async def test_only_what_the_history_knows_is_taken_back_as_a_batch(outcomes: list[LcmError | None]):
+async def test_only_what_the_history_knows_is_taken_back_as_a_batch(outcomes):
     state = await applied(Face([plan(1), plan(2)]))
     assert state.undo_batch is None
 

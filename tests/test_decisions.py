@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import ExitCode
+from lcm_core.api import ExitCode
 from lcm_core.base.files import drafts_folder
 from lcm_core.base.settings import _FIELDS, _KNOWN, ENV_NAMES
 from lcm_core.change.journal import export_folder

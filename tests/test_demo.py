@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui.cli.demo import SPLIT_TO, TURNS, DemoHome, keep_snapshots, unpack_demo
+from lcm_tui.cli.demo import TURNS, keep_snapshots, unpack_demo
 from tests.cli.support import run
 from tests.databases import reading
 from tests.demonstration import build
 
 
 @pytest.fixture
-def demo(tmp_path: Path) -> DemoHome:
+def demo(tmp_path: Path):
     return unpack_demo(tmp_path)
 
 
-def test_the_database_is_what_the_script_makes(demo: DemoHome, tmp_path: Path):
+def test_the_database_is_what_the_script_makes(demo, tmp_path: Path):
     assert dump(demo.database) == dump(build(tmp_path / "made.db")), "python -m tests.demonstration"
 
 
@@ -26,16 +26,16 @@ def dump(path: Path) -> list[str]:
         return [line for line in database.iterdump() if "_fts" not in line]
 
 
-def test_each_command_that_mends_has_something_to_mend(demo: DemoHome):
+def test_each_command_that_mends_has_something_to_mend(demo):
     found = {
         one["check"]
         for one in run("doctor", "--db", demo.database, "--fail-on", "never", "--json").data["findings"]
     }
     assert {"A1", "C1", "D2", "F1", "G4"} <= found
-    assert "Merge conversation 9 into 10" in run("merge", SPLIT_TO, "--db", demo.database).out
+    assert "Merge conversation 9 into 10" in run("merge", 10, "--db", demo.database).out
 
 
-def test_its_snapshots_can_be_shown_again_and_leave_everything_else_as_it_is(demo: DemoHome):
+def test_its_snapshots_can_be_shown_again_and_leave_everything_else_as_it_is(demo):
     def rows(path: Path) -> list[str]:
         database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
         dumped = [line for line in database.iterdump() if "lcm_tui_assemblies" not in line]
@@ -52,7 +52,7 @@ def test_its_snapshots_can_be_shown_again_and_leave_everything_else_as_it_is(dem
         assert shown.data["exact"]
 
 
-def test_every_stored_file_has_its_twin_in_the_large_files_folder(demo: DemoHome):
+def test_every_stored_file_has_its_twin_in_the_large_files_folder(demo):
     database = sqlite3.connect(f"{demo.database.as_uri()}?immutable=1", uri=True)
     stored = {Path(uri).parts[-2:] for (uri,) in database.execute("SELECT storage_uri FROM large_files")}
     database.close()
@@ -61,7 +61,7 @@ def test_every_stored_file_has_its_twin_in_the_large_files_folder(demo: DemoHome
     assert unpacked == stored
 
 
-def test_three_sessions_on_disk_are_unknown_to_the_database(demo: DemoHome):
+def test_three_sessions_on_disk_are_unknown_to_the_database(demo):
     database = sqlite3.connect(f"{demo.database.as_uri()}?immutable=1", uri=True)
     known = {session for (session,) in database.execute("SELECT session_id FROM conversations")}
     database.close()
@@ -91,7 +91,7 @@ def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path):
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
-def test_nothing_is_written_over(demo: DemoHome):
+def test_nothing_is_written_over(demo):
     demo.database.write_text("mine")
     with pytest.raises(FileExistsError):
         unpack_demo(demo.state_dir.parent)
@@ -109,6 +109,6 @@ def test_half_a_demonstration_is_taken_away(tmp_path: Path, monkeypatch: pytest.
     assert run("demo", "--to", tmp_path).code == 0
 
 
-def test_transcripts_keep_a_fixed_time(demo: DemoHome):
+def test_transcripts_keep_a_fixed_time(demo):
     times = {path.stat().st_mtime for path in demo.agents.rglob("*.jsonl")}
     assert times == {1772798400.0}  # 2026-03-06 12:00:00 UTC, the clock of the recorded answers

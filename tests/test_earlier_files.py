@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.api import Options, resolve
 from lcm_core.base.files import drafts_folder, make_private
-from lcm_core.base.settings import Options, resolve
 from lcm_core.base.settings_listed import config_view
 from lcm_core.change.journal import export_folder
 from lcm_core.operations.drafts import read_saved, unfinished

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lcm_core.api import Database
 from lcm_core.checks.running import run_checks
-from lcm_core.store.database import Database
 
 from tests.databases import building, column, new_database, query, value
 from tests.support import VERSIONS, packed_database, recorded

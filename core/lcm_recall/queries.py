@@ -192,14 +192,9 @@ class EnginePattern:
             at = end if end > start else end + 1
 
 
-def is_accepted(pattern: str) -> bool:
-    """Whether the engine tries a pattern at all: it refuses long, doubly repeated and broken ones."""
-    return compiled(pattern) is not None
-
-
 @lru_cache(maxsize=64)
 def compiled(pattern: str) -> EnginePattern | None:
-    """The pattern, or None where the engine finds nothing with it and says nothing."""
+    """The pattern; None for long, doubly repeated and broken ones: the engine finds nothing, silently."""
     if len(units(pattern)) > MAX_PATTERN or _NESTED.search(pattern) or _ALTERNATED.search(pattern):
         return None
     try:

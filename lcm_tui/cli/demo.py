@@ -119,8 +119,6 @@ def _own_environment() -> dict[str, str]:
 
 #: The conversation of which snapshots are kept.
 CONVERSATION = 1
-#: The conversations that a rollover made of one session.
-SPLIT_FROM, SPLIT_TO = 9, 10
 #: When a host would have asked for its context, under which budget, and how many messages were not said yet.
 TURNS = (
     (datetime(2026, 3, 4, 11, 58, tzinfo=UTC), 128_000, 8),

@@ -211,10 +211,6 @@ PAINTS: Mapping[str, Paint] = {
     "cursor-blur": Paint(background="panel", monochrome="underline"),
     "fresh": Paint(background="success-muted", monochrome="bold"),
 }
-#: What a bar of a context is made of: each must be told from the others by its colour.
-SERIES: Final = ("leaf", "d1", "d2", "d3", "role-user", "role-assistant", "role-tool", "role-system")
-#: What may lie over a line.
-OVERLAYS: Final = ("cursor", "cursor-blur", "fresh")
 
 
 def style_on(name: str, over: str, ground: Color, variables: Mapping[str, str], *, monochrome: bool) -> Style:

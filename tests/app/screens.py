@@ -9,9 +9,8 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.frame import CommandScreen
-from tests.app.support import settled, wait_for
+from tests.app.support import at, settled, wait_for
 
 #: Class of the screen, the conversation it is opened on, and what to press from the list of conversations.
 #: Keys in one string, with blanks between them, lead to one screen.
@@ -75,7 +74,7 @@ async def walk_to(pilot: Pilot[int], name: str, *, of: int | None = None) -> Scr
     conversation_id, keys = EVERY[name]
     conversation_id = of or conversation_id
     first = pilot.app.screen
-    assert isinstance(first, ConversationsScreen)
+    assert at(first, "Conversations")
     await settled(pilot)
     place = conversation_id or next(key for key in first.list.table.keys if isinstance(key, str))
     assert first.list.table.select(place)
@@ -92,7 +91,7 @@ async def walk_to(pilot: Pilot[int], name: str, *, of: int | None = None) -> Scr
 
 async def leave(pilot: Pilot[int]) -> None:
     """Go back to the list of conversations."""
-    while not isinstance(pilot.app.screen, ConversationsScreen):
+    while not at(pilot.app.screen, "Conversations"):
         before = pilot.app.screen
         await pilot.press("escape")
         await wait_for(pilot, lambda before=before: pilot.app.screen is not before, "the screen before")

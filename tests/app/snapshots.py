@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lcm_core.base.engine_settings import EngineSettings
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database, EngineSettings
 from lcm_core.change.snapshots import keep_snapshot, snapshot_of
 from lcm_core.operations.assembly import assemble_context, settings_for
-from lcm_core.store.database import Database
 
 FIRST = datetime(2026, 3, 4, 12, 11, tzinfo=UTC)
 
@@ -21,7 +19,7 @@ async def keep(path: Path, number: int, budgets: Sequence[int]) -> list[str]:
     async with await Database.open(path) as database:
         for at, budget in enumerate(budgets):
             settings = settings_for(EngineSettings(), budget)
-            owner = ConversationId(number)
+            owner = number
             made = await database.read(assemble_context, owner, settings, zone=UTC, now=FIRST)
             one = snapshot_of(made, owner, settings, zone=None, now=FIRST + timedelta(hours=at))
             keep_snapshot(path, one)

@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lcm_core.base.records import Conversation
-from lcm_core.base.settings import Options, resolve
+from lcm_core.api import Options, resolve
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
@@ -81,6 +80,11 @@ def _seen(pilot: Pilot[int]) -> bool:
     return not isinstance(front, CommandScreen) or front._decidable[0] == front.decided_on()
 
 
+def at(screen: Screen[Any], *places: str) -> bool:
+    """Whether what its title bar says of a screen begins with one of *places*."""
+    return getattr(screen, "where", str)().startswith(places)
+
+
 async def wait_for(pilot: Pilot[int], condition: Callable[[], object], what: str = "") -> None:
     """Let the app work until *condition* is true, and what is under way then; a failure shows the screen."""
     deadline, waited = time.monotonic() + PATIENCE_SECONDS, False
@@ -147,7 +151,7 @@ def first_screen(pilot: Pilot[int]) -> ConversationsScreen:
     return screen
 
 
-def conversation(pilot: Pilot[int], conversation_id: int) -> Conversation:
+def conversation(pilot: Pilot[int], conversation_id: int):
     """A conversation as the first screen, which must still be on the stack, has read it."""
     first = next(screen for screen in pilot.app.screen_stack if isinstance(screen, ConversationsScreen))
     found = first.list.rows[conversation_id].conversation

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 from lcm_host.sessions import list_sessions
 
-from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.disk_session import DiskSessionScreen
-from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.preview import PlanScreen
-from tests.app.support import go_to, open_app, shown, wait_for, wait_for_text
+from tests.app.support import at, go_to, open_app, shown, wait_for, wait_for_text
 from tests.change.support import dump, rows_of
 from tests.databases import value
 
@@ -49,7 +47,7 @@ async def test_the_list_imports_what_only_the_disk_knows(openclaw_home: Path) ->
     path = openclaw_home / "lcm.db"
     async with open_app(path, state_dir=openclaw_home) as pilot:
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         await wait_for(pilot, lambda: any(ODD in str(key) for key in screen.list.table.keys))
         assert screen.list.table.select(1)
         await pilot.press("i")
@@ -59,6 +57,6 @@ async def test_the_list_imports_what_only_the_disk_knows(openclaw_home: Path) ->
         await pilot.press("i")
         await wait_for_text(pilot, "Import 67 messages")
         await pilot.press("escape", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DiskSessionScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Session "))
         await pilot.press("U")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "History"))

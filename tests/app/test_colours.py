@@ -9,7 +9,13 @@ from rich.style import Style
 from textual.color import Color, rgb_to_lab
 from textual.theme import BUILTIN_THEMES
 
-from lcm_tui.kit.drawn import OVERLAYS, PAINTS, READABLE, SERIES, contrast, style_on
+from lcm_tui.kit.drawn import PAINTS, contrast, style_on
+
+#: What may lie over a line.
+OVERLAYS = ("cursor", "cursor-blur", "fresh")
+READABLE = 4.5
+#: What a bar of a context is made of: each must be told from the others by its colour.
+SERIES = ("leaf", "d1", "d2", "d3", "role-user", "role-assistant", "role-tool", "role-system")
 
 VARIABLES = {name: theme.to_color_system().generate() for name, theme in BUILTIN_THEMES.items()}
 ANSI = {name for name, variables in VARIABLES.items() if variables["background"].startswith("ansi")}

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from lcm_core.api import Database, ExtractiveSummarizer, plan_undo_batch
 from lcm_core.change.commit import commit
-from lcm_core.change.undo import plan_undo_batch
-from lcm_core.operations.selection import Mode
-from lcm_core.store.database import Database
-from lcm_core.writers.extractive import ExtractiveSummarizer
-from lcm_core.writers.request import SummarizerError, SummaryReply, SummaryRequest
+from lcm_core.writers.request import SummarizerError
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
-from lcm_tui.kit.dialogs import Question
-from lcm_tui.screens.compacting import CompactingScreen
-from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.questions import BackupOffer
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
+    at,
     open_app,
     settled,
     shown,
@@ -34,8 +28,6 @@ from tests.change.support import context_of, dump
 from tests.conftest import DatabaseFactory
 from tests.databases import value
 from tests.operations.compacting import start_database
-
-Answering = Callable[[SummaryRequest], Awaitable[None]]
 
 #: The first messages of conversation 1 that make a chunk, as the engine's own numbers below select them.
 FIRST, SECOND = list(range(1, 15)), list(range(15, 31))
@@ -57,12 +49,12 @@ def path(tmp_path: Path) -> Path:
     return start_database("0.15.3", tmp_path / "lcm.db")
 
 
-def answered_by(monkeypatch: pytest.MonkeyPatch, *answers: Answering) -> list[SummaryRequest]:
+def answered_by(monkeypatch: pytest.MonkeyPatch, *answers):
     """The model does something else at its first call, at its second ...; later ones it answers."""
-    calls: list[SummaryRequest] = []
+    calls = []
     waiting, ask = list(answers), ExtractiveSummarizer.__call__
 
-    async def call(self: ExtractiveSummarizer, request: SummaryRequest, /) -> SummaryReply:
+    async def call(self: ExtractiveSummarizer, request, /):
         calls.append(request)
         if waiting:
             await waiting.pop(0)(request)
@@ -72,22 +64,22 @@ def answered_by(monkeypatch: pytest.MonkeyPatch, *answers: Answering) -> list[Su
     return calls
 
 
-async def opened(pilot: Pilot[int], conversation_id: int = 1) -> CompactingScreen:
+async def opened(pilot: Pilot[int], conversation_id: int = 1):
     """The screen of a conversation, its passes forecast."""
     await settled(pilot)
     first = pilot.app.screen
-    assert isinstance(first, ConversationsScreen)
+    assert at(first, "Conversations")
     assert first.list.table.select(conversation_id)
     await pilot.press("C")
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompactingScreen))
+    await wait_for(pilot, lambda: at(pilot.app.screen, "Compact "))
     screen = pilot.app.screen
-    assert isinstance(screen, CompactingScreen)
+    assert at(screen, "Compact ")
     await wait_for(pilot, lambda: screen.list.table.keys)
     await settled(pilot)
     return screen
 
 
-async def made(pilot: Pilot[int], screen: CompactingScreen, count: int) -> None:
+async def made(pilot: Pilot[int], screen, count: int) -> None:
     """So many summaries have been made, and nothing more is."""
     await wait_for(pilot, lambda: len(screen.compaction.made) >= count and not screen.compaction.running)
     await settled(pilot)
@@ -164,13 +156,13 @@ async def test_a_draft_waits_for_a_word(path: Path):
         await wait_for(pilot, lambda: len(screen.compaction.made) == 1 and screen.compaction.held is not None)
         assert sources(path) == [FIRST]
         await pilot.press("escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await wait_for_text(pilot, "Keep this draft?", "message 15 to 30")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         assert screen.compaction.held is not None
         await pilot.press("escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await pilot.press("x")
         await wait_for(pilot, lambda: not screen.compaction.running)
         await wait_for_text(pilot, "discarded")
@@ -182,12 +174,12 @@ async def test_a_draft_waits_for_a_word(path: Path):
         await made(pilot, screen, 7)
 
 
-async def put_off(pilot: Pilot[int], screen: CompactingScreen, answer: str) -> None:
+async def put_off(pilot: Pilot[int], screen, answer: str) -> None:
     """Ask for the next pass, and say so to its draft."""
     await pilot.press("a")
     await wait_for(pilot, lambda: screen.compaction.held is not None)
     await pilot.press("escape")
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
     await pilot.press(answer)
     await wait_for(pilot, lambda: not screen.compaction.running)
     await settled(pilot)
@@ -221,14 +213,14 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
         await pilot.press("equals_sign", *"9k", "enter")
         await settled(pilot)
         assert "mode: until under  2 target: 9,000  3 accept" in shown(pilot)
-        assert screen.wanted() == (Mode.UNTIL_UNDER, 9_000)
+        assert screen.wanted() == ("until-under", 9_000)
         await pilot.press("equals_sign", *"60%", "enter")
         await settled(pilot)
-        assert screen.wanted() == (Mode.UNTIL_UNDER, 76_800)
+        assert screen.wanted() == ("until-under", 76_800)
         assert "is already below 76,800" in shown(pilot)
         await pilot.press("2")
         await settled(pilot)
-        assert screen.wanted() == (Mode.UNTIL_UNDER, 128_000), "after what was typed it begins anew"
+        assert screen.wanted() == ("until-under", 128_000), "after what was typed it begins anew"
         await pilot.press("equals_sign", *"much", "enter")
         await wait_until_refused(pilot, "“much” is neither a number of tokens")
         await pilot.press("escape", *"1111", "number_sign", *"500", "enter")
@@ -253,10 +245,10 @@ async def test_its_keys_are_told_in_its_own_words(path: Path):
 async def test_a_call_that_fails_is_a_sentence_and_costs_nothing_made(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    async def answer(request: SummaryRequest) -> None:
+    async def answer(request) -> None:
         del request
 
-    async def fail(request: SummaryRequest) -> None:
+    async def fail(request) -> None:
         raise SummarizerError(f"The fake is ill after {len(request.text) > 0} text.")
 
     answered_by(monkeypatch, answer, fail)
@@ -276,10 +268,10 @@ async def test_a_call_that_fails_is_a_sentence_and_costs_nothing_made(
 async def test_stopped_after_the_pass_at_hand_and_given_up(path: Path, monkeypatch: pytest.MonkeyPatch):
     goes_on, cancelled = asyncio.Event(), []
 
-    async def wait(request: SummaryRequest) -> None:
+    async def wait(request) -> None:
         await goes_on.wait()
 
-    async def hang(request: SummaryRequest) -> None:
+    async def hang(request) -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -310,7 +302,7 @@ async def test_stopped_after_the_pass_at_hand_and_given_up(path: Path, monkeypat
 async def test_a_host_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch):
     with Host(path) as host:
 
-        async def change(request: SummaryRequest) -> None:
+        async def change(request) -> None:
             host.say(1, "What is new?")
             host.write(("DELETE FROM context_items WHERE conversation_id = 1 AND message_id = 3", []))
 
@@ -360,12 +352,12 @@ async def test_a_backup_is_offered_before_the_first_call(
     async with open_app(path) as pilot:
         screen = await opened(pilot)
         await pilot.press("A")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await pilot.press("escape")
         await settled(pilot)
         assert (calls, screen.compaction.done) == ([], [])
         await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await pilot.press("n")
         await made(pilot, screen, 1)
 
@@ -378,7 +370,7 @@ async def test_engines_from_1_1_on_offer_the_current_turn(
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
         first = pilot.app.screen
-        assert isinstance(first, ConversationsScreen)
+        assert at(first, "Conversations")
         assert first.list.table.select(1)
         await pilot.press("C")
         await wait_for_text(pilot, "No pass: the pane says why.")
@@ -386,6 +378,6 @@ async def test_engines_from_1_1_on_offer_the_current_turn(
         await wait_for_text(pilot, "mode: sweep, current turn too", "1 leaf     message 12 to 15")
         await pilot.press("A")
         screen = pilot.app.screen
-        assert isinstance(screen, CompactingScreen)
+        assert at(screen, "Compact ")
         await made(pilot, screen, 1)
     assert sources(path)[-1] == [12, 13, 14, 15]

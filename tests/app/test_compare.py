@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.base.records import MessageId
 from lcm_core.base.text import cell_width
 from lcm_core.engine.assembly import AssemblySettings, assemble
-from lcm_core.engine.compare import ContextDiff, compare_contexts, sent_now
+from lcm_core.engine.compare import compare_contexts, sent_now
 from lcm_core.engine.items import ContextMessages, ResolvedItem
 from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.rules import RULES_0_1
@@ -20,13 +19,11 @@ from textual.pilot import Pilot
 
 from lcm_tui.kit.diff import draw, lay_out
 from lcm_tui.kit.spans import text_of
-from lcm_tui.screens.comparison import CompareScreen
-from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
     WIDE,
+    at,
     open_app,
     said,
     settled,
@@ -43,13 +40,13 @@ from tests.core.rollouts import THREAD, as_rollout, message, rollout_at
 from tests.databases import value
 
 
-async def compared(pilot: Pilot[int], wanted: str) -> CompareScreen:
+async def compared(pilot: Pilot[int], wanted: str):
     """What is typed on the context of conversation 1 compared with it."""
     await assembled(pilot, 1)
     await pilot.press("D", *wanted, "enter")
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+    await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "))
     screen = pilot.app.screen
-    assert isinstance(screen, CompareScreen)
+    assert at(screen, "Compare ")
     await wait_for(pilot, lambda: screen.table.laid is not None)
     await settled(pilot)
     return screen
@@ -131,12 +128,12 @@ async def test_what_cannot_be_compared_is_said(database_file: DatabaseFactory):
 
 def sent(texts: list[str]) -> Iterator[ResolvedItem]:
     """Messages of the user that say these texts."""
-    for at, text in enumerate(texts):
-        origin = Origin(OriginKind.MESSAGE, at, message_id=MessageId(at), stored_tokens=1)
-        yield ResolvedItem(at, SentMessage(Role.USER, text, origin, 1), True, "user", 1, 1)
+    for place, text in enumerate(texts):
+        origin = Origin(OriginKind.MESSAGE, place, message_id=place, stored_tokens=1)
+        yield ResolvedItem(place, SentMessage(Role.USER, text, origin, 1), True, "user", 1, 1)
 
 
-def difference(old: list[str], new: list[str]) -> ContextDiff:
+def difference(old: list[str], new: list[str]):
     """The difference of two contexts of such messages."""
     settings_ = AssemblySettings(1_000_000)
     left, right = (
@@ -191,7 +188,7 @@ async def test_a_conversation_is_compared_with_its_codex_session(database_copy: 
     async with open_app(path, size=NARROW, state_dir=path.parent / ".openclaw") as pilot:
         await settled(pilot)
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         assert screen.list.table.select(7)
         await pilot.press("enter")
         await wait_for(pilot, lambda: "compare" in pilot.app.screen.in_key_bar(), "the key")  # type: ignore[attr-defined]
@@ -208,7 +205,7 @@ async def test_a_conversation_is_compared_with_its_codex_session(database_copy: 
         await pilot.press("enter")
         await settled(pilot)
         alone = pilot.app.screen
-        assert isinstance(alone, ConversationScreen)
+        assert at(alone, "Conversation ")
         await wait_for(pilot, lambda: alone.why_not("compare"), "what is known of Codex")
         assert "compare" not in alone.in_key_bar()
         await pilot.press("D")

@@ -9,21 +9,17 @@ from pathlib import Path
 
 import pytest
 from lcm_core.engine.assembly import AssemblyStep
-from lcm_core.engine.sent import Ledger
 from lcm_core.store.context_view import Distance
 from textual.pilot import Pilot
 
 from lcm_tui.kit.spans import text_of
-from lcm_tui.screens.comparison import CompareScreen
 from lcm_tui.screens.context import Assembly, ContextScreen
-from lcm_tui.screens.context_items import SentScreen
-from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.dag import DagScreen
 from lcm_tui.tables.sent import distance_line
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
     WIDE,
+    at,
     conversation,
     go_to,
     open_app,
@@ -162,11 +158,11 @@ async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
         await pilot.press("j", "k")
         await wait_for(pilot, lambda: screen.seq() == 370)
         await pilot.press("M")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "))
         pilot.app.pop_screen()
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("escape", "g", "j", "s")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         pilot.app.pop_screen()
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("m")
@@ -178,7 +174,7 @@ async def test_the_first_line_is_the_account_of_all_of_it(database_file: Databas
     async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=3_500) as pilot:
         await assembled(pilot, 1)
         await pilot.press("m", "g", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SentScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "))
         await wait_for_text(
             pilot,
             "source      assembled, authoritative for the size of the prompt",
@@ -255,7 +251,7 @@ async def test_what_another_conversation_says_is_no_reason_to_assemble_this_one(
             screen = await assembled(pilot, 1)
             made, show = list[int](), screen.assembly._made
 
-            def counted(ledger: Ledger) -> None:
+            def counted(ledger) -> None:
                 made.append(len(ledger.keys))
                 show(ledger)
 
@@ -307,7 +303,7 @@ async def test_what_is_typed_before_a_context_is_assembled_is_not_lost(
         await wait_for(pilot, lambda: not screen.asking, "the answer")
         assert pilot.app.screen is screen
         known.set()
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen), "the comparison")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
 
 
 def test_every_step_has_a_word_for_the_column():

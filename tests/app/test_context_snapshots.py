@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.screens.comparison import CompareScreen
-from lcm_tui.screens.context import ContextScreen
-from lcm_tui.screens.context_items import SentScreen
-from lcm_tui.screens.snapshots import SnapshotScreen, SnapshotsScreen
+from lcm_tui.screens.snapshots import SnapshotsScreen
 from tests.app.snapshots import keep
 from tests.app.support import (
     NARROW,
     WIDE,
+    at,
     conversation,
     go_to,
     open_app,
@@ -37,11 +35,11 @@ async def listed(pilot: Pilot[int], number: int = 1) -> SnapshotsScreen:
     return screen
 
 
-async def compared(pilot: Pilot[int]) -> CompareScreen:
+async def compared(pilot: Pilot[int]):
     """The comparison that a key has opened."""
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+    await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "))
     screen = pilot.app.screen
-    assert isinstance(screen, CompareScreen)
+    assert at(screen, "Compare ")
     await wait_for(pilot, lambda: screen._data is not None)
     await settled(pilot)
     return screen
@@ -64,7 +62,7 @@ async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: Databas
         await pilot.press("left_square_bracket")
         await wait_until_said(pilot, "No change by lcm-tui. @ lists 2 contexts as sent.")
         await pilot.press("at")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SnapshotsScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Snapshots "))
         await wait_for_text(pilot, newest)
         first, second = shown_lines(pilot)[2:4]
         assert first.split()[2:5] == ["3,500", "2,813", "17"]
@@ -73,11 +71,11 @@ async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: Databas
         await pilot.press("enter")
         await wait_for_text(pilot, "This is exactly what was sent: the hash is the same.", "m848")
         await pilot.press("j", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SentScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "))
         assert "message  1 of 17" in shown(pilot)
         await pilot.press("escape", "slash", *"김민준", "enter")
         screen = pilot.app.screen
-        assert isinstance(screen, SnapshotScreen)
+        assert at(screen, "Snapshot ")
         await wait_for(pilot, lambda: screen.selected_id() == "859")
 
 
@@ -111,7 +109,7 @@ async def test_a_damaged_one_is_said_and_the_others_stay(database_copy: Database
         await pilot.press("k", "space", "j", "j", "space", "k")
         assert screen.why_not("compare") is None, "the two that are marked are sound"
         await pilot.press("j", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SnapshotScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Snapshot "))
 
 
 @pytest.mark.long
@@ -219,5 +217,5 @@ async def test_rules_that_cut_nothing_say_so(database_file: DatabaseFactory):
         await wait_until_last_said(pilot, "an engine with these rules (0.1) has no hard limit")
         await pilot.press("B", *"1500", "enter", "Q", *"lease", "enter")
         await wait_for_text(pilot, "no effect, it names no word, or the rules 0.1 choose by none")
-        assert isinstance(pilot.app.screen, ContextScreen)
+        assert at(pilot.app.screen, "Context ")
         assert screen.assembly.prompt == "lease"

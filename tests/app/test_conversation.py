@@ -11,18 +11,21 @@ import pytest
 from lcm_core.store import messages as store
 from textual.pilot import Pilot
 
+from lcm_tui.cli.demo import unpack_demo
 from lcm_tui.kit.dialog import Prompt
 from lcm_tui.kit.spans import text_of
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.message_pane import WINDOW
 from tests.app.host import Host
+from tests.app.screens import walk_to
 from tests.app.support import (
     NARROW,
+    WIDE,
+    at,
     go_to,
     open_app,
     settled,
     shown,
+    shown_lines,
     wait_for,
     wait_for_text,
     wait_until_refused,
@@ -31,6 +34,8 @@ from tests.app.support import (
 from tests.conftest import DatabaseFactory
 from tests.databases import run
 from tests.support import VERSIONS, sampled
+
+WINDOW = 420
 
 TOTAL = 600
 LONG = 4  #: the conversation that gets so many messages
@@ -335,10 +340,10 @@ async def test_what_covers_a_message_is_said_and_opened(path: Path):
         assert entry.covered_by
         await wait_for_text(pilot, f"in {entry.covered_by[0]}")
         await pilot.press("s")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         dag = pilot.app.screen
         await settled(pilot)
-        assert isinstance(dag, DagScreen)
+        assert at(dag, "Summary DAG")
         assert dag.selected_id() == entry.covered_by[0]
 
 
@@ -347,7 +352,7 @@ async def test_a_message_that_no_summary_covers_leads_to_the_dag_with_a_word(pat
     async with open_app(path) as pilot:
         await open_conversation(pilot, 1)
         await pilot.press("s")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         await wait_until_said(pilot, "No summary covers this message.")
 
 
@@ -519,3 +524,43 @@ async def test_another_search_takes_the_place_of_one_that_runs(long_path: Path):
             seq for seq in range(TOTAL + 1) if f"message {seq}".startswith("message 42")
         }
         assert screen.pane.finder.needle == "message 42"
+
+
+@pytest.mark.parametrize(
+    ("cause", "ended", "rejoined"),
+    [
+        (
+            "'rollover-fallback'",
+            "by a rollover: the old transcript was missing, so the host started a new one",
+            "; V in the list rejoins them",
+        ),
+        ("'manual-reset'", "by /reset", ""),
+        ("NULL", "for a reason that was not recorded", ""),
+    ],
+)
+async def test_a_session_of_two_conversations_is_explained_at_both_ends(
+    cause: str, ended: str, rejoined: str, tmp_path: Path
+):
+    path = unpack_demo(tmp_path / "home").database
+    run(path, f"UPDATE conversations SET archive_cause = {cause} WHERE conversation_id = 9")
+    for owner, said in (
+        (9, f" archived {ended}; the session continues in conversation 10{rejoined}"),
+        (10, f" the previous one is conversation 9, archived {ended}{rejoined}"),
+    ):
+        async with open_app(path, size=WIDE) as pilot:
+            await walk_to(pilot, "ConversationScreen", of=owner)
+            assert said in shown_lines(pilot)
+
+
+async def test_a_bar_of_the_time_leads_to_the_messages_of_it(long_path: Path):
+    run(long_path, f"DELETE FROM messages WHERE conversation_id = {LONG} AND seq BETWEEN 101 AND 300")
+    async with open_app(long_path, size=NARROW) as pilot:
+        await walk_to(pilot, "ConversationScreen", of=LONG)
+        [(row, line)] = [(row, line) for row, line in enumerate(shown_lines(pilot)) if " over time " in line]
+        bars = re.search(r" 2026-01-01 01:00 ([▁▂▃▄▅▆▇█]+·+[▁▂▃▄▅▆▇█]+) 2026-01-26 00:00$", line)
+        assert bars is not None
+        assert len(line) <= 80
+        await pilot.click(offset=(bars.start(1), row))
+        await wait_for(pilot, lambda: "      message 1" in shown_lines(pilot), "the first message")
+        await pilot.click(offset=(bars.end(1) - 1, row))
+        await wait_for(pilot, lambda: "      message 577" in shown_lines(pilot), "those of the last bar")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,18 +18,17 @@ from textual.screen import Screen
 
 from lcm_tui.app import LcmApp
 from lcm_tui.kit.bars import Heading
-from lcm_tui.kit.spans import Span, share_text, text_of
+from lcm_tui.kit.spans import share_text, text_of
 from lcm_tui.screens import conversation_panel as outlook
-from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversation_figures import Counting
 from lcm_tui.screens.conversation_panel import Outlooker
 from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.disk_session import DiskSessionScreen
 from lcm_tui.tables import conversation_rows
-from lcm_tui.tables.conversation_rows import COLUMNS, Row, falls
+from lcm_tui.tables.conversation_rows import COLUMNS, falls
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
+    at,
     first_screen,
     open_app,
     settled,
@@ -82,7 +80,7 @@ async def test_nothing_else_is_read_before_the_first_rows_have_been_painted(
     painting = LcmApp._display
 
     def noted(app: LcmApp, screen: Screen[object], update: object) -> None:
-        painted.append(not app._batch_count and isinstance(screen, ConversationsScreen))
+        painted.append(not app._batch_count and at(screen, "Conversations"))
         painting(app, screen, update)
 
     monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
@@ -289,7 +287,7 @@ async def test_a_letter_looks_at_no_row_again_but_at_one_of_which_more_is_known(
 ):
     looked, saying = [], conversation_rows.cells_of
 
-    def noted(row: Row, *more: Any) -> Mapping[str, Span]:
+    def noted(row, *more: Any):
         looked.append(row)
         return saying(row, *more)
 
@@ -473,7 +471,7 @@ async def test_sessions_that_the_database_does_not_know_stand_below_and_open(ope
         await pilot.press("c")
         await wait_until_said(pilot, "this session is not in the database")
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DiskSessionScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Session "))
 
 
 @pytest.mark.long
@@ -537,7 +535,7 @@ async def test_enter_and_a_second_click_open_the_conversation(database_file: Dat
         assert pilot.app.screen is screen
         selected = screen.selected_id()
         await pilot.click("#list", offset=(5, 3))
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "))
         assert str(pilot.app.screen.conversation.conversation_id) == selected
         await settled(pilot)
         await pilot.press("escape")

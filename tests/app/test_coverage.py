@@ -9,22 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.records import ConversationId, SummaryId
-from lcm_core.engine.coverage import Cell, Coverage, Level, Scale, State
+from lcm_core.api import Database
+from lcm_core.engine.coverage import State
 from lcm_core.engine.rules import TailRules
 from lcm_core.store.coverage import read_coverage
-from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
-from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.coverage import CoverageScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.preview import PlanScreen
 from lcm_tui.tables import coverage as views
-from lcm_tui.tables.coverage import GUTTER
 from tests.app.support import (
     NARROW,
     WIDE,
+    at,
     conversation,
     go_to,
     open_app,
@@ -42,6 +40,8 @@ from tests.conftest import DatabaseFactory
 from tests.databases import building, new_database, run
 from tests.support import sampled
 
+GUTTER = 12
+
 #: Conversation 1 of 0.15.3: the newest root, a source of another root, and a leaf below it.
 NEWEST, D1, LEAF = "sum_bb692ab9b90b6a49", "sum_18ef3ddbebbf8c2e", "sum_afbaa0d9045b3dd1"
 
@@ -51,7 +51,7 @@ async def map_of(
     path: Path, number: int = 1, *, select: str | None = None, size: tuple[int, int] = NARROW
 ) -> AsyncIterator[tuple[Pilot[int], CoverageScreen]]:
     async with open_app(path, size=size) as pilot:
-        chosen = None if select is None else SummaryId(select)
+        chosen = None if select is None else select
         screen = await go_to(pilot, CoverageScreen(conversation(pilot, number), select=chosen))
         await settled(pilot)
         yield pilot, screen
@@ -68,17 +68,17 @@ async def press(pilot: Pilot[int], *keys: str) -> None:
 
 async def test_m_switches_between_tree_and_map_and_keeps_the_summary(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
-        tree = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SummaryId(D1)))
+        tree = await go_to(pilot, DagScreen(conversation(pilot, 1), select=D1))
         await wait_for(pilot, lambda: tree.lines.summary == D1, "the summary in the tree")
         depth = len(pilot.app.screen_stack)
         await press(pilot, "m")
         screen = pilot.app.screen
-        assert isinstance(screen, CoverageScreen)
+        assert at(screen, "Coverage map")
         assert chosen(screen) == D1
         assert f"D1 {D1} under another · #327-#340 · 14 messages" in shown(pilot)
         await press(pilot, "down", "m")
         back = pilot.app.screen
-        assert isinstance(back, DagScreen)
+        assert at(back, "Summary DAG")
         await wait_for(pilot, lambda: back.lines.summary == LEAF, "the leaf in the tree")
         assert len(pilot.app.screen_stack) == depth
         await press(pilot, "escape")
@@ -105,7 +105,7 @@ async def test_the_tree_is_as_it_was_left_after_the_map_and_others(
             for key in keys:
                 await press(pilot, key)
             back = pilot.app.screen
-            assert isinstance(back, DagScreen)
+            assert at(back, "Summary DAG")
             await wait_for(pilot, lambda back=back: back.lines.selected is stood, "where the cursor stood")
             await wait_for(pilot, lambda: shown_lines(pilot)[1:] == before, "the same screen")
 
@@ -147,11 +147,11 @@ async def test_a_block_is_opened_dissolved_and_followed_to_its_messages(database
     async with map_of(database_file("0.15.3"), select=NEWEST) as (pilot, screen):
         await press(pilot, "enter")
         tree = pilot.app.screen
-        assert isinstance(tree, DagScreen)
+        assert at(tree, "Summary DAG")
         await wait_for(pilot, lambda: tree.lines.summary == NEWEST, "the summary in the tree")
         await press(pilot, "escape", "M")
         messages = pilot.app.screen
-        assert isinstance(messages, ConversationScreen)
+        assert at(messages, "Conversation ")
         await press(pilot, "escape", "d")
         assert isinstance(pilot.app.screen, PlanScreen)
         await press(pilot, "escape")
@@ -214,7 +214,7 @@ async def test_no_more_is_read_or_drawn_for_many_summaries_than_for_few(
     drawn: list[int] = []
     cells_of = views.cells_of
 
-    def counted(level: Level, scale: Scale) -> list[Cell]:
+    def counted(level, scale):
         cells = cells_of(level, scale)
         drawn.append(len(cells))
         return cells
@@ -241,7 +241,7 @@ async def test_no_more_is_read_or_drawn_for_many_summaries_than_for_few(
             assert len(drawn) <= 4
         # The screen reads a file again that was written a moment before: statements are counted without it.
         async with await Database.open(path) as database:
-            await database.read(read_coverage, ConversationId(1), TailRules(8, None, keeps_turn_whole=True))
+            await database.read(read_coverage, 1, TailRules(8, None, keeps_turn_whole=True))
             found.append(database.statements)
     assert found[0] == found[1] <= 15
 
@@ -251,7 +251,7 @@ async def test_the_rows_and_their_counts_are_there_before_the_blocks(
 ):
     may_go_on = asyncio.Event()
 
-    async def held_up(*given: Any) -> Coverage:
+    async def held_up(*given: Any):
         await may_go_on.wait()
         return await read_coverage(*given)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.records import SummaryId
 from lcm_core.base.text import safe_line
 from lcm_core.engine.markers import classify, gist
 from lcm_core.store import lineage
@@ -21,17 +20,14 @@ from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
 from lcm_tui.kit.panes import TwoPanes
-from lcm_tui.screens.context import ContextScreen
-from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.dag_tree import columns_for
-from lcm_tui.screens.files import FilesScreen
-from lcm_tui.screens.previous import PreviousScreen
 from tests.app.host import Host
 from tests.app.support import (
     MIDDLING,
     NARROW,
     WIDE,
+    at,
     conversation,
     go_to,
     open_app,
@@ -77,9 +73,7 @@ async def dag_of(
     path: Path, conversation_id: int = 1, *, select: str | None = None, size: tuple[int, int] = WIDE
 ) -> AsyncIterator[tuple[Pilot[int], DagScreen]]:
     async with open_app(path, size=size) as pilot:
-        screen = DagScreen(
-            conversation(pilot, conversation_id), select=None if select is None else SummaryId(select)
-        )
+        screen = DagScreen(conversation(pilot, conversation_id), select=None if select is None else select)
         await go_to(pilot, screen)
         await wait_for(pilot, lambda: screen.lines.surveyed.is_set(), "the whole graph")
         await settled(pilot)
@@ -443,7 +437,7 @@ async def test_enter_on_a_message_opens_the_conversation_there(database_file: Da
         assert f"#{message.message.seq} {message.message.role}" in shown(pilot)
         assert screen.selected_id() == str(message.message_id)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "))
         await wait_for(pilot, lambda: pilot.app.screen.messages.selected == message.message.seq)
         await pilot.press("escape")
         assert pilot.app.screen is screen
@@ -461,7 +455,7 @@ async def test_summaries_of_any_depth_can_be_stood_on(database_file: DatabaseFac
     ids = query(path, "SELECT summary_id FROM summaries WHERE conversation_id = 1 ORDER BY rowid")
     async with open_app(path) as pilot:
         for [summary_id] in ids[::30]:
-            screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SummaryId(summary_id)))
+            screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=summary_id))
             await wait_for(pilot, lambda screen=screen: screen.lines.surveyed.is_set())
             await wait_for(pilot, lambda screen=screen, wanted=summary_id: selected(screen) == wanted)
             await pilot.press("escape")
@@ -498,7 +492,7 @@ async def test_a_summary_in_two_places_is_marked_and_o_goes_round_them(database_
 async def test_previous_context_is_shown_for_leaves_and_refused_above(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select=LEAF) as (pilot, screen):
         await pilot.press("p")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, PreviousScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Previous context"))
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await stand_on(pilot, screen, ROOTS[0])
@@ -513,12 +507,12 @@ async def test_previous_context_is_shown_for_leaves_and_refused_above(database_f
 async def test_the_context_opens_at_the_nearest_consumer_that_it_holds(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select=LEAF) as (pilot, screen):
         await pilot.press("c")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "))
         await wait_for(pilot, lambda: pilot.app.screen.selected_id() == ROOTS[0])
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("f")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Files of"))
 
 
 # -- the detail -------------------------------------------------------------------------------------------
@@ -555,7 +549,7 @@ async def test_moving_loads_the_detail_and_keeps_the_old_one_until_then(
     release = asyncio.Event()
     summary_detail = lineage.summary_detail
 
-    async def late(reader: Any, summary_id: SummaryId) -> Any:
+    async def late(reader: Any, summary_id) -> Any:
         if summary_id != ROOTS[0]:
             await release.wait()
         return await summary_detail(reader, summary_id)
@@ -642,7 +636,7 @@ async def test_search_finds_ids_models_failures_and_messages(database_file: Data
     async with dag_of(database_file("0.15.3-damaged"), select=LEAF) as (pilot, screen):
         await pilot.press("l")
         await settled(pilot)
-        message = screen.lines.known.messages[SummaryId(LEAF)]
+        message = screen.lines.known.messages[LEAF]
         seq = list(message.values())[4].message.seq
         await pilot.press("slash", *f"#{seq}", "enter")
         await wait_for(pilot, lambda: selected(screen) == list(message)[4])

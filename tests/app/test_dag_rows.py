@@ -7,16 +7,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId, Edge, SummaryId
-from lcm_core.engine.graph import PlainNode, SummaryGraph
+from lcm_core.api import Database, SummaryGraph
+from lcm_core.base.records import Edge
+from lcm_core.engine.graph import PlainNode
 from lcm_core.store.conversations import list_conversations
-from lcm_core.store.database import Database
 from lcm_core.store.lineage import messages_under
 from lcm_core.store.summaries import load_graph
 
 from lcm_tui.kit.listing import Marks
 from lcm_tui.screens.dag import SummaryTree
-from lcm_tui.screens.dag_tree import Folding, Known, Place, Section, Tree, survey
+from lcm_tui.screens.dag_tree import Folding, Known, Section, Tree, survey
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS
 
@@ -25,11 +25,11 @@ names = st.sampled_from([f"sum_{number}" for number in range(9)])
 
 def known_of(edges: list[tuple[str, str]], in_context: list[str], present: list[str]) -> Known:
     graph = SummaryGraph.build(
-        [PlainNode(SummaryId(name), "condensed", 1) for name in present],
-        [Edge(SummaryId(consumer), SummaryId(source), 0) for consumer, source in edges],
-        [SummaryId(name) for name in in_context],
+        [PlainNode(name, "condensed", 1) for name in present],
+        [Edge(consumer, source, 0) for consumer, source in edges],
+        list(in_context),
     )
-    known = Known(ConversationId(1))
+    known = Known(1)
     known.learn_survey(survey(graph))
     return known
 
@@ -42,7 +42,7 @@ def anything(draw: st.DrawFn) -> Known:
     return known_of(edges, draw(st.lists(names, max_size=5)), present)
 
 
-def unfolded(known: Known) -> tuple[Tree, list[Place]]:
+def unfolded(known: Known):
     """Everything unfolded, as the key does it, from every row at the margin."""
     tree = Tree()
     tops = [tree.top.to(step) for step in known.tops]
@@ -132,7 +132,7 @@ def test_a_summary_under_two_consumers_is_two_rows_of_which_one_is_unfolded():
         ("root", "b"),
         ("root", "b", "shared"),
     ]
-    assert known.places(SummaryId("shared")) == 2
+    assert known.places("shared") == 2
     first, second = tree.at(("root", "a", "shared")), tree.at(("root", "b", "shared"))
     assert known.elsewhere(first) == second.path
     assert known.elsewhere(second) == first.path
@@ -163,7 +163,7 @@ def test_ten_thousand_levels_unfold_without_recursion(closed: bool):
     known = known_of(edges, [ids[0]], ids)
     tree, rows = unfolded(known)
     assert len(rows) == 10_000 + 2 * closed
-    deepest = known.path_to(SummaryId(ids[-1] if not closed else ids[-2]))
+    deepest = known.path_to(ids[-1] if not closed else ids[-2])
     assert deepest is not None
     assert tree.at(deepest) in rows
     assert rows[-1].repeats is closed
@@ -198,7 +198,7 @@ async def test_every_summary_and_every_message_below_one_has_a_row(
 
 
 def test_a_tree_that_is_left_before_it_was_read_is_left_as_it_was_found():
-    lines = SummaryTree(ConversationId(1), Marks(lambda: None))
+    lines = SummaryTree(1, Marks(lambda: None))
     left = Folding(Tree(), way=("sum_1", "sum_2"), row=3)
     lines.return_to(left, select=True)
     found = lines.left_as()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
 from lcm_tui.flows.drafts import Asked
-from lcm_tui.kit.dialog import Dialog, HelpScreen, Prompt
+from lcm_tui.kit.dialog import Prompt
 from lcm_tui.kit.dialogs import Question, SearchOnly, WholeScreen
-from lcm_tui.kit.spans import Block, Document, heading
+from lcm_tui.kit.spans import Block, heading
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.anywhere import GoTo
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.questions import AskAgain, BackupOffer, TwoTexts
 from tests.app.support import NARROW, WIDE, open_app, settled, shown_lines, wait_for, wait_for_text
@@ -25,7 +23,7 @@ from tests.conftest import DatabaseFactory
 
 TEXT = (Block("A text over a few lines. " * 12),)
 #: How each is opened, the key of its help, and what its help says.
-DIALOGS: dict[str, tuple[Callable[[], Dialog[Any]], str, str]] = {
+DIALOGS = {
     "AskAgain": (lambda: AskAgain("Draft again", "extractive", Asked()), "f1", "Next field"),
     "BackupOffer": (lambda: BackupOffer(Path("/srv/lcm.db"), 3_800_000), "question_mark", "No backup"),
     "Question": (lambda: Question("Write 4?", TEXT, (("m", "choose a model"),)), "question_mark", "Choose a"),
@@ -35,7 +33,7 @@ DIALOGS: dict[str, tuple[Callable[[], Dialog[Any]], str, str]] = {
 }
 
 
-def evidence(count: int) -> Document:
+def evidence(count: int):
     """Some passages, as a question to the memory shows them."""
     blocks = [(Block(), Block(f"  {one} msg#{one}"), Block("words " * 60)) for one in range(1, count + 1)]
     return (heading("Evidence"), *chain.from_iterable(blocks))
@@ -50,11 +48,11 @@ async def put(pilot: Pilot[int], dialog: Screen[Any]) -> None:
 
 async def help_opens(pilot: Pilot[int], key: str, *said: str) -> None:
     await pilot.press(key)
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, HelpScreen), "the help")
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the help")
     view = pilot.app.screen.query_one(TextView)
     await wait_for(pilot, lambda: all(one in view.text for one in said), f"{said} in the help")
     await pilot.press("escape")
-    await wait_for(pilot, lambda: not isinstance(pilot.app.screen, HelpScreen))
+    await wait_for(pilot, lambda: not isinstance(pilot.app.screen, ModalScreen))
 
 
 async def test_arrows_select_every_passage_and_the_answer_takes_the_lines_that_it_needs(
@@ -145,7 +143,7 @@ async def test_what_was_typed_is_there_after_the_help(database_file: DatabaseFac
         await help_opens(pilot, "f1", "e.g. 64k", "the line stays")
         assert pilot.app.screen.query_one(Prompt).value == "6?"
         await pilot.press("escape", "colon", *"why?")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, GoTo))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await wait_for_text(pilot, "F1 Help")
         await help_opens(pilot, "f1", "in your own words")
         assert pilot.app.screen.query_one(Input).value == "why?"

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from lcm_host.sessions import HostSession, list_sessions, path_of
+from lcm_host.sessions import list_sessions, path_of
 from textual.pilot import Pilot
 
 from lcm_tui.screens.disk_session import DiskSessionScreen
-from lcm_tui.screens.message_pane import WINDOW
 from tests.app.support import (
     NARROW,
     go_to,
@@ -24,6 +23,8 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
+
+WINDOW = 420
 
 TOTAL = 900
 
@@ -39,7 +40,7 @@ def entry(number: int, text: object, **others: object) -> dict[str, object]:
     }
 
 
-def write(path: Path, entries: Iterable[object]) -> HostSession:
+def write(path: Path, entries: Iterable[object]):
     header = {"type": "session", "version": 3, "id": "the-session", "timestamp": "2026-03-01T00:00:00.000Z"}
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in (header, *entries)))
@@ -47,7 +48,7 @@ def write(path: Path, entries: Iterable[object]) -> HostSession:
     return session
 
 
-def append(session: HostSession, *entries: object) -> None:
+def append(session, *entries: object) -> None:
     with path_of(session).open("a") as file:
         file.writelines(json.dumps(line) + "\n" for line in entries)
 
@@ -58,11 +59,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def long_session(folder: Path) -> HostSession:
+def long_session(folder: Path):
     return write(folder / "long.jsonl", (entry(number, f"entry {number}") for number in range(TOTAL)))
 
 
-async def open_session(pilot: Pilot[int], session: HostSession) -> DiskSessionScreen:
+async def open_session(pilot: Pilot[int], session) -> DiskSessionScreen:
     screen = await go_to(pilot, DiskSessionScreen(session))
     await wait_for(pilot, lambda: screen.messages.keys or "no entries" in screen.messages.empty)
     return screen
@@ -77,7 +78,7 @@ def held(screen: DiskSessionScreen) -> list[int]:
 
 @pytest.mark.long
 async def test_the_newest_entry_comes_first_and_the_others_by_paging(
-    long_session: HostSession, database_file: DatabaseFactory
+    long_session, database_file: DatabaseFactory
 ):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await open_session(pilot, long_session)
@@ -99,7 +100,7 @@ async def test_the_newest_entry_comes_first_and_the_others_by_paging(
 
 
 @pytest.mark.long
-async def test_what_a_host_appends_is_followed(long_session: HostSession, database_file: DatabaseFactory):
+async def test_what_a_host_appends_is_followed(long_session, database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, long_session)
         append(long_session, entry(TOTAL, "something new"))
@@ -120,9 +121,7 @@ async def test_what_a_host_appends_is_followed(long_session: HostSession, databa
 
 
 @pytest.mark.long
-async def test_a_transcript_that_is_rewritten_or_goes_is_told(
-    long_session: HostSession, database_file: DatabaseFactory
-):
+async def test_a_transcript_that_is_rewritten_or_goes_is_told(long_session, database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, long_session)
         write(path_of(long_session), (entry(number, f"another {number}") for number in range(5)))
@@ -166,7 +165,7 @@ async def test_opened_entries_are_whole_and_stay_so(folder: Path, database_file:
 
 
 @pytest.mark.long
-async def test_a_search_reads_all_entries(long_session: HostSession, database_file: DatabaseFactory):
+async def test_a_search_reads_all_entries(long_session, database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, long_session)
         await pilot.press("slash", *"ENTRY", "space", *"12", "enter")
@@ -208,9 +207,7 @@ async def test_an_empty_transcript_says_so(folder: Path, database_file: Database
 
 
 @pytest.mark.long
-async def test_the_keys_lead_back_and_say_what_they_cannot_do(
-    long_session: HostSession, database_file: DatabaseFactory
-):
+async def test_the_keys_lead_back_and_say_what_they_cannot_do(long_session, database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         first = pilot.app.screen
         screen = await open_session(pilot, long_session)
@@ -226,7 +223,7 @@ async def test_the_keys_lead_back_and_say_what_they_cannot_do(
 
 @pytest.mark.long
 async def test_browsing_a_transcript_changes_nothing_in_its_folder(
-    long_session: HostSession, database_file: DatabaseFactory
+    long_session, database_file: DatabaseFactory
 ):
     def traces() -> list[tuple[str, int, int]]:
         return [

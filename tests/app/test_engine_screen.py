@@ -8,17 +8,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.base.settings import Options, resolve
+from lcm_core.api import Options, resolve
 from lcm_core.operations.engine_work import Need, engine_work
 from lcm_core.store.engine_work import engine_rows
 from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
 from lcm_tui.screens import engine as reads
-from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.engine import EngineScreen
 from lcm_tui.screens.preview import PlanScreen
-from tests.app.support import NARROW, WIDE, go_to, open_app, settled, shown, wait_for, wait_until_last_said
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    at,
+    go_to,
+    open_app,
+    settled,
+    shown,
+    wait_for,
+    wait_until_last_said,
+)
 from tests.conftest import DatabaseFactory
 from tests.databases import column, value
 
@@ -113,10 +122,10 @@ async def test_the_first_screen_says_how_many_conversations_need_a_look_and_lead
 ) -> None:
     async with open_app(database_file("1.0-next"), size=WIDE) as pilot:
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         await wait_for(pilot, lambda: "conversations need a look" in shown(pilot), "the line of the engine")
         needs = screen.outlooker.outlook.engine_needs
         found = engine_work(await screen.session.read(engine_rows, None), datetime.now(UTC))
         assert needs == sum(one.need is not Need.NOTHING for one in found.conversations) > 0
         await pilot.press("Y")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, EngineScreen), "the screen of the engine")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Engine"), "the screen of the engine")

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from lcm_core.base.errors import DatabaseError, ExitCode
+from lcm_core.api import DatabaseError, ExitCode
 
 from lcm_tui.app import LcmApp, WarmUp
 from lcm_tui.kit import logfile
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
-from tests.app.support import open_app, said, settled, wait_for
+from tests.app.support import at, open_app, said, settled, wait_for
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
 
@@ -233,7 +233,7 @@ async def test_work_that_fails_is_told_once_and_the_app_lives_on(
 
     async with open_app(database_file("0.15.3")) as pilot:
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         await settled(pilot)
         before = list(screen.list.table.keys)
         monkeypatch.setattr(ConversationsScreen, "fetch", broken)
@@ -258,7 +258,7 @@ async def test_an_error_that_a_person_can_act_on_is_told_in_its_own_words(
 
     async with open_app(database_file("0.15.3")) as pilot:
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         monkeypatch.setattr(ConversationsScreen, "fetch", refused)
         screen.load()
         await wait_for(pilot, lambda: "Cannot read: It is [b]locked[/]: try again." in said(pilot))
@@ -273,7 +273,7 @@ async def test_work_that_is_cancelled_before_it_began_leaves_no_warning(database
 
     async with open_app(database_file("0.15.3")) as pilot:
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         for number in range(5):
             screen.work_on("something", work, number)
         await settled(pilot)
@@ -299,11 +299,11 @@ async def test_a_screen_loads_once_when_it_opens_and_changes_amount_to_one_more(
     async with open_app(database_file("0.15.3")) as pilot:
         await settled(pilot)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "))
         await settled(pilot)
         screen = pilot.app.screen
         assert fetched == [screen]
-        assert isinstance(screen, ConversationScreen)
+        assert at(screen, "Conversation ")
         screen.load()
         await wait_for(pilot, lambda: len(fetched) == 2)
         for _ in range(10):
@@ -330,7 +330,7 @@ async def test_a_change_is_noticed_after_a_screen_failed_to_follow_it(
             host.execute("UPDATE conversations SET title = 'followed again'")
             host.commit()
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         await wait_for(
             pilot,
             lambda: any(row.conversation.title == "followed again" for row in screen.list.rows.values()),

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.kit.listing import PAGE
-from lcm_tui.screens.files import SHOWN_BYTES, FileScreen, FilesScreen
+from lcm_tui.screens.files import FileScreen, FilesScreen
 from tests.app.support import (
     NARROW,
     WIDE,
@@ -25,6 +24,9 @@ from tests.app.support import (
     wait_for_text,
 )
 from tests.conftest import DatabaseFactory
+
+PAGE = 200
+SHOWN_BYTES = 256_000
 
 JSON, JSON_NAME = "file_0d4e9cd9791444c6", "export-dcdd.json"  #: of conversation 3, as is the code
 CODE = "file_93dff824c8404670"

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lcm_core.api import Database, plan_undo_batch
 from lcm_core.base.files import drafts_folder
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import operations
-from lcm_core.change.undo import plan_undo_batch
-from lcm_core.store.database import Database
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
-from lcm_tui.kit.dialogs import Question
-from lcm_tui.screens.brief_draft import BriefDraftScreen
-from lcm_tui.screens.briefs import BriefsScreen
-from lcm_tui.screens.compacting import CompactingScreen
-from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.preview import PlanScreen
-from tests.app.support import NARROW, S, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
+from tests.app.support import (
+    NARROW,
+    at,
+    open_app,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
 from tests.change.support import dump, reading, undo
 from tests.cli.test_focus_command import BRIEF, EVIDENCE, KEY, SUMMARY, statuses
 from tests.conftest import DatabaseFactory
@@ -53,28 +57,31 @@ def ask(own: Path, server: MessagesApi, monkeypatch: pytest.MonkeyPatch) -> None
     own.write_text(f"backup_offer_mb = 0\n{model}")
 
 
-async def briefs_of(pilot: Pilot[int], owner: int) -> BriefsScreen:
+async def briefs_of(pilot: Pilot[int], owner: int) -> Any:
     first = pilot.app.screen
-    assert isinstance(first, ConversationsScreen)
+    assert at(first, "Conversations")
     await settled(pilot)
     assert first.list.table.select(owner)
     await pilot.press("b")
-    screen = await in_front(pilot, BriefsScreen)
+    screen = await in_front(pilot, "Focus briefs")
     await settled(pilot)
     return screen
 
 
-async def in_front(pilot: Pilot[int], kind: type[S]) -> S:
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, kind), kind.__name__)
+async def in_front(pilot: Pilot[int], place: str) -> Any:
+    await wait_for(pilot, lambda: at(pilot.app.screen, place), place)
     await settled(pilot)
-    screen = pilot.app.screen
-    assert isinstance(screen, kind)
-    return screen
+    return pilot.app.screen
 
 
-async def new_brief(pilot: Pilot[int]) -> BriefDraftScreen:
+async def preview(pilot: Pilot[int]) -> None:
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen), "a preview")
+    await settled(pilot)
+
+
+async def new_brief(pilot: Pilot[int]) -> Any:
     await pilot.press("ctrl+n", *QUESTION, "enter")
-    return await in_front(pilot, BriefDraftScreen)
+    return await in_front(pilot, "Focus brief ")
 
 
 async def undone(path: Path, batch: str) -> None:
@@ -94,17 +101,18 @@ async def test_a_text_of_ones_own_goes_through_the_preview(path: Path):
         await wait_for_text(pilot, "No model is configured", "a Write ")
         assert "no model is configured" in (draft.why_not("rewrite") or "")
         await pilot.press("a")
-        await in_front(pilot, EditScreen)
+        await wait_for_text(pilot, " Edit a draft of")
+        await settled(pilot)
         await pilot.press(*"45 s", "ctrl+s")
-        await in_front(pilot, BriefDraftScreen)
+        await in_front(pilot, "Focus brief ")
         await wait_for_text(pilot, "1 token", "964 saved", "you (manual)")
         await pilot.press("a")
-        await in_front(pilot, PlanScreen)
+        await preview(pilot)
         await wait_for_text(pilot, "replace 4", "focus_brief_sources +4; focus_briefs +1", "[Text]", " 45 s")
         assert shown(pilot).count("Ordinals do not change.") == 1
         assert dump(path) == before
         await pilot.press("a")
-        await in_front(pilot, BriefsScreen)
+        await in_front(pilot, "Focus briefs")
         assert screen.list.selected is not None
         assert (screen.list.selected.brief.content, screen.list.selected.is_active) == ("45 s", True)
     assert statuses(path, 1) == ["active"]
@@ -127,11 +135,11 @@ async def test_sweep_text_and_brief_are_one_batch(
             assert "sweep comes first" in (draft.why_not("edit") or "")
             assert not server.received
             await pilot.press("a")
-            passes = await in_front(pilot, CompactingScreen)
+            passes = await in_front(pilot, "Compact ")
             await pilot.press("A")
             await wait_for(pilot, lambda: passes.compaction.made and not passes.compaction.running)
             await pilot.press("escape")
-            await in_front(pilot, BriefDraftScreen)
+            await in_front(pilot, "Focus brief ")
             await wait_for_text(pilot, "nothing to compact")
             await pilot.press("a")
             await wait_for(pilot, lambda: draft.work.draft is not None and not draft.work.busy)
@@ -139,9 +147,9 @@ async def test_sweep_text_and_brief_are_one_batch(
             await wait_for_text(pilot, "names kept; invented:", "The lease is 45 s ")
             assert len(list(drafts_folder().glob("brief_*"))) == 1
             await pilot.press("a")
-            await in_front(pilot, PlanScreen)
+            await preview(pilot)
             await pilot.press("a")
-            await in_front(pilot, BriefsScreen)
+            await in_front(pilot, "Focus briefs")
             await settled(pilot)
         assert len(server.received) == 3
     assert list(drafts_folder().glob("brief_*")) == []
@@ -169,7 +177,7 @@ async def test_a_call_that_fails_writes_nothing_and_a_paid_draft_is_found_again(
             await pilot.press("a")
             await wait_for(pilot, lambda: draft.work.draft is not None and not draft.work.busy)
             await pilot.press("escape")
-            await in_front(pilot, BriefsScreen)
+            await in_front(pilot, "Focus briefs")
             again = await new_brief(pilot)
             assert again.work.draft is not None
             await wait_for_text(pilot, "The lease is 45 s ")
@@ -185,34 +193,34 @@ async def test_cleared_activated_and_deleted_each_by_its_preview(path: Path, mon
         assert screen.why_not("activate") == "this brief is active"
         await wait_for_text(pilot, "stale: newer: 71 messages, 4 summaries", "208 saved")
         await pilot.press("K")
-        await in_front(pilot, PlanScreen)
+        await preview(pilot)
         await wait_for_text(pilot, "The engine then sweeps: 1 pass")
         await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await wait_for_text(pilot, "1 pass, 2,235 → ~1,245 tokens, cost nothing")
         await pilot.press("a")
-        passes = await in_front(pilot, CompactingScreen)
+        passes = await in_front(pilot, "Compact ")
         [cleared] = await reading(path, lambda reader: reader.run(operations, limit=1))
         assert passes.compaction.batch == cleared.batch
         await pilot.press("escape")
-        await in_front(pilot, BriefsScreen)
+        await in_front(pilot, "Focus briefs")
         assert statuses(path, 2) == ["superseded", "failed", "inactive"]
         await pilot.press("j")
         assert screen.why_not("activate") == "this brief has no text"
         await pilot.press("j", "asterisk")
-        await in_front(pilot, PlanScreen)
+        await preview(pilot)
         await pilot.press("a")
-        await in_front(pilot, BriefsScreen)
+        await in_front(pilot, "Focus briefs")
         assert statuses(path, 2) == ["active", "failed", "inactive"]
         await pilot.press("r")
-        await in_front(pilot, BriefDraftScreen)
+        await in_front(pilot, "Focus brief ")
         await pilot.press("escape")
-        await in_front(pilot, BriefsScreen)
+        await in_front(pilot, "Focus briefs")
         await pilot.press("X")
-        await in_front(pilot, PlanScreen)
+        await preview(pilot)
         await wait_for_text(pilot, "It is active")
         await pilot.press("a")
-        await in_front(pilot, BriefsScreen)
+        await in_front(pilot, "Focus briefs")
     assert statuses(path, 2) == ["failed", "inactive"]
 
 
@@ -229,7 +237,7 @@ async def test_a_hostile_question_is_drawn_as_text(path: Path):
     async with open_app(path, size=NARROW) as pilot:
         await briefs_of(pilot, 1)
         await pilot.press("ctrl+n", *"[bold]{{x}}", "enter")
-        draft = await in_front(pilot, BriefDraftScreen)
+        draft = await in_front(pilot, "Focus brief ")
         await wait_for_text(pilot, "[bold]{{x}}")
         await draft.session.read(draft.work.take, "\x1b]0;owned\x07 \u202e [red]text")
         await wait_for_text(pilot, "[red]text")
@@ -253,10 +261,10 @@ async def test_a_failed_call_can_be_recorded_as_the_engine_does(
             await wait_for_text(pilot, "2: record the failed call as a failed brief")
             assert dump(path) == before
             await pilot.press("2")
-            await in_front(pilot, PlanScreen)
+            await preview(pilot)
             await wait_for_text(pilot, "focus_brief_sources +4; focus_briefs +1")
             await pilot.press("a")
-            await in_front(pilot, BriefDraftScreen)
+            await in_front(pilot, "Focus brief ")
             await wait_for_text(pilot, "The failed call is recorded.")
             assert draft.why_not("choice-2") == "no call has failed"
     assert statuses(path, 1) == ["failed"]

@@ -8,39 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.findings import (
-    CheckResult,
-    CheckState,
-    Confidence,
-    Finding,
-    FixId,
-    Report,
-    RowRef,
-    finding_key,
-)
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Confidence, Database, Finding, Report
+from lcm_core.base.findings import CheckResult, CheckState, FixId, RowRef, finding_key
 from lcm_core.checks.check import Limits
-from lcm_core.checks.running import STRUCTURE, WHOLE_FILE
-from lcm_core.store.database import Database
-from lcm_core.store.found_rows import FoundRow, found_rows
+from lcm_core.checks.running import STRUCTURE
+from lcm_core.store.found_rows import found_rows
 from lcm_host.checks import CHECKS, TEXTS, run_checks
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
 from lcm_tui.flows.changes import Fixing
 from lcm_tui.flows.drafts import Wanted
-from lcm_tui.kit.dialogs import SearchOnly
-from lcm_tui.kit.spans import Document, text_of
+from lcm_tui.kit.spans import text_of
 from lcm_tui.screens import health as examining
-from lcm_tui.screens.context import ContextScreen
-from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.health import HealthScreen
-from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.preview import PlanScreen
 from lcm_tui.tables.health import (
-    FOLDED,
     Examination,
     FindingKey,
     GroupKey,
@@ -52,6 +36,7 @@ from lcm_tui.tables.health import (
 )
 from tests.app.support import (
     NARROW,
+    at,
     conversation,
     go_to,
     open_app,
@@ -67,6 +52,9 @@ from tests.app.test_plan_screen import left, previewed
 from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
 from tests.databases import run, value
+
+FOLDED = {"by design", "skipped"}
+WHOLE_FILE = {"F1", "F2", "F3", "F4", "F5", "F6", "G13"}
 
 DAMAGED = "0.15.3-damaged"
 DANGLING = "A1:4:context_items:4:13"
@@ -99,7 +87,7 @@ def fixable(screen: HealthScreen, *confidences: Confidence) -> list[str]:
     return [key for key, one in found if one.fix is not None and one.confidence in confidences]
 
 
-def text(document: Document) -> str:
+def text(document) -> str:
     return "\n".join(text_of(block.spans) if block.spans is not None else block.text for block in document)
 
 
@@ -133,8 +121,8 @@ async def test_checks_in_parts_find_what_they_find_together(database_file: Datab
 
 
 def test_what_is_cut_off_is_said_and_two_findings_of_one_key_are_both_there():
-    one = Finding("C16", Confidence.BROKEN, ConversationId(1), (RowRef("summaries", ("s",)),), 1, "One.")
-    other = Finding("C16", Confidence.BROKEN, ConversationId(1), (RowRef("summaries", ("s",)),), 1, "Two.")
+    one = Finding("C16", Confidence.BROKEN, 1, (RowRef("summaries", ("s",)),), 1, "One.")
+    other = Finding("C16", Confidence.BROKEN, 1, (RowRef("summaries", ("s",)),), 1, "Two.")
     result = CheckResult(CHECKS["C16"], CheckState.RAN, "", (one, other), 40)
     known = Examination()
     known.take(Report(None, datetime.now(UTC), 0.0, (result,)))
@@ -149,7 +137,7 @@ async def test_the_rows_of_findings_are_found_with_what_they_refer_to(database_f
     path = database_file(DAMAGED)
     findings = {finding_key(one): one for one in (await report_of(path)).findings()}
 
-    async def first(key: str) -> FoundRow:
+    async def first(key: str):
         async with await Database.open(path) as database:
             return (await database.read(found_rows, findings[key].rows))[0]
 
@@ -191,9 +179,9 @@ async def test_the_cursor_is_at_first_on_the_gravest_finding(database_file: Data
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("down", "H")  # whatever conversation is selected
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HealthScreen), "the health")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Health of"), "the health")
         screen = pilot.app.screen
-        assert isinstance(screen, HealthScreen)
+        assert at(screen, "Health of")
         await wait_for(pilot, lambda: screen.examiner.examination.complete and not screen.examiner.running)
         assert screen.list.table.selected == screen.list.table.keys[1]
 
@@ -208,7 +196,7 @@ async def test_what_is_found_later_pushes_nothing_out_of_sight(database_file: Da
 
 def test_what_has_two_sides_asks_which_to_keep():
     covered, hole = (
-        Finding(check, Confidence.BROKEN, ConversationId(3), (), 1, "It is.", fix)
+        Finding(check, Confidence.BROKEN, 3, (), 1, "It is.", fix)
         for check, fix in (("A6", FixId.DROP_COVERED_ITEMS), ("A11", FixId.RESTORE_MESSAGES))
     )
     limits = Limits(datetime.now(UTC))
@@ -227,14 +215,14 @@ def test_what_has_two_sides_asks_which_to_keep():
 async def test_the_findings_of_the_selected_conversation_are_a_key_away(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         first = pilot.app.screen
-        assert isinstance(first, ConversationsScreen)
+        assert at(first, "Conversations")
         await settled(pilot)
         assert first.list.table.select(3)
         assert "✗7" in shown(pilot)
         await pilot.press("H")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HealthScreen), "the health")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Health of"), "the health")
         screen = pilot.app.screen
-        assert isinstance(screen, HealthScreen)
+        assert at(screen, "Health of")
         await done(pilot, screen)
         selected = screen.selected_id()
         assert selected is not None
@@ -253,9 +241,9 @@ async def test_the_findings_of_the_selected_conversation_are_a_key_away(database
         selected = screen.selected_id()
         assert selected is not None
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the DAG")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"), "the DAG")
         dag = pilot.app.screen
-        assert isinstance(dag, DagScreen)
+        assert at(dag, "Summary DAG")
         await wait_for(pilot, lambda: dag.selected_id() == selected.rpartition(":")[2], "the summary")
 
 
@@ -283,7 +271,7 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
         assert screen.list.table.select(FindingKey(HOLE))
         await wait_for_text(pilot, "the model does not see", "Add the messages to the context again")
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "), "the message")
         await wait_for_text(pilot, "#111")
 
 
@@ -296,9 +284,9 @@ async def test_the_rows_of_a_finding_are_listed_and_lead_on(database_file: Datab
         assert screen.list.table.selected == RowKey(DANGLING, 0)
         await wait_for_text(pilot, "context item at 13  m286: deleted (row missing)")
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "), "the context")
         context = pilot.app.screen
-        assert isinstance(context, ContextScreen)
+        assert at(context, "Context ")
         await wait_for(pilot, lambda: context.selected_id() == "286", "the item")
         await pilot.press("escape", "h")
         assert screen.list.table.selected == FindingKey(DANGLING)
@@ -358,7 +346,7 @@ async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
         assert search_faults(path) == []
         assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 1
         await pilot.press("U")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "History"), "the history")
         await settled(pilot)
         await pilot.press("u")
         await previewed(pilot)
@@ -389,7 +377,7 @@ async def test_search_tables_alone_are_mended_without_a_plan(database_copy: Data
         for key, times in (("escape", 1), ("a", 2)):
             assert screen.list.table.select(FindingKey(STALE))
             await pilot.press("x")
-            await wait_for(pilot, lambda: isinstance(pilot.app.screen, SearchOnly), "the question")
+            await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the question")
             await wait_for_text(pilot, "No conversation row changes", "messages_fts")
             await pilot.press(key)
             await wait_for(pilot, lambda: pilot.app.screen is screen, "the list")
@@ -503,7 +491,7 @@ def test_the_pane_says_rule_fix_and_rows():
     finding = Finding(
         "A8",
         Confidence.BROKEN,
-        ConversationId(3),
+        3,
         (RowRef("context_items", (3, 3)),),
         1,
         "1 is missing.",
@@ -514,5 +502,5 @@ def test_the_pane_says_rule_fix_and_rows():
     assert "Renumber the context items from 0" in document
     assert CHECKS["A8"].why in document
     assert "context item at 3" in document
-    without = Finding("C3", Confidence.BROKEN, ConversationId(3), (), 1, "It is a stand-in.")
+    without = Finding("C3", Confidence.BROKEN, 3, (), 1, "It is a stand-in.")
     assert "No automatic fix. Press R" in text(finding_document("C3:3", without, {}, []))

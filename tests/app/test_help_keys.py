@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from lcm_tui.kit.dialogs import bound_keys
-from lcm_tui.kit.lines import LineView, Moves, Scroller
+from lcm_tui.kit.lines import LineView, Scroller
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import CommandScreen
 from tests.app.screens import EVERY, walk_to
@@ -103,7 +103,7 @@ async def test_each_moving_key_of_a_help_moves(openclaw_home: Path, name: str):
         if not isinstance(screen, CommandScreen):
             return
         first = screen.moved_in()[0]
-        moves: Moves = getattr(first, "moves", ())
+        moves = getattr(first, "moves", ())
         assert moves, "the help has nothing to say of the pane in front"
         if isinstance(first, TextView) and first.virtual_size.height <= first.size.height:
             moves = ()  # all of it is in sight

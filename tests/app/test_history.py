@@ -5,20 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.api import plan_dissolve, plan_undo
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Plan
-from lcm_core.change.undo import plan_undo
-from lcm_core.operations.dissolve import plan_dissolve
+from textual.screen import ModalScreen
 
 from lcm_tui.flows.change import Change
-from lcm_tui.kit.dialogs import WholeScreen
-from lcm_tui.screens.history import HistoryScreen, OperationScreen
+from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.hostile import SAMPLES
 from tests.app.support import (
     NARROW,
+    at,
     conversation,
     go_to,
     open_app,
@@ -42,7 +40,7 @@ async def changed(path: Path, *nodes: tuple[int, str]) -> list[str]:
     """Dissolve some summaries; the ids of the operations."""
     ids = []
     for owner, node in nodes:
-        plan = await planned(path, plan_dissolve, ConversationId(owner), [SummaryId(node)])
+        plan = await planned(path, plan_dissolve, owner, [node])
         ids.append(commit(path, plan).id)
     return ids
 
@@ -51,10 +49,10 @@ async def test_an_empty_history_says_what_will_stand_there(database_file: Databa
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("U")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "History"), "the history")
         await wait_for_text(pilot, "No changes yet. Each change appears here")
         screen = pilot.app.screen
-        assert isinstance(screen, HistoryScreen)
+        assert at(screen, "History")
         assert screen.why_not("undo") == "there is no change to undo yet"
 
 
@@ -108,7 +106,7 @@ async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
         await go_to(pilot, HistoryScreen())
         await settled(pilot)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen), "the operation")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Operation "), "the operation")
         await wait_for_text(
             pilot,
             f"Operation {first}",
@@ -118,7 +116,7 @@ async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
             "── every later item moves by +1",
         )
         screen = pilot.app.screen
-        assert isinstance(screen, OperationScreen)
+        assert at(screen, "Operation ")
         assert "apply" not in screen.commands, "what was done is looked at, not applied"
         await pilot.press("u")
         await previewed(pilot)
@@ -189,11 +187,11 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
     before = dump(path)
 
     made = [
-        replace(await planned(path, plan_dissolve, ConversationId(owner), [SummaryId(node)]), batch="batch-1")
+        replace(await planned(path, plan_dissolve, owner, [node]), batch="batch-1")
         for owner, node in ((1, NODE), (4, FOURTH))
     ]
 
-    async def plans(_: object) -> list[Plan]:
+    async def plans(_: object):
         return made
 
     async with open_app(path) as pilot:
@@ -205,7 +203,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         await go_to(pilot, HistoryScreen())
         await settled(pilot)
         screen = pilot.app.screen
-        assert isinstance(screen, HistoryScreen)
+        assert at(screen, "History")
         assert list(screen.list.table.keys) == ["batch-1"]
         await wait_for_text(pilot, "▸", "and 1 more")
         await pilot.press("enter")
@@ -220,9 +218,33 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         await wait_for_text(pilot, "batch: yes", "In 2 contexts", "summaries +2")
         await settled(pilot)
         await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "History"), "the history")
         assert dump(path) == before
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 2, "the undo, a batch as well")
+
+
+async def test_a_compaction_is_undone_as_a_whole_and_what_holds_of_it_in_part_is_said(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    done = []
+    for node in (NODE, OTHER):
+        edit = update(path, "summaries", "summary_id", node, descendant_token_count=5620)
+        plan = replace(plan_of(edit), title=f"Count {node}", conversation_id=1, batch="b", kind="compact")
+        done.append(commit(path, plan).id)
+    async with open_app(path) as pilot:
+        screen = await go_to(pilot, HistoryScreen())
+        await settled(pilot)
+        assert list(screen.list.table.keys) == ["b"]
+        assert "in part" not in shown(pilot)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the batch, unfolded")
+        await pilot.press("j", "u")  # one of them alone
+        await previewed(pilot)
+        await wait_for_text(pilot, "1 with all of its batch: yes")
+        await pilot.press("escape")
+        commit(path, await planned(path, plan_undo, done[1]))
+        await wait_for_text(pilot, "in part")
 
 
 async def test_the_operations_of_a_batch_are_listed_under_it_and_its_undo_names_the_conversations(
@@ -293,13 +315,13 @@ async def test_an_operation_with_hostile_words_is_shown_safely(database_copy: Da
         await settled(pilot)
         assert "␛[2J" in check(pilot)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen), "the operation")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Operation "), "the operation")
         await settled(pilot)
         assert "␛[2J" in check(pilot)
         await pilot.press("tab", "tab")
         await settled(pilot)
         assert 'UPDATE "conversations" SET "title" = ' in check(pilot)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, WholeScreen), "the statement")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the statement")
         await wait_for_text(pilot, "CAST(x'")
         check(pilot)

@@ -6,43 +6,18 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from lcm_core.base.findings import Confidence
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Confidence, Database, plan_archive, plan_undo_batch
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
-from lcm_core.change.undo import plan_undo_batch
-from lcm_core.operations.prune import plan_archive
-from lcm_core.store.database import Database
-from lcm_core.store.remembered import Verdict
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
-from lcm_tui.flows.changes import Undoing, undoing_line
-from lcm_tui.kit.dialogs import Question
-from lcm_tui.kit.spans import Span, text_of
 from lcm_tui.screens import conversation_panel as reading
-from lcm_tui.screens.context import ContextScreen
-from lcm_tui.screens.conversation_panel import PanelLines
-from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.drafting import DraftingScreen
-from lcm_tui.screens.health import HealthScreen
-from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.preview import PlanScreen
-from lcm_tui.tables.conversation_rows import Row, names_of
-from lcm_tui.tables.history import ListedOperation, lines_of
-from lcm_tui.tables.home import (
-    Changed,
-    Filled,
-    Outlook,
-    PanelKey,
-    Sized,
-    Subject,
-    panel_columns,
-    panel_keys,
-    panel_line,
-)
 from tests.app.support import (
     NARROW,
     WIDE,
+    at,
     first_screen,
     open_app,
     settled,
@@ -53,80 +28,52 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
-from tests.views.test_history import operation
-
-QUIET = Outlook("lcm.db", "0.15.3")
-BUSY = Outlook(
-    "lcm.db",
-    "0.15.3",
-    verdict=Verdict(68, 4, 2, 1, 124),
-    broken=3,
-    broken_in=1,
-    drafts=2,
-    engine_needs=4,
-    ingesting=(Span("✗ 6 messages missing"),),
-    sessions=1,
-    nearest=(Filled(1, "main", 90_000, 128_000, 96_000), Filled(2, "ops", 10_000, 128_000, 96_000)),
-    largest=(Sized(1, "main", 3_000_000), Sized(2, "ops", 1_000_000)),
-    total_bytes=4_000_000,
-    keys={Subject.STATE: "H"},
-    changes=(Changed("op_1", "Dissolve sum_a", "03-06 12:00", True), Changed("op_0", "Repair", "x", False)),
-)
-
-
-def subjects(keys: tuple[PanelKey, ...]) -> list[Subject]:
-    return [key.subject for key in keys]
-
-
-# -- what is said ------------------------------------------------------------------------------------------
-
-
-def test_a_line_is_there_when_it_has_something_to_say_and_the_urgent_ones_first():
-    assert subjects(panel_keys(QUIET, 5)) == [Subject.STATE]
-    assert subjects(panel_keys(BUSY, 5)) == [
-        Subject.STATE,
-        Subject.BROKEN,
-        Subject.DRAFTS,
-        Subject.ENGINE,
-        Subject.INGESTING,
-    ]
-    assert set(subjects(panel_keys(BUSY, 9))) == set(Subject)
-    left, right = panel_columns(BUSY)
-    assert subjects(left).count(Subject.NEAREST) == 2
-    assert subjects(right) == [Subject.LARGEST] * 2 + [Subject.OPERATION] * 2
 
 
 @pytest.mark.parametrize(
-    "engine", ["1.0.0 or 1.1.0", "1.1.1 or later", "1.1.1 or later, with transcript cursors and gaps"]
+    ("version", "size", "labels", "texts"),
+    [
+        (
+            "0.15.3-damaged",
+            NARROW,
+            ["database", "broken", "context", "disk"],
+            [
+                "lcm.db  ✗ 9 findings ? 4 suspicious  LCM 0.15.3+main or later  q",
+                "✗ 23 broken summaries in 6 conversations",
+                "2.6 % of 128k",  # as in the column "of budget"
+                "564.7 KB 49% of texts",
+            ],
+        ),
+        (
+            "1.1-later",
+            NARROW,
+            ["database", "engine", "context", "disk"],
+            ["? 3 suspicious  LCM 1.1.1 or later  quick check, H runs ", "4 conversations need a look"],
+        ),
+        (
+            "0.15.3-damaged",
+            WIDE,
+            ["database", "broken", "context"],
+            ["49% of texts", "16% of texts", "12% of texts", "2.6 % of 128k", "1.8 % of 128k"],
+        ),
+    ],
 )
-@pytest.mark.parametrize("width", [76, 79, 159])
-def test_the_engine_is_named_before_how_it_was_checked(engine: str, width: int):
-    verdict = Verdict(72, 0, 12, 34, 124)
-    outlook = Outlook("lcm.db", engine, verdict=verdict, keys={Subject.STATE: "H"})
-    line = text_of(panel_line(outlook, PanelKey(Subject.STATE), width))
-    assert f"12 findings ? 34 suspicious  LCM {engine.partition(',')[0]} " in line
-
-
-@pytest.mark.parametrize("width", [20, 78, 79, 159])
-def test_a_line_is_as_wide_as_its_room(width: int):
-    for key in (*panel_keys(BUSY, 9), *panel_columns(BUSY)[0], *panel_columns(BUSY)[1]):
-        assert len(text_of(panel_line(BUSY, key, width))) == max(width, 14)
-
-
-def test_a_line_says_what_it_is_about():
-    said = {key.subject: text_of(panel_line(BUSY, key, 120)) for key in panel_keys(BUSY, 9)}
-    assert "lcm.db  ✗ 2 findings ? 1 suspicious  LCM 0.15.3  quick check, H runs all " in said[Subject.STATE]
-    assert "(68 of 124 checks)" in said[Subject.STATE]
-    assert "✗ 3 broken summaries in 1 conversation " in said[Subject.BROKEN]
-    assert "2 drafts to review" in said[Subject.DRAFTS]
-    assert "4 conversations need a look" in said[Subject.ENGINE]
-    assert "70.3 % of 128k" in said[Subject.NEAREST], "the same share as on the screen of the context"
-    assert "3.0 MB 75% of texts" in said[Subject.LARGEST]
-    assert "03-06 12:00  Dissolve sum_a  and 1 before" in said[Subject.OPERATION]
-    sound = Outlook("lcm.db", "0.15.3", verdict=Verdict(72, 0, 0, 0, 124))
-    assert "✓ structure sound  LCM 0.15.3  quick check  (72 of 124 checks)" in text_of(
-        panel_line(sound, PanelKey(Subject.STATE), 120)
-    )
+async def test_the_panel_says_what_needs_a_look_and_the_urgent_first(
+    version: str,
+    size: tuple[int, int],
+    labels: list[str],
+    texts: list[str],
+    database_file: DatabaseFactory,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
+    async with open_app(database_file(version), size=size) as pilot:
+        await verdict(pilot)
+        lines = shown_lines(pilot)
+        panel = lines[1 : next(row for row, line in enumerate(lines) if line.startswith("   id "))]
+        assert [line.split()[0] for line in panel if not line.startswith("  ")] == labels
+        for text in texts:
+            assert text in "\n".join(panel)
 
 
 # -- in the app --------------------------------------------------------------------------------------------
@@ -155,7 +102,7 @@ async def test_the_checks_are_asked_once_until_the_file_changes(
         await verdict(pilot)
         assert "✓ structure sound" in shown(pilot)
         await pilot.press("U")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "History"))
         await pilot.press("escape")
         await settled(pilot)
         assert len(asked) == 1
@@ -174,9 +121,9 @@ async def test_the_card_says_what_health_has_found(database_file: DatabaseFactor
         await verdict(pilot)
         assert " findings ? 4 suspicious  LCM 0.15" in shown(pilot)
         await pilot.press("H")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HealthScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Health of"))
         health = pilot.app.screen
-        assert isinstance(health, HealthScreen)
+        assert at(health, "Health of")
         await wait_for(pilot, lambda: not health.examiner.running and health.examiner.ended, "all checks")
         broken = health.examiner.examination.count(Confidence.BROKEN)
         await pilot.press("escape")
@@ -189,18 +136,18 @@ async def test_lines_lead_where_their_keys_lead(database_file: DatabaseFactory, 
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await verdict(pilot)
         first = first_screen(pilot)
-        ways = {" database": HealthScreen, " broken": DraftingScreen, " context": ContextScreen}
-        for label, kind in ways.items():
-            y = next(at for at, line in enumerate(shown_lines(pilot)) if line.startswith(label))
+        ways = {" database": "Health of", " broken": "Repair ", " context": "Context "}
+        for label, place in ways.items():
+            y = next(row for row, line in enumerate(shown_lines(pilot)) if line.startswith(label))
             await pilot.click(offset=(20, y))
-            await wait_for(pilot, lambda kind=kind: isinstance(pilot.app.screen, kind))
+            await wait_for(pilot, lambda place=place: at(pilot.app.screen, place))
             await settled(pilot)
             while pilot.app.screen is not first:
                 await pilot.press("escape")
                 await settled(pilot)
         await pilot.press("escape")
         assert first.list.table.has_focus
-        y = next(at for at, line in enumerate(shown_lines(pilot)) if line.startswith(" disk"))
+        y = next(row for row, line in enumerate(shown_lines(pilot)) if line.startswith(" disk"))
         await pilot.click(offset=(20, y))
         await wait_for(pilot, lambda: first.list.sorted_by == "bytes")
         sizes = [
@@ -214,7 +161,7 @@ async def test_the_panel_shows_changes_and_u_undoes_one(database_copy: DatabaseF
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
         for number in (1, 2, 3):
-            commit(path, await database.read(plan_archive, [ConversationId(number)]))
+            commit(path, await database.read(plan_archive, [number]))
     async with open_app(path, size=WIDE) as pilot:
         await settled(pilot)
         screen = first_screen(pilot)
@@ -231,7 +178,7 @@ async def test_what_was_undone_together_is_one_line_and_offers_no_undo(database_
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
         for number in (1, 2):
-            plan = await database.read(plan_archive, [ConversationId(number)])
+            plan = await database.read(plan_archive, [number])
             commit(path, replace(plan, batch="batch-1"))
     async with open_app(path, size=NARROW) as pilot:
         await wait_for_text(pilot, "Archive", "and 1 more")
@@ -249,16 +196,6 @@ async def test_what_was_undone_together_is_one_line_and_offers_no_undo(database_
         await wait_until_said(pilot, "there is no change to undo")
 
 
-@pytest.mark.parametrize(("kind", "whole"), [("compact", True), ("refocus", True), ("dissolve", False)])
-def test_a_compaction_is_named_by_its_summaries_and_undone_as_a_whole(kind: str, whole: bool):
-    note = operation(2, title="Note the compaction beside the conversation", batch="b", tokens=0, kind=kind)
-    made = operation(1, title="Compact: 1 summary, -894 tokens", batch="b", tokens=-894, kind=kind)
-    [line] = lines_of([ListedOperation(note, True, None), ListedOperation(made, True, None)])
-    assert line.what == "Compact: 1 summary, -894 tokens and 1 more"
-    assert Undoing(note, holds=True).choices[0].on is whole
-    assert undoing_line(line).choices[0].on
-
-
 async def test_an_empty_database_has_one_line(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -267,7 +204,7 @@ async def test_an_empty_database_has_one_line(database_copy: DatabaseFactory):
     async with open_app(path, size=NARROW) as pilot:
         await wait_for_text(pilot, "no conversation yet")
         await settled(pilot)
-        assert len(pilot.app.screen.query_one("#lines", PanelLines).keys) == 1
+        assert [line.split()[0] for line in shown_lines(pilot)[1:3]] == ["database", "id"]
 
 
 async def test_quitting_asks_when_something_waits(database_file: DatabaseFactory):
@@ -275,12 +212,12 @@ async def test_quitting_asks_when_something_waits(database_file: DatabaseFactory
         await settled(pilot)
         pilot.app.session.paid.keep("model", None, None)  # type: ignore[arg-type]
         await pilot.press("q")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await pilot.press("escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
         assert pilot.app.return_code is None
         await pilot.press("q")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await pilot.press("q")
         await wait_for(pilot, lambda: pilot.app.return_code is not None)
 
@@ -300,12 +237,7 @@ async def test_no_two_conversations_have_the_same_name(database_copy: DatabaseFa
         connection.execute("DELETE FROM messages WHERE conversation_id IN (5, 6)")
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
-        names = names_of(first_screen(pilot).list.rows)
-        assert len(set(names.values())) == len(names)
-        assert names[4] == "Only one"
-        assert names[1].startswith("main  “")
-        assert names[2].startswith("Ferry  “")
-        assert names[5] == "main #5"
-        rows = first_screen(pilot).list.rows
-        assert isinstance(rows[1], Row)
-        assert rows[1].words
+        names = [line[6:24] for line in shown_lines(pilot) if line[:5].strip().isdigit()]
+        assert len(set(names)) == len(names) == 8
+        for name in ("Only one ", "main  “", "Ferry  “", "main #5"):
+            assert any(one.startswith(name) for one in names)

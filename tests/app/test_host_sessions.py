@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.screens.disk_session import DiskSessionScreen, Run, TranscriptPane
-from tests.app.support import first_screen, open_app, said, settled, shown, wait_for, wait_for_text
+from lcm_tui.screens.disk_session import TranscriptPane
+from tests.app.support import at, first_screen, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.core.host_home import START_MS, AgentFolder, Story
 from tests.core.test_host_sessions import unpacked
 from tests.databases import new_database, query
@@ -29,14 +29,14 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked("openclaw-sqlite-living", tmp_path_factory.mktemp("living")) / "openclaw-sqlite-living"
 
 
-async def open_row(pilot: Pilot[int], key: str) -> DiskSessionScreen:
+async def open_row(pilot: Pilot[int], key: str):
     screen = first_screen(pilot)
     await wait_for(pilot, lambda: key in screen.list.table.keys)
     screen.list.table.select(key)
     await pilot.press("enter")
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, DiskSessionScreen))
+    await wait_for(pilot, lambda: at(pilot.app.screen, "Session "))
     opened = pilot.app.screen
-    assert isinstance(opened, DiskSessionScreen)
+    assert at(opened, "Session ")
     await wait_for(pilot, lambda: opened.pane.run_shown or said(pilot))
     return opened
 
@@ -101,7 +101,7 @@ async def test_the_end_of_a_large_session_comes_first_and_the_cursor_stays_on_it
     shown_first: list[int] = []
     showing = TranscriptPane.show
 
-    def show(pane: TranscriptPane, data: Run) -> bool:
+    def show(pane: TranscriptPane, data) -> bool:
         if data.text.is_end:
             shown_first.append(len(data.views))
         return showing(pane, data)

@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from lcm_tui.kit import lines as module
 from lcm_tui.kit.lines import LineView
-from lcm_tui.kit.spans import Line, Span
+from lcm_tui.kit.spans import Span
 
 HEIGHT = 20
 
@@ -39,7 +39,7 @@ class Lines(App[None]):
     def on_mount(self) -> None:
         self.view.focus()
 
-    def draw(self, key: int, width: int) -> Sequence[Line]:
+    def draw(self, key: int, width: int):
         self.drawn.append(key)
         height = 1 if self.heights is None else self.heights(key)
         return [(Span(f"{key}.{line}{self.suffix}", "role-user"),) for line in range(height)]

@@ -13,7 +13,6 @@ from textual.pilot import Pilot
 from lcm_tui.kit import lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.session import until_calm
-from lcm_tui.screens.frame import CommandScreen
 from tests.app.host import Host
 from tests.app.screens import WAYS, leave, open_screen
 from tests.app.support import NARROW, open_app, said, settled, shown_lines, wait_for, wait_for_text
@@ -24,7 +23,7 @@ def title(pilot: Pilot[int]) -> str:
     return shown_lines(pilot)[0]
 
 
-def listed(screen: CommandScreen) -> LineView:
+def listed(screen) -> LineView:
     view = screen.main_widget()
     assert isinstance(view, LineView)
     return view
@@ -39,7 +38,7 @@ def folder(path: Path) -> dict[str, tuple[int, int]]:
     }
 
 
-async def marked(pilot: Pilot[int], screen: CommandScreen) -> None:
+async def marked(pilot: Pilot[int], screen) -> None:
     """Wait until some rows are marked as new."""
     await wait_for(pilot, lambda: listed(screen)._fresh, "rows marked as new")
 

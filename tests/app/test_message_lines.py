@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import SummaryId
 from lcm_core.base.text import cell_width, safe_line
 from lcm_core.engine.content import ContentPart, PartKind
 from rich.style import Style
 
 from lcm_tui.kit.drawn import strip_of
-from lcm_tui.kit.spans import Line, text_of
-from lcm_tui.tables.messages import FOLDED_LINES, INDENT, MessageView, message_lines, pair
+from lcm_tui.kit.spans import text_of
+from lcm_tui.tables.messages import MessageView, message_lines, pair
+
+FOLDED_LINES = 3
+INDENT = "      "
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -35,7 +37,7 @@ def result(call_id: str, said: str, *, failed: bool = False) -> ContentPart:
     return ContentPart(PartKind.TOOL_RESULT, "text", said, call_id=call_id, tool_name="read", is_error=failed)
 
 
-def lines(one: MessageView, *others: MessageView, width: int = 80, opened: bool = False) -> list[Line]:
+def lines(one: MessageView, *others: MessageView, width: int = 80, opened: bool = False):
     views = sorted((one, *others), key=lambda found: found.number)
     return message_lines(one, width, opened=opened, pairing=pair(views), zone=UTC)
 
@@ -45,7 +47,7 @@ def shown(one: MessageView, *others: MessageView, width: int = 80, opened: bool 
 
 
 def test_the_header_names_seq_role_time_tokens_and_where_the_message_went():
-    one = view(7, covered_by=(SummaryId("sum_a"), SummaryId("sum_b")), in_context=True)
+    one = view(7, covered_by=("sum_a", "sum_b"), in_context=True)
     assert shown(one) == ["    7 user      2026-03-02 12:00:00      12 tok  in context in sum_a +1"]
     unread = MessageView(7, "tool", None, "half past", None, ())
     assert shown(unread)[0].split() == ["7", "tool", "half", "past"]

@@ -14,15 +14,14 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.places import is_id_of
 from lcm_tui.kit.spans import Block
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.context import CompositionBar, ContextScreen
-from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.history import HistoryScreen, OperationScreen
+from lcm_tui.screens.context import CompositionBar
+from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.screens import leave, open_screen, walk_to
 from tests.app.support import (
     NARROW,
     WIDE,
+    at,
     conversation,
     go_to,
     open_app,
@@ -51,7 +50,7 @@ async def click_text(pilot: Pilot[int], text: str, within: type[Widget] | str, *
 async def test_the_position_leads_to_the_end_of_the_list(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await open_screen(pilot, "ContextScreen")
-        assert isinstance(screen, ContextScreen)
+        assert at(screen, "Context ")
         await pilot.press("g")
         await wait_for_text(pilot, "1 of 28")
         await click_text(pilot, "1 of 28", TitleBar)
@@ -61,7 +60,7 @@ async def test_the_position_leads_to_the_end_of_the_list(database_file: Database
 async def test_a_part_of_the_bar_leads_to_its_first_item(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await open_screen(pilot, "ContextScreen")
-        assert isinstance(screen, ContextScreen)
+        assert at(screen, "Context ")
         await pilot.press("G")
         await pilot.click(CompositionBar, offset=(0, 0))
         await wait_for(pilot, lambda: isinstance(screen.item(), str), "the first summary")
@@ -87,7 +86,7 @@ async def test_an_id_in_a_text_leads_to_the_summary(database_file: DatabaseFacto
         await wait_for_text(pilot, "Nothing in this database is called sum_0000000000000000.")
         assert pilot.app.screen is screen
         await click_text(pilot, "sum_e3abe9b12886b92b", "#text")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         await settled(pilot)
         assert pilot.app.screen.selected_id() == "sum_e3abe9b12886b92b"
 
@@ -114,7 +113,7 @@ async def test_what_a_screen_said_in_passing_goes_with_it(database_file: Databas
         await pilot.press("left_curly_bracket", "d")
         await wait_for_text(pilot, "is not a key here", "A summary was rewritten.")
         await pilot.press("escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
         await wait_for(pilot, lambda: "is not a key here" not in shown(pilot), "the note to go")
         assert "A summary was rewritten." in shown(pilot)
 
@@ -131,18 +130,18 @@ async def test_an_id_in_a_row_opens_what_it_names_and_that_of_the_row_the_row(da
         await wait_for_text(pilot, "Dissolve summary sum_4c4bd5292abfa225")
         history = pilot.app.screen
         await click_text(pilot, str(history.query_one(LineView).selected), LineView)
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Operation "))
         await settled(pilot)
         # Of the dissolved summary there is no row any more; one that came in its place is in the DAG.
         name = next(row.ref for row in pilot.app.screen.view.ordinals.keys if row.old is None)  # type: ignore[attr-defined]
         await pilot.press("m")
         await wait_for_text(pilot, f"context of 1: {name}")
         await click_text(pilot, f"context of 1: {name}"[-8:], "#diff")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         await settled(pilot)
         assert pilot.app.screen.selected_id() == name
         await click_text(pilot, "Summary DAG", TitleBar)  # the title goes back
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Operation "))
 
 
 @pytest.mark.parametrize(
@@ -165,13 +164,13 @@ def test_a_name_in_a_row_is_that_of_the_row_or_of_another(name: str, own: str, s
 async def test_each_conversation_of_a_card_opens_itself(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         home = pilot.app.screen
-        assert isinstance(home, ConversationsScreen)
+        assert at(home, "Conversations")
         await wait_for(pilot, lambda: len(home.outlooker.outlook.nearest) > 1, "the fullest contexts")
         await settled(pilot)
         first, second, *_ = home.outlooker.outlook.nearest
         for one in (second, first):
             await click_text(pilot, "% of", "#panel", last=one is second)
-            await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen))
+            await wait_for(pilot, lambda: at(pilot.app.screen, "Context "))
             assert pilot.app.screen.conversation.conversation_id == one.conversation_id  # type: ignore[attr-defined]
             await pilot.press("escape")
             await wait_for(pilot, lambda: pilot.app.screen is home)

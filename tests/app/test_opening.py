@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from lcm_core.store.database import Database
+from lcm_core.api import Database
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
@@ -22,10 +22,8 @@ from lcm_tui.screens import conversation_list as pane
 from lcm_tui.screens import frame as data_screen
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.frame import DataScreen
-from tests.app.support import NARROW, open_app, settled, shown, wait_for
+from tests.app.support import NARROW, at, open_app, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
 
 
@@ -82,12 +80,12 @@ async def test_a_screen_whose_rows_are_late_is_painted_without(
 async def test_behind_another_screen_the_list_reads_nothing_that_costs(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3")) as pilot:
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         counting = screen.counting
         await settled(pilot)
         assert not counting._wanted
         await pilot.press("s")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         counting.sum_again()
         counting.want_sums()
         await settled(pilot)
@@ -112,7 +110,7 @@ async def test_a_letter_of_the_filter_lays_out_and_sorts_nothing(
 
     async with open_app(database_copy("0.15.3")) as pilot:
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         await settled(pilot)
         await pilot.press("slash", "a")  # with its first letter the prompt gets another style
         await wait_for(pilot, lambda: screen.list.filter.needle == "a")
@@ -134,7 +132,7 @@ async def test_an_opening_styles_each_widget_once_and_makes_no_prompt(
     database_copy: DatabaseFactory,
     monkeypatch: pytest.MonkeyPatch,
     key: str,
-    screen: type[DataScreen[object]],
+    screen,
 ):
     styled, applying = Counter[Widget](), Stylesheet.apply
 
@@ -171,10 +169,10 @@ async def test_the_context_is_read_in_few_pieces(
         await settled(pilot)
         monkeypatch.setattr(Database, "read", noted)
         await pilot.press("c")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "))
         await settled(pilot)
         screen = pilot.app.screen
-        assert isinstance(screen, ContextScreen)
+        assert at(screen, "Context ")
         in_sight = sum(key[0] != "gap" for key in screen.items.visible_keys)
         assert in_sight > 15
         assert 1 <= done["checked_tokens"] <= 3  # what is in sight may have moved meanwhile
@@ -225,7 +223,7 @@ async def test_work_without_keys_waits_for_the_rows_in_front_or_until_their_scre
 
         async def work_during_an_opening() -> asyncio.Task[None]:
             await pilot.press("s")
-            await wait_for(pilot, lambda: isinstance(app.screen, DagScreen) and app.screen.is_mounted)
+            await wait_for(pilot, lambda: at(app.screen, "Summary DAG") and app.screen.is_mounted)
             work = asyncio.create_task(app._warm_up._without_keys(0))
             await pilot.pause(0.1)
             assert not work.done()

@@ -8,21 +8,15 @@ from pathlib import Path
 
 import pytest
 from textual.command import Hits
+from textual.screen import ModalScreen
 
-from lcm_tui.screens.anywhere import (
-    ELSEWHERE,
-    EXACT,
-    VIEWS,
-    Anywhere,
-    CommandSource,
-    GoTo,
-    match_phrases,
-)
+from lcm_tui.screens.anywhere import ELSEWHERE, VIEWS, Anywhere, CommandSource, match_phrases
 from lcm_tui.screens.frame import CommandScreen, all_keys
-from lcm_tui.screens.history import HistoryScreen
 from tests.app.screens import walk_to
-from tests.app.support import NARROW, open_app, settled, wait_for, wait_for_text
+from tests.app.support import NARROW, at, open_app, settled, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
+
+EXACT = 0.85
 
 #: What a stranger types on the first screen, and the titles of which one has to be among the first three.
 PHRASES = {
@@ -163,13 +157,13 @@ async def test_enter_waits_for_what_the_typed_words_find(
         await settled(pilot)
         home = pilot.app.screen
         await pilot.press("colon")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, GoTo))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await wait_for_text(pilot, "Open (enter)")  # what is listed before anything is typed
         await pilot.press(*"9" * 30, "enter")
         await wait_for_text(pilot, "No matches found")
-        assert isinstance(pilot.app.screen, GoTo), "the first of the list before was not run"
+        assert isinstance(pilot.app.screen, ModalScreen), "the first of the list before was not run"
         await pilot.press("ctrl+u", *"history", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "History"), "the history")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is home, "the first screen again")
 

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.kit.panes import LEAST, Divider, TwoPanes
+from lcm_tui.kit.panes import Divider, TwoPanes
 from lcm_tui.kit.session import Remembered, read_shares, remembered_path
 from tests.app.screens import open_screen
 from tests.app.support import MIDDLING, NARROW, WIDE, open_app, said, shown, wait_for
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
+
+LEAST = ((24, 4), (24, 3))
 
 
 def panes_of(pilot: Pilot[int]) -> TwoPanes:

@@ -9,11 +9,18 @@ import pytest
 
 from lcm_tui.kit import places
 from lcm_tui.kit.bars import PastBar
-from lcm_tui.screens.comparison import CompareScreen
 from lcm_tui.screens.context import ContextScreen
-from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.history import HistoryScreen
-from tests.app.support import NARROW, conversation, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    at,
+    conversation,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+)
 from tests.app.test_history import changed
 from tests.app.test_plan_screen import NODE, OTHER
 from tests.change.support import dump
@@ -43,7 +50,7 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         pilot.app.open_place(places.Context(conversation(pilot, OWNER)))
         await settled(pilot)
         screen = pilot.app.screen
-        assert isinstance(screen, ContextScreen)
+        assert at(screen, "Context ")
         now = items_of(screen)
         assert NODE not in now
         assert screen.why_not("hunk-next") == "this is the present"
@@ -72,7 +79,7 @@ async def test_no_press_is_lost(database_copy: DatabaseFactory):
         pilot.app.open_place(places.Summaries(conversation(pilot, OWNER)))
         await settled(pilot)
         screen = pilot.app.screen
-        assert isinstance(screen, DagScreen)
+        assert at(screen, "Summary DAG")
         await pilot.press("[", "[")
         await wait_for_text(pilot, f"before {first}", NODE[:8])
         await settled(pilot)
@@ -92,22 +99,22 @@ async def test_what_is_opened_from_the_past_is_of_the_past(dissolved: tuple[Path
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("U")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "History"), "the history")
         await settled(pilot)
         await pilot.press("s")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the DAG")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"), "the DAG")
         await wait_for_text(pilot, f"before {operation}", NODE[:8])
         await pilot.press("c")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "), "the context")
         await wait_for_text(pilot, f"before {operation}", NODE[:8])
         await settled(pilot)
         await pilot.press("D", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen), "the comparison")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
         await wait_for_text(pilot, f"before:{operation}", "1 only in the first")
         await pilot.press("escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "), "the context")
         context = pilot.app.screen
-        assert isinstance(context, ContextScreen)
+        assert at(context, "Context ")
         assert context.explained().startswith("This is the past, as it was before")
 
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import RefusedError
-from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.api import RefusedError, plan_dissolve
 from lcm_core.base.values import replace
-from lcm_core.change.commit import Committed, commit_plan
+from lcm_core.change.commit import commit_plan
 from lcm_core.change.connection import wals_folder
-from lcm_core.change.plan import BusyError, Plan
-from lcm_core.change.preview import Planner
-from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Database, Reader
+from lcm_core.change.plan import BusyError
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
 from lcm_tui.flows import change as flow
 from lcm_tui.flows.change import Change, Choice
-from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.screens import conversation_panel as outlook
 from lcm_tui.screens import preview as plan_module
 from lcm_tui.screens.context import ContextScreen
@@ -33,6 +28,7 @@ from lcm_tui.screens.questions import BackupOffer
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
+    at,
     conversation,
     go_to,
     open_app,
@@ -53,11 +49,9 @@ OTHER = "sum_07742015d971b59d"
 MOVED_ON = "The database changed, so this was planned again"
 
 
-def dissolve(*summary_ids: str, conversation_id: int = 1) -> Planner:
-    async def plan(reader: Reader) -> Plan:
-        return await plan_dissolve(
-            reader, ConversationId(conversation_id), [SummaryId(summary_id) for summary_id in summary_ids]
-        )
+def dissolve(*summary_ids: str, conversation_id: int = 1):
+    async def plan(reader):
+        return await plan_dissolve(reader, conversation_id, list(summary_ids))
 
     return plan
 
@@ -130,10 +124,10 @@ async def test_the_panes_show_edits_and_sql_and_any_line_whole(
         rows, around, search = 1 + 18 + 2 + 3, 3, 2
         assert len(screen.view.sql.keys) == rows + around + search
         await pilot.press("G", "k", "k", "k", "enter")  # before COMMIT and the search tables
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, WholeScreen), "the statement")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the statement")
         await wait_for_text(pilot, f'DELETE FROM "summaries" WHERE "summary_id" IS \'{NODE}\';')
         await pilot.press("escape", "tab", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, WholeScreen), "the item")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the item")
         await wait_for_text(pilot, NODE, "Condensed memory covering")
 
 
@@ -165,7 +159,7 @@ async def test_choices_are_planned_anew(database_copy: DatabaseFactory, no_offer
         )
         await settled(pilot)
         await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "), "the context")
         assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", NODE) == 1
         assert NODE not in [ref for _, ref in context_of(path, 1)]
 
@@ -239,7 +233,7 @@ async def test_a_refusal_is_a_sentence_on_the_screen(database_copy: DatabaseFact
 async def test_a_busy_file_leaves_the_preview_where_it_is(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):
-    async def locked(*_: object, **__: object) -> Committed:
+    async def locked(*_: object, **__: object):
         raise BusyError("lcm.db", 5.0)
 
     monkeypatch.setattr(flow, "commit_plan", locked)
@@ -288,14 +282,14 @@ async def test_esc_ends_a_batch_and_what_was_done_stays(
     path = database_copy("0.15.3")
     first_done, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow(database: Database, plan: Plan, **named: Any) -> Committed:
+    async def slow(database, plan, **named: Any):
         done = await commit_plan(database, plan, **named)
         first_done.set()
         await go_on.wait()
         return done
 
-    async def plans(reader: Reader) -> Sequence[Plan]:
-        return [await plan_dissolve(reader, ConversationId(1), [SummaryId(node)]) for node in (NODE, OTHER)]
+    async def plans(reader):
+        return [await plan_dissolve(reader, 1, [node]) for node in (NODE, OTHER)]
 
     monkeypatch.setattr(flow, "commit_plan", slow)
     async with open_app(path) as pilot:
@@ -349,14 +343,12 @@ async def test_a_batch_is_shown_as_one_and_committed_plan_by_plan(
     database_copy: DatabaseFactory, no_offer: None
 ):
     path = database_copy("0.15.3")
-    done: list[tuple[Committed, ...]] = []
+    done = []
     chosen = Choice.switch("both")
 
-    async def plans(reader: Reader) -> Sequence[Plan]:
+    async def plans(reader):
         nodes = [(1, NODE), *([(4, "sum_f6b6d7017e1f2ae2")] if chosen.on else [])]
-        return [
-            await plan_dissolve(reader, ConversationId(owner), [SummaryId(node)]) for owner, node in nodes
-        ]
+        return [await plan_dissolve(reader, owner, [node]) for owner, node in nodes]
 
     async with open_app(path) as pilot:
         screen = await go_to(pilot, PlanScreen(Change(plans, choices=(chosen,), then=done.append)))
@@ -377,7 +369,7 @@ async def test_a_batch_is_shown_as_one_and_committed_plan_by_plan(
 async def test_marks_choose_a_set_and_outlive_a_reload(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SummaryId(NODE)))
+        screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=NODE))
         await wait_for(pilot, lambda: screen.selected_id() == NODE, NODE)
         await settled(pilot)
         await pilot.press("space", "j", "space")
@@ -404,13 +396,13 @@ async def test_what_cannot_be_dissolved_says_why(database_copy: DatabaseFactory)
     path = database_copy("0.15.3")
     leaf = value(path, "SELECT summary_id FROM summaries WHERE conversation_id = 1 AND kind = 'leaf' LIMIT 1")
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SummaryId(SOURCES[0])))
+        screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SOURCES[0]))
         await wait_for(pilot, lambda: screen.selected_id() == SOURCES[0], "the source")
         await settled(pilot)
         reason = screen.why_not("dissolve")
         assert reason is not None
         assert reason.startswith("it is not in the context")
-        screen.lines.reveal(screen.lines.known.path_to(SummaryId(leaf)) or ())
+        screen.lines.reveal(screen.lines.known.path_to(leaf) or ())
         reason = screen.why_not("dissolve")
         assert reason is not None
         assert "this is a leaf" in reason
@@ -429,7 +421,7 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
         await pilot.press("a")
         await wait_for_text(pilot, "Back up before this change?", "back up and continue")
         offer = pilot.app.screen
-        assert isinstance(offer, BackupOffer)
+        assert isinstance(offer, ModalScreen)
         assert f".{datetime.now(UTC):%Y%m%d}T" in offer._target.name  # shown over several lines
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the preview")
@@ -437,7 +429,7 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
         assert dump(path) == rows
         assert list(path.parent.glob("*.backup")) == [], "none is made without being asked for"
         await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer), "the offer again")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the offer again")
         await pilot.press("b")
         await wait_for(
             pilot, lambda: not isinstance(pilot.app.screen, BackupOffer | PlanScreen), "the commit"
@@ -506,17 +498,17 @@ async def test_a_batch_that_stops_half_way_goes_on_from_there(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):
     path, real, calls = database_copy("0.15.3"), flow.commit_plan, count(1)
-    done: list[tuple[Committed, ...]] = []
+    done = []
 
-    async def second_time_busy(database: Database, plan: Plan, **named: Any) -> Committed:
+    async def second_time_busy(database, plan, **named: Any):
         if next(calls) == 2:
             raise BusyError("lcm.db", 5.0)
         return replace(
             await real(database, plan, **named), search="search index not updated: run `lcm-tui reindex`"
         )
 
-    async def plans(reader: Reader) -> Sequence[Plan]:
-        return [await plan_dissolve(reader, ConversationId(1), [SummaryId(node)]) for node in (NODE, OTHER)]
+    async def plans(reader):
+        return [await plan_dissolve(reader, 1, [node]) for node in (NODE, OTHER)]
 
     monkeypatch.setattr(flow, "commit_plan", second_time_busy)
     async with open_app(path) as pilot:

@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
-from lcm_core.base.records import SummaryId
 from textual.pilot import Pilot
 
-from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.previous import PreviousScreen
 from tests.app.support import (
     NARROW,
     WIDE,
+    at,
     conversation,
     go_to,
     open_app,
@@ -47,7 +46,7 @@ async def previous_of(
     path: Path, summary_id: str, *, size: tuple[int, int] = WIDE
 ) -> AsyncIterator[tuple[Pilot[int], PreviousScreen]]:
     async with open_app(path, size=size) as pilot:
-        screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId(summary_id)))
+        screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), summary_id))
         await wait_for(
             pilot, lambda: screen.given.table.keys or screen.given.text.document, "the previous context"
         )
@@ -170,7 +169,7 @@ async def test_keys_lead_into_the_text_to_another_summary_and_back(database_file
 async def test_s_goes_to_the_selected_summary_in_the_tree(database_file: DatabaseFactory):
     async with previous_of(database_file("0.15.3"), IN_SWEEP) as (pilot, screen):
         await pilot.press("j", "s")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         await wait_for(pilot, lambda: pilot.app.screen.selected_id() == PASS_BEFORE, "the way to the summary")
         await pilot.press("p")
         await wait_for_text(pilot, f"Previous context of {PASS_BEFORE}")

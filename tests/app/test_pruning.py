@@ -10,9 +10,18 @@ from lcm_core.operations.export import default_folder, read_conversation_file
 from textual.pilot import Pilot
 
 from lcm_tui.flows import prune as delete_module
-from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.preview import PlanScreen
-from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text, wait_until_said
+from tests.app.support import (
+    NARROW,
+    at,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
 from tests.change.support import changed, dump
 from tests.cli.support import run as command_line
 from tests.conftest import DatabaseFactory
@@ -24,10 +33,10 @@ IDS = "SELECT conversation_id FROM conversations ORDER BY 1"
 pytestmark = pytest.mark.usefixtures("no_offer")
 
 
-async def marking(pilot: Pilot[int], *conversations: int) -> ConversationsScreen:
+async def marking(pilot: Pilot[int], *conversations: int):
     await settled(pilot)
     screen = pilot.app.screen
-    assert isinstance(screen, ConversationsScreen)
+    assert at(screen, "Conversations")
     for one in conversations:
         assert screen.list.table.select(one)
         await pilot.press("space")

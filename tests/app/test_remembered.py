@@ -6,15 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from lcm_core.api import Database
 from lcm_core.base.files import cache_folder
 from lcm_core.store import statistics
-from lcm_core.store.database import Database, Reader
 from lcm_core.store.remembered import mark_of
-from lcm_core.store.statistics import ConversationSums, sums_of
+from lcm_core.store.statistics import sums_of
 from textual.pilot import Pilot
 
 from lcm_tui.screens import conversation_figures, conversation_panel
-from lcm_tui.tables.conversation_rows import Row
 from tests.app.support import first_screen, open_app, settled, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
 from tests.databases import building, connect, run
@@ -26,11 +25,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     done: Counter[str] = Counter()
     whole, since = statistics.sums_of, statistics.sums_since
 
-    async def read_whole(reader: Reader, key: int) -> ConversationSums:
+    async def read_whole(reader, key: int):
         done["whole"] += 1
         return await whole(reader, key)
 
-    async def read_since(reader: Reader, known: ConversationSums) -> ConversationSums:
+    async def read_since(reader, known):
         done["since"] += 1
         return await since(reader, known)
 
@@ -39,12 +38,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return done
 
 
-async def rows_of(pilot: Pilot[int]) -> dict[object, Row]:
+async def rows_of(pilot: Pilot[int]):
     await settled(pilot)
     return dict(first_screen(pilot).list.rows)
 
 
-async def started(path: Path) -> dict[object, Row]:
+async def started(path: Path):
     """What the list shows once nothing is read any more."""
     while mark_of(path) is None:
         pass
@@ -189,7 +188,7 @@ async def test_a_screen_in_front_stops_what_is_read_for_the_list(
 ):
     begun: list[bool] = []
 
-    async def endless(reader: Reader, asked: object) -> list[ConversationSums]:
+    async def endless(reader, asked: object):
         begun.append(True)
         await reader.value(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"

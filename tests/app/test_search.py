@@ -6,33 +6,28 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import UsageError
+from lcm_core.api import UsageError
 from lcm_core.base.files import cache_folder, forget_cache
 from lcm_core.base.values import replace
 from lcm_core.store.search import DocumentKind
-from lcm_core.writers.cost import Model
-from lcm_recall.ask import Asked, Inquiry
-from lcm_recall.search import Found, index_of, recent, search_live
+from lcm_recall.ask import Inquiry
+from lcm_recall.search import index_of, recent, search_live
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
-from lcm_tui.screens.briefs import BriefsScreen
-from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.editor import EditScreen
-from lcm_tui.screens.expansion import ExpansionScreen
-from lcm_tui.screens.files import FileScreen
-from lcm_tui.screens.questions import TwoTexts
-from lcm_tui.screens.search import HitKey, SearchScreen, parse_narrowing
+from lcm_tui.screens.search import HitKey, parse_narrowing
 from tests.app.screens import EVERY, walk_to
 from tests.app.snapshots import keep
-from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.support import NARROW, at, open_app, said, settled, shown, shown_lines, wait_for, wait_for_text
 from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
+from tests.databases import building, new_database
 from tests.support import sampled
 
 NEEDLE = "zinnober-4711"
@@ -56,11 +51,11 @@ def plant(path: Path) -> None:
         )
 
 
-async def searching(pilot: Pilot[int], *keys: str) -> SearchScreen:
+async def searching(pilot: Pilot[int], *keys: str):
     await settled(pilot)
     await pilot.press("F", *keys)
     screen = pilot.app.screen
-    assert isinstance(screen, SearchScreen)
+    assert at(screen, "Search")
     await wait_for(pilot, lambda: not screen._searching and screen._found is not None, "the answer")
     return screen
 
@@ -82,25 +77,49 @@ async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database
         assert found is not None
         assert found.snippet[found.spans[0].start : found.spans[0].end] == NEEDLE
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "), "the message")
         await wait_for_text(pilot, "Conversation 3  research main", " #5 ")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the hits again")
         assert screen.query_input.value == NEEDLE
         await pilot.press("up" if screen.hits.cursor == len(screen.hits.keys) - 1 else "down", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the summary")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"), "the summary")
+
+
+async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_path: Path):
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        rows.message(owner, "x" * 300 + " needle " + "y" * 300, in_context=False)
+        rows.message(owner, "red \x1b[31m needle\x9b", in_context=True)
+        covered = rows.message(owner, "a needle needles", in_context=False)
+        rows.summary(owner, "sum_1", "Of the lease.", messages=[covered], in_context=True)
+    async with open_app(path, size=NARROW) as pilot:
+        await searching(pilot, *"needle")
+        lines = [line.strip() for line in shown_lines(pilot)]
+        assert any(line.startswith("3 hits  in 3 messages, 1 summaries, ") for line in lines)
+        hits = {line.split()[3]: (line, below) for line, below in pairwise(lines) if line.startswith("user ")}
+        assert hits["m1"][0].endswith("m1 #1  not in a context")
+        assert hits["m1"][1].startswith("…needle yy")
+        assert hits["m2"][0].endswith("m2 #2  in the context")
+        assert hits["m2"][1] == "red ␛[31m needle‹U+009B›"
+        assert hits["m3"][0].endswith("m3 #3  covered by sum_1")
+        await pilot.press("ctrl+u", *"leese needle")
+        await wait_for_text(
+            pilot, "Nothing found. “leese” was not found; similar words: lease. “needle” alone: 3"
+        )
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "key", "row"),
+    ("table", "column", "key", "place"),
     [
-        ("summaries", "content", "conversation_id = 3 AND kind = 'condensed'", DagScreen),
-        ("focus_briefs", "content", "status = 'active'", BriefsScreen),
-        ("large_files", "exploration_summary", "conversation_id = 3", FileScreen),
+        ("summaries", "content", "conversation_id = 3 AND kind = 'condensed'", "Summary DAG"),
+        ("focus_briefs", "content", "status = 'active'", "Focus briefs"),
+        ("large_files", "exploration_summary", "conversation_id = 3", ""),
     ],
 )
 async def test_a_hit_opens_at_what_was_found_which_is_the_word_of_n(
-    database_copy: DatabaseFactory, table: str, column: str, key: str, row: type[Any]
+    database_copy: DatabaseFactory, table: str, column: str, key: str, place: str
 ) -> None:
     path = database_copy("0.15.3")
     text = "\n".join([*(f"line {at}" for at in range(90)), f"and {NEEDLE} at the end", *"below"])
@@ -110,7 +129,9 @@ async def test_a_hit_opens_at_what_was_found_which_is_the_word_of_n(
     async with open_app(path, size=NARROW) as pilot:
         searched = await searching(pilot, *NEEDLE)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, row), "its place")
+        await wait_for(
+            pilot, lambda: pilot.app.screen is not searched and at(pilot.app.screen, place), "its place"
+        )
         await wait_for_text(pilot, f"and {NEEDLE} at the end")
         screen = pilot.app.screen
         await wait_for(pilot, lambda: screen.why_not("next") is None, "n can be used")
@@ -141,9 +162,9 @@ async def test_a_hit_in_a_folded_result_opens_unfolded_marked_and_is_the_word_of
     async with open_app(path, size=NARROW) as pilot:
         await searching(pilot, *NEEDLE)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "), "the message")
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationScreen)
+        assert at(screen, "Conversation ")
         await wait_for_text(pilot, f"and {NEEDLE} at the end")
         number = screen.messages.selected
         assert screen.messages.needle == NEEDLE
@@ -176,7 +197,7 @@ async def test_enter_before_the_hits_opens_the_best_of_what_was_typed_and_of_not
     path = database_copy("0.15.3")
     plant(path)
 
-    async def slowly(*args: Any, **more: Any) -> Found:
+    async def slowly(*args: Any, **more: Any):
         await asyncio.sleep(0.3)
         return await search_live(*args, **more)
 
@@ -191,7 +212,7 @@ async def test_enter_before_the_hits_opens_the_best_of_what_was_typed_and_of_not
         assert pilot.app.screen is screen
         await wait_for(pilot, lambda: pilot.app.screen is not screen, "the place of the best hit")
         place = pilot.app.screen
-        assert isinstance(place, ConversationScreen | DagScreen)
+        assert at(place, "Conversation ", "Summary DAG")
         assert place.conversation_id == 3
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the hits again")
@@ -273,19 +294,17 @@ async def test_a_question_without_a_model_is_answered_with_its_evidence(
     async with open_app(path, size=NARROW) as pilot:
         await searching(pilot, *NEEDLE)
         await pilot.press("ctrl+g")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, TwoTexts), "the evidence")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the evidence")
         await wait_for_text(pilot, "No model was called", "Evidence: 2 passages", "msg#")
         assert "\x1b" not in shown(pilot)
         for key in ("enter", "2"):
             await pilot.press(key)
-            await wait_for(
-                pilot, lambda: isinstance(pilot.app.screen, ConversationScreen | DagScreen), "the passage"
-            )
+            await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation ", "Summary DAG"), "the passage")
             await settled(pilot)
             await pilot.press("escape")
-            await wait_for(pilot, lambda: isinstance(pilot.app.screen, TwoTexts), "the evidence again")
+            await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the evidence again")
         await pilot.press("escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SearchScreen), "the hits again")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Search"), "the hits again")
 
 
 async def test_a_model_is_asked_only_after_the_operator_agreed(
@@ -298,7 +317,7 @@ async def test_a_model_is_asked_only_after_the_operator_agreed(
     monkeypatch.setenv("LCM_TUI_SUMMARY_BASE_URL", "http://127.0.0.1:9/v1")
     asked: list[str] = []
 
-    async def ask(self: Inquiry, model: Model, progress: object) -> Asked:
+    async def ask(self: Inquiry, model, progress: object):
         asked.append(model.name)
         return replace(self.evidence, answer="It is there \x1b[31m.", model=model.name)
 
@@ -330,9 +349,9 @@ async def test_a_hit_is_expanded_level_by_level_with_what_each_level_costs(
         for hit in ("a summary", "the message"):
             await wait_for_text(pilot, "^o Expand")
             await pilot.press("ctrl+o")
-            await wait_for(pilot, lambda: isinstance(pilot.app.screen, ExpansionScreen), hit)
+            await wait_for(pilot, lambda: at(pilot.app.screen, "Expand "), hit)
             expansion = pilot.app.screen
-            assert isinstance(expansion, ExpansionScreen)
+            assert at(expansion, "Expand ")
             await settled(pilot)
             levels = expansion.list.levels
             assert levels[0].summaries == (expansion.selected_id(),)
@@ -368,7 +387,7 @@ async def test_without_the_cache_nothing_is_kept_on_disk(
             await searching(pilot, *NEEDLE)
             await wait_for_text(pilot, "2 hits")
             await pilot.press("enter")
-            await wait_for(pilot, lambda: not isinstance(pilot.app.screen, SearchScreen), "the place")
+            await wait_for(pilot, lambda: not at(pilot.app.screen, "Search"), "the place")
             await pilot.press("escape", "ctrl+u")
             await wait_for_text(pilot, f"recent  {NEEDLE}")
             await settled(pilot)
@@ -389,9 +408,9 @@ async def test_a_word_is_three_keys_away_from_every_screen(name: str, openclaw_h
         if isinstance(before, EditScreen):  # where F is a letter, too: its third key
             await pilot.press("escape")
             before = pilot.app.screen
-        await pilot.press("ctrl+u" if isinstance(before, SearchScreen) else "F", *NEEDLE)
+        await pilot.press("ctrl+u" if at(before, "Search") else "F", *NEEDLE)
         screen = pilot.app.screen
-        assert isinstance(screen, SearchScreen)
+        assert at(screen, "Search")
         assert screen.query_input.value == NEEDLE, "letters are text, from the first one on"
         await wait_for_text(pilot, "2 hits", "Conversation 3")
         hit = screen.hits.hit
@@ -420,7 +439,7 @@ async def test_a_word_is_three_keys_away_from_a_dialog(before: str, database_cop
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the dialog")
         await pilot.press("escape", "F", *NEEDLE)
         screen = pilot.app.screen
-        assert isinstance(screen, SearchScreen)
+        assert at(screen, "Search")
         assert screen.query_input.value == NEEDLE
         await wait_for_text(pilot, "2 hits")
         await pilot.press("escape")

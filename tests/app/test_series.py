@@ -8,24 +8,17 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from lcm_core.base.records import SummaryId
 from textual.pilot import Pilot
 
-from lcm_tui.screens.comparison import CompareScreen
-from lcm_tui.screens.context_items import ItemScreen
 from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.frame import CommandScreen
-from lcm_tui.screens.health import HealthScreen
-from lcm_tui.screens.history import OperationScreen
 from lcm_tui.screens.previous import PreviousScreen
-from lcm_tui.screens.search import SearchScreen
-from lcm_tui.screens.snapshots import SnapshotScreen
 from tests.app.screens import open_screen, walk_to
 from tests.app.snapshots import keep
 from tests.app.support import (
     NARROW,
     WIDE,
+    at,
     conversation,
     go_to,
     open_app,
@@ -64,13 +57,13 @@ async def test_operations_are_stepped_through_in_time_and_stay_a_diff(database_c
         await pilot.press("U")
         await wait_for_text(pilot, "Undo", "Dissolve")
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Operation "))
         await settled(pilot)
         await wait_for_text(pilot, "[ Older operation", "] Newer operation")
         await pilot.press(ON)
         await wait_until_said(pilot, "This is the newest operation.")
         newest = pilot.app.screen
-        assert isinstance(newest, OperationScreen)
+        assert at(newest, "Operation ")
         await pilot.press("m")
         await wait_for_text(pilot, "== summaries sum_4c4bd5292abfa225", "[Diff]", "m Preview")
         older = await stepped(pilot, BACK)
@@ -88,18 +81,18 @@ async def test_operations_are_stepped_through_in_time_and_stay_a_diff(database_c
 async def test_items_of_a_context_are_stepped_through_as_sent(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen: Any = await open_screen(pilot, "ItemScreen")
-        assert isinstance(screen, ItemScreen)
+        assert at(screen, "Context ")
         await pilot.press("m")
         await wait_for_text(pilot, "as the model receives it")
         first = screen.item
         screen = await stepped(pilot, ON)
-        assert isinstance(screen, ItemScreen)
+        assert at(screen, "Context ")
         assert screen.item != first
         await wait_for_text(pilot, "as the model receives it")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen.selected_id() == str(screen.item))
         await pilot.press("G", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ItemScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "))
         await pilot.press(ON)
         await wait_until_said(pilot, "This is the last item.")
 
@@ -107,11 +100,11 @@ async def test_items_of_a_context_are_stepped_through_as_sent(database_file: Dat
 async def test_conversations_and_what_is_opened_from_elsewhere(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         home = pilot.app.screen
-        assert isinstance(home, ConversationsScreen)
+        assert at(home, "Conversations")
         first = await walk_to(pilot, "ConversationScreen")
         place = home.list.table.cursor
         following: Any = await stepped(pilot, ON)
-        assert isinstance(following, ConversationScreen)
+        assert at(following, "Conversation ")
         assert following.conversation.conversation_id == home.list.table.keys[place + 1]
         assert following.conversation != first.conversation  # type: ignore[attr-defined]
         # What is no part of a list has no such keys, and says so as for any other key.
@@ -126,7 +119,7 @@ async def test_conversations_and_what_is_opened_from_elsewhere(database_file: Da
 async def test_hits_and_findings_lead_on_to_the_next_one(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
         search: Any = await walk_to(pilot, "SearchScreen")
-        assert isinstance(search, SearchScreen)
+        assert at(search, "Search")
         await wait_for(pilot, lambda: not search._searching and search.hits.hit is not None)
         await pilot.press("enter")
         await wait_for(pilot, lambda: pilot.app.screen is not search)
@@ -135,10 +128,10 @@ async def test_hits_and_findings_lead_on_to_the_next_one(database_file: Database
         await stepped(pilot, ON)
         assert search.hits.hit != shown_first
         await pilot.press("escape", "escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
         await settled(pilot)
         health: Any = await walk_to(pilot, "HealthScreen")
-        assert isinstance(health, HealthScreen)
+        assert at(health, "Health of")
         await wait_for(pilot, lambda: not health.examiner.running)
         await pilot.press("tab", ON)  # from the text, too
         assert health.text.has_focus
@@ -157,7 +150,7 @@ async def test_a_snapshot_leads_to_the_older_one(database_copy: DatabaseFactory)
         await walk_to(pilot, "SnapshotScreen")
         await wait_for_text(pilot, "under 3,500 tokens")
         screen = await stepped(pilot, BACK)
-        assert isinstance(screen, SnapshotScreen)
+        assert at(screen, "Snapshot ")
         assert {newest, older} >= {screen.one.id}
         await wait_for_text(pilot, "under 6,000 tokens")
         await pilot.press(BACK)
@@ -167,13 +160,13 @@ async def test_a_snapshot_leads_to_the_older_one(database_copy: DatabaseFactory)
 async def test_previous_contexts_leaf_by_leaf_as_text_and_compared(database_file: DatabaseFactory):
     after_broken = "sum_df412986c06c25a8"
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
-        screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId(after_broken)))
+        screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), after_broken))
         await settled(pilot)
         await pilot.press("w", "m")
         await wait_for_text(pilot, "For a rewrite", "m As list")
         assert not screen.given.table.display or not screen.given.table.region.height
         following: Any = await stepped(pilot, ON)
-        assert isinstance(following, PreviousScreen)
+        assert at(following, "Previous context")
         await wait_for_text(pilot, "m As list")
         assert following.given.place == 1
         screen = await stepped(pilot, BACK)  # type: ignore[assignment]
@@ -181,7 +174,7 @@ async def test_previous_contexts_leaf_by_leaf_as_text_and_compared(database_file
         await pilot.press("escape")  # takes back the other view first
         await wait_for_text(pilot, "m As text")
         await pilot.press("D")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "))
         await wait_for_text(pilot, "- as given (reconstructed)", "+ for a rewrite, now")
         await settled(pilot)
         compared: Any = pilot.app.screen
@@ -196,15 +189,15 @@ async def test_previous_contexts_leaf_by_leaf_as_text_and_compared(database_file
 async def test_the_first_leaf_and_what_is_no_leaf(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
-        await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId("sum_bb692ab9b90b6a49")))
+        await go_to(pilot, PreviousScreen(conversation(pilot, 1), "sum_bb692ab9b90b6a49"))
         await wait_for_text(pilot, "only leaves are given")
         await pilot.press("m")
         await wait_until_said(pilot, "there is no previous context here")
-        assert isinstance(await stepped(pilot, BACK), PreviousScreen)
+        assert at(await stepped(pilot, BACK), "Previous context")
         with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:
             wanted = "SELECT summary_id FROM summaries WHERE conversation_id = 1 AND kind = 'leaf' LIMIT 1"
             [(first,)] = database.execute(wanted)
-        await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId(first)))
+        await go_to(pilot, PreviousScreen(conversation(pilot, 1), first))
         await settled(pilot)
         await pilot.press(BACK)
         await wait_until_said(pilot, "This is the first leaf of the conversation.")
@@ -214,7 +207,7 @@ async def test_a_burst_of_steps_ends_where_the_presses_one_by_one_would(database
     """Presses behind an end count from there; the end is said."""
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         home = pilot.app.screen
-        assert isinstance(home, ConversationsScreen)
+        assert at(home, "Conversations")
         await walk_to(pilot, "ConversationScreen")
         rows, begins = home.list.table.keys, home.list.table.cursor
         assert 3 < len(rows) < 16
@@ -232,7 +225,7 @@ async def test_a_burst_of_steps_ends_where_the_presses_one_by_one_would(database
 async def test_a_burst_of_steps_through_previous_contexts(database_file: DatabaseFactory):
     """Each press counts, while screens are still being read."""
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
-        screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId("sum_df412986c06c25a8")))
+        screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), "sum_df412986c06c25a8"))
         await settled(pilot)
         deep = len(pilot.app.screen_stack)
         typed(pilot, *[ON] * 6, *[BACK] * 6)
@@ -249,4 +242,4 @@ async def test_a_burst_of_steps_through_previous_contexts(database_file: Databas
 def shows(pilot: Pilot[int]) -> object:
     """The conversation whose messages are in front."""
     front = pilot.app.screen
-    return front.conversation.conversation_id if isinstance(front, ConversationScreen) else None
+    return front.conversation.conversation_id if at(front, "Conversation ") else None

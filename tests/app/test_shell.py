@@ -6,28 +6,23 @@ import os
 from pathlib import Path
 
 import pytest
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database, plan_archive
 from lcm_core.change.commit import commit
-from lcm_core.operations.prune import plan_archive
-from lcm_core.store.database import Database
 from textual.command import CommandPalette
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from lcm_tui.kit.bars import KeyBar
 from lcm_tui.kit.commands import key_problems, key_title, textual_keys
-from lcm_tui.kit.dialog import HelpScreen
 from lcm_tui.kit.dialogs import reflowed
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.files import FilesScreen
-from lcm_tui.screens.frame import DONE_SECONDS, EVERYWHERE, CommandScreen, all_keys
-from lcm_tui.screens.history import OperationScreen
+from lcm_tui.screens.frame import EVERYWHERE, all_keys
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import (
     NARROW,
+    at,
     conversation,
     go_to,
     open_app,
@@ -44,17 +39,19 @@ from tests.app.support import (
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
 
+DONE_SECONDS = 12
+
 #: A table, lines of texts, a tree, a list beside its text, a plan.
 OF_EACH_KIND = ("ConversationsScreen", "ConversationScreen", "DagScreen", "ItemScreen", "PlanScreen")
 
 
 async def help_text(pilot: Pilot[int]) -> str:
     await pilot.press("question_mark")
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
     view = pilot.app.screen.query_one(TextView)
     await wait_for(pilot, lambda: view.text)
     await pilot.press("escape")
-    await wait_for(pilot, lambda: not isinstance(pilot.app.screen, HelpScreen))
+    await wait_for(pilot, lambda: not isinstance(pilot.app.screen, ModalScreen))
     return view.text
 
 
@@ -132,9 +129,9 @@ async def test_a_click_on_a_key_is_the_key(database_file: DatabaseFactory):
             await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index("Back"), 0))
             await wait_for(pilot, lambda: pilot.app.screen is first)
         await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index("Help"), 0))
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await pilot.click(offset=(20, 10))  # in the help
-        assert isinstance(pilot.app.screen, HelpScreen)
+        assert isinstance(pilot.app.screen, ModalScreen)
         await pilot.click(offset=(0, 0))  # beside it
         await wait_for(pilot, lambda: pilot.app.screen is first)
 
@@ -166,7 +163,7 @@ async def test_a_letter_in_the_prompt_is_a_letter(database_file: DatabaseFactory
 # -- help and palette --------------------------------------------------------------------------------------
 
 
-def done_by(screen: CommandScreen, command: str) -> bool:
+def done_by(screen, command: str) -> bool:
     """Whether a screen says what a command does."""
     named = f"action_{command.replace('-', '_')}"
     return screen.ALL_KEYS[command].run is not None or callable(getattr(screen, named, None))
@@ -207,7 +204,7 @@ async def test_the_palette_runs_a_command(database_file: DatabaseFactory, key: s
         await pilot.press(*"large files")
         await wait_for_text(pilot, "Files (f)", all_keys()["files"].help)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Files of"))
         await wait_for_text(pilot, "Files of conversation 3")
 
 
@@ -217,7 +214,7 @@ async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes
 ):
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
-        commit(path, await database.read(plan_archive, [ConversationId(7)]))
+        commit(path, await database.read(plan_archive, [7]))
     async with open_app(path, size=NARROW) as pilot:
         first = pilot.app.screen
 
@@ -231,18 +228,18 @@ async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes
             await settled(pilot)
 
         await go("nightly bakcup", "Conversation 6")
-        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert at(pilot.app.screen, "Conversation ")
         assert pilot.app.screen.conversation.conversation_id == 6
         await go("3", "Conversation 3 ")  # before the message m3, and before what only holds a 3
-        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert at(pilot.app.screen, "Conversation ")
         assert pilot.app.screen.conversation.conversation_id == 3
         await go("4c4bd5292a", "Summary sum_4c4bd5292abfa225")
-        assert isinstance(pilot.app.screen, DagScreen)
+        assert at(pilot.app.screen, "Summary DAG")
         assert pilot.app.screen.selected_id() == "sum_4c4bd5292abfa225"
         await go("m848", "Message m848 #367")
-        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert at(pilot.app.screen, "Conversation ")
         await go("change archive", "Change: Archive")
-        assert isinstance(pilot.app.screen, OperationScreen)
+        assert at(pilot.app.screen, "Operation ")
         await go("theme nord", "Theme: nord")
         assert pilot.app.theme == "nord"
         await go("setting contextThreshold", "Setting: contextThreshold")
@@ -269,7 +266,7 @@ async def test_the_palette_names_the_reason_why_a_command_cannot_be_used(opencla
         await wait_for_text(pilot, "Not now: The file is not on this machine")
         assert "[red]odd[/]␛[31m" in " ".join(shown(pilot).split())
         await pilot.press("escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Files of"))
 
 
 # -- keys of the user --------------------------------------------------------------------------------------
@@ -289,12 +286,12 @@ async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database
         assert pilot.app.screen is first
         assert pilot.app.return_code is None
         await pilot.press("e", "f7")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Files of"))
         assert first.list.table.cursor == 1
         await pilot.press("colon", *"back")
         await wait_for_text(pilot, "Back ([)")
         await pilot.press("escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Files of"))
         await pilot.press("left_square_bracket")
         await wait_for(pilot, lambda: pilot.app.screen is first)
 
@@ -323,7 +320,7 @@ async def test_a_key_that_two_actions_would_have_is_said_to_be_taken(database_fi
         assert "'c'" in said(pilot)[0]
         assert "'context'" in said(pilot)[0]
         await pilot.press("c")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Files of"))
 
 
 # -- terminals ---------------------------------------------------------------------------------------------
@@ -454,14 +451,14 @@ async def test_what_a_screen_said_goes_with_it_and_finished_work_is_told_on_the_
         await wait_for_text(pilot, "W (Rewrite subtree) is not", "Done: something", "it is wrong")
         await pilot.press("s")  # forward
         await settled(pilot)
-        assert isinstance(pilot.app.screen, DagScreen)
+        assert at(pilot.app.screen, "Summary DAG")
         await wait_for_text(pilot, "Done: something", "it is wrong")
         assert "is not a key here" not in shown(pilot)
         await pilot.press("V")
         await wait_for_text(pilot, "V (Merge) is not a key here")
         await pilot.press("escape")  # and back
         await settled(pilot)
-        assert isinstance(pilot.app.screen, ConversationsScreen)
+        assert at(pilot.app.screen, "Conversations")
         await wait_for(pilot, lambda: "is not a key here" not in shown(pilot))
         assert "it is wrong" in shown(pilot)
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.settings import Options, resolve
+from lcm_core.api import Options, resolve
 from textual.pilot import Pilot
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
 from lcm_tui import app as registry
 from lcm_tui.app import LcmApp
-from lcm_tui.cli.demo import DemoHome, keep_snapshots, unpack_demo
+from lcm_tui.cli.demo import keep_snapshots, unpack_demo
 from lcm_tui.flows.drafts import Asked
 from lcm_tui.kit import dialog, dialogs
 from lcm_tui.kit.dialogs import Question, SearchOnly, WholeScreen
@@ -32,12 +32,11 @@ from lcm_tui.screens import conversation_panel as outlook
 from lcm_tui.screens import engine as reads
 from lcm_tui.screens import health as examining
 from lcm_tui.screens import questions
-from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.questions import AskAgain, BackupOffer, TwoTexts
-from lcm_tui.screens.search import QueryInput, SearchScreen
+from lcm_tui.screens.search import QueryInput
 from lcm_tui.tables import search as hits
 from tests.app.screens import EVERY, walk_to
-from tests.app.support import MIDDLING, NARROW, WIDE, settled, wait_for
+from tests.app.support import MIDDLING, NARROW, WIDE, at, settled, wait_for
 from tests.cli.support import run as command
 from tests.conftest import WRITTEN
 from tests.databases import run
@@ -55,7 +54,7 @@ class FrozenTime(datetime):
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoHome:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     # Paths in a home are shown from ``~`` on, so the pictures do not depend on where tests run.
     monkeypatch.setenv("HOME", str(tmp_path.resolve()))
     demo = unpack_demo(tmp_path)
@@ -63,7 +62,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoHome:
     return demo
 
 
-def dissolve(demo: DemoHome) -> None:
+def dissolve(demo) -> None:
     """A change and its undoing, as the history keeps them."""
     for words in (("dissolve", 1, "--summary", "sum_4c4bd5"), ("history", "undo", "--last")):
         assert command(*words, "--db", demo.database, "--apply", "--yes").code == 0
@@ -76,14 +75,14 @@ def dissolve(demo: DemoHome) -> None:
     )
 
 
-def remember(demo: DemoHome) -> None:
+def remember(demo) -> None:
     """What was sent at a few turns."""
     keep_snapshots(demo)
     run(demo.database, "UPDATE lcm_tui_assemblies SET id = 'asm_' || rowid")
 
 
 #: What a screen shows that the demonstration does not hold.
-NEEDS: Mapping[str, Callable[[DemoHome], None]] = {
+NEEDS = {
     "HistoryScreen": dissolve,
     "OperationScreen": dissolve,
     "SnapshotsScreen": remember,
@@ -97,7 +96,7 @@ OF: Mapping[str, int] = {"SnapshotsScreen": 1}
 PRESSED: Mapping[str, Sequence[str]] = {"CompactingScreen": ("number_sign", "2", "enter")}
 
 
-def app_on(home: DemoHome, colours: str, monkeypatch: pytest.MonkeyPatch) -> LcmApp:
+def app_on(home, colours: str, monkeypatch: pytest.MonkeyPatch) -> LcmApp:
     if colours == "no colour":
         monkeypatch.setenv("NO_COLOR", "1")
     app = LcmApp(resolve(Options(openclaw_dir=home.state_dir), os.environ, home=Path.home()))
@@ -113,10 +112,10 @@ def ways_to(name: str) -> Callable[[Pilot[int]], object]:
         if name in PRESSED:
             await pilot.press(*PRESSED[name])
             await settled(pilot)
-        if isinstance(screen, ConversationsScreen):
+        if at(screen, "Conversations"):
             await wait_for(pilot, lambda: screen.outlooker.outlook.verdict, "the verdict of the checks")
             await settled(pilot)
-        if isinstance(screen, SearchScreen):  # whether a taller account was drawn on the way is chance
+        if at(screen, "Search"):  # whether a taller account was drawn on the way is chance
             screen._tallest = 1
             screen.account.again()
             await settled(pilot)
@@ -144,7 +143,7 @@ SIZES = (
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", EVERY)
 def test_screen(
-    name: str, size: tuple[int, int], home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+    name: str, size: tuple[int, int], home, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name in NEEDS:
         NEEDS[name](home)
@@ -165,16 +164,14 @@ def test_every_screen_that_is_registered_has_its_pictures() -> None:
     sampled(["ConversationsScreen", "ConversationScreen", "DagScreen", "ContextScreen"], ["ContextScreen"]),
 )
 def test_colours(
-    name: str, colours: str, home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+    name: str, colours: str, home, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = app_on(home, colours, monkeypatch)
     assert snap_compare(app, terminal_size=NARROW, run_before=ways_to(name))
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_help(
-    size: tuple[int, int], home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help(size: tuple[int, int], home, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
     async def walk(pilot: Pilot[int]) -> None:
         await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
         await settled(pilot)
@@ -199,7 +196,7 @@ DIALOGS: Mapping[str, Callable[[], Screen[Any]]] = {
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", DIALOGS)
 def test_dialog(
-    name: str, size: tuple[int, int], home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+    name: str, size: tuple[int, int], home, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outlook, "FIRST_SECONDS", 3600.0)  # the screen below stays as it is
     monkeypatch.setattr(questions, "default_target", lambda path: path.with_suffix(".backup"))

@@ -6,23 +6,15 @@ Each word typed, enter and each confirmation counts like a key.
 from __future__ import annotations
 
 import pytest
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database, plan_archive
 from lcm_core.change.commit import commit
 from lcm_core.operations.drafting import ItemState
-from lcm_core.operations.prune import plan_archive
-from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
 from lcm_tui.kit.terminal import Decision
 from lcm_tui.screens import conversation_panel as outlook
-from lcm_tui.screens.context import ContextScreen
-from lcm_tui.screens.conversation import ConversationScreen
-from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.drafting import DraftingScreen
-from lcm_tui.screens.history import HistoryScreen
-from lcm_tui.screens.review import ReviewScreen
-from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, working
+from tests.app.support import NARROW, at, open_app, settled, shown, wait_for, wait_for_text, working
 from tests.conftest import DatabaseFactory
 from tests.databases import query
 
@@ -60,7 +52,7 @@ class Operator:
 def broken(pilot: Pilot[int]) -> int:
     """How many summaries the first screen calls broken, in all conversations."""
     first = pilot.app.screen_stack[1]
-    assert isinstance(first, ConversationsScreen)
+    assert at(first, "Conversations")
     return first.outlooker.outlook.broken
 
 
@@ -83,7 +75,7 @@ async def test_2_repair_them_all_with_a_look_at_each(database_copy: DatabaseFact
         await operator.press("R", "a", "P", "a", "enter")
         assert operator.keys <= FIVE
         first = pilot.app.screen
-        assert isinstance(first, ReviewScreen)
+        assert at(first, "Review ")
         await operator.sees("+ draft 1")
         await operator.press("A")
         if pilot.app.screen is first or "Back up before" in shown(pilot):  # once a day
@@ -100,7 +92,7 @@ async def test_2_repair_them_all_with_a_look_at_each(database_copy: DatabaseFact
 
 def _reviewed(pilot: Pilot[int]) -> object:
     screen = pilot.app.screen
-    return screen.subject.summary_id if isinstance(screen, ReviewScreen) else None
+    return screen.subject.summary_id if at(screen, "Review ") else None
 
 
 async def test_2_repair_them_all_by_the_default_rule(database_copy: DatabaseFactory):
@@ -131,11 +123,11 @@ async def test_3_undo_the_third_last_change(database_copy: DatabaseFactory):
     before = query(path, archived)
     async with await Database.open(path) as database:
         for number in (1, 2, 3):
-            commit(path, await database.read(plan_archive, [ConversationId(number)]))
+            commit(path, await database.read(plan_archive, [number]))
     async with open_app(path, size=NARROW) as pilot:
         operator = Operator(pilot)
         await operator.press("U", "j", "j", "u", "a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "History"))
         assert operator.keys <= FIVE
     assert set(query(path, archived)) == {*before, (2,), (3,)}, "the third-last alone is undone"
 
@@ -144,7 +136,7 @@ async def test_4_what_did_the_model_see(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         operator = Operator(pilot)
         await operator.press("c", "m")
-        assert isinstance(pilot.app.screen, ContextScreen)
+        assert at(pilot.app.screen, "Context ")
         await operator.sees("Whole request · assembled")
         assert operator.keys <= FIVE
 
@@ -153,7 +145,7 @@ async def test_5_why_is_the_context_full_and_what_was_left_out(database_file: Da
     async with open_app(database_file("0.15.3"), size=NARROW, budget=2_000) as pilot:
         operator = Operator(pilot)
         await operator.press("c")
-        assert isinstance(pilot.app.screen, ContextScreen)
+        assert at(pilot.app.screen, "Context ")
         await operator.sees("of 2,000", "cut: budget")
         assert operator.keys <= FIVE
 
@@ -166,7 +158,7 @@ async def test_6_where_was_something_said(database_file: DatabaseFactory):
         operator.keys += 1
         await operator.sees("ticket OPS-3587")
         await operator.press("enter")
-        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert at(pilot.app.screen, "Conversation ")
         assert operator.keys <= FIVE
         await operator.sees("OPS-3587. p95 went from 187ms")
 
@@ -177,7 +169,7 @@ async def test_7_give_back_the_detail_of_a_condensation(database_copy: DatabaseF
     async with open_app(path, size=NARROW) as pilot:
         operator = Operator(pilot)
         await operator.press("s", "d", "a", "enter")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         assert operator.keys <= FIVE
     [after] = query(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1")
     assert after > before
@@ -190,7 +182,7 @@ async def test_8_carry_a_dag_to_the_new_session(database_copy: DatabaseFactory):
     async with open_app(path, size=NARROW) as pilot:
         operator = Operator(pilot)
         await operator.press("t", "enter", "a", "enter")  # the newest other conversation is listed first
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
         assert operator.keys <= FIVE
     [after] = query(path, "SELECT count(*) FROM summaries WHERE conversation_id = 8")
     assert after > before

@@ -22,10 +22,13 @@ from hypothesis import strategies as st
 from textual import events
 
 from lcm_tui.kit import logfile, terminal
-from lcm_tui.kit.terminal import PASTE, PASTE_END, Received
+from lcm_tui.kit.terminal import Received
 from tests.app.test_failures import one_sentence, run_in_terminal
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
+
+PASTE = b"\x1b[200~"
+PASTE_END = b"\x1b[201~"
 
 # -- what comes from the terminal --------------------------------------------------------------------------
 

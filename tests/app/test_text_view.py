@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from lcm_tui.kit import text as module
-from lcm_tui.kit.spans import Block, Document, Span, WrappedBlock, heading, recoloured, slice_of, text_of
+from lcm_tui.kit.spans import Block, Span, WrappedBlock, heading, recoloured, slice_of, text_of
 from lcm_tui.kit.spans import text_field as field
 from lcm_tui.kit.text import TextView, mark
 
@@ -25,7 +25,7 @@ WIDTH = 40  #: without the scroll bar
 
 
 class Reading(App[None]):
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document) -> None:
         super().__init__()
         self.view = TextView(document, empty="nothing to read", id="view")
 

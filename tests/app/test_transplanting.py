@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.preview import PlanScreen
-from lcm_tui.screens.transplanting import TargetScreen
 from tests.app.support import (
     NARROW,
+    at,
     open_app,
     said,
     settled,
@@ -28,21 +27,21 @@ from tests.databases import run, value
 pytestmark = pytest.mark.usefixtures("no_offer")
 
 
-async def on_conversation(pilot: Pilot[int], conversation_id: int) -> ConversationsScreen:
+async def on_conversation(pilot: Pilot[int], conversation_id: int):
     await settled(pilot)
     screen = pilot.app.screen
-    assert isinstance(screen, ConversationsScreen)
+    assert at(screen, "Conversations")
     assert screen.list.table.select(conversation_id)
     return screen
 
 
-async def choosing(pilot: Pilot[int], source: int, words: str = "") -> TargetScreen:
+async def choosing(pilot: Pilot[int], source: int, words: str = ""):
     """The list of targets, filtered."""
     await on_conversation(pilot, source)
     await pilot.press("t")
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, TargetScreen))
+    await wait_for(pilot, lambda: at(pilot.app.screen, "Choose the target"))
     screen = pilot.app.screen
-    assert isinstance(screen, TargetScreen)
+    assert at(screen, "Choose the target")
     await wait_for(pilot, lambda: bool(screen.list.table.keys))
     if words:
         await pilot.press("slash", *("space" if letter == " " else letter for letter in words), "enter")
@@ -70,11 +69,11 @@ async def test_a_target_is_chosen_previewed_and_applied(database_copy: DatabaseF
         await wait_for_text(pilot, "Transplant 5 → 8", "51 messages below", "skip duplicates: no")
         before = dump(path)
         await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
         await settled(pilot)
         assert dump(path) != before
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         assert screen.list.table.selected == 8
         await wait_until_said(pilot, "Undo: U, u")
     assert len(context_of(path, 8)) == 16
@@ -97,7 +96,7 @@ async def test_the_source_is_no_target_and_leaving_changes_nothing(database_copy
         assert targets.list.table.selected == 3
         assert targets.selected_id() == "3"
         await pilot.press("escape")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
     assert dump(path) == before
 
 
@@ -131,10 +130,10 @@ async def test_a_split_session_is_merged_from_the_list(database_copy: DatabaseFa
         await previewed(pilot)
         await wait_for_text(pilot, "Merge conversation 5 into 8", "61 messages and 6 summaries")
         await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
         await settled(pilot)
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         assert screen.list.table.selected == 8
     assert value(path, "SELECT count(*) FROM messages WHERE conversation_id = 8") == 101
 
@@ -155,7 +154,7 @@ async def test_a_session_that_only_the_disk_knows_has_nothing_to_copy(openclaw_h
     async with open_app(openclaw_home / "lcm.db", sessions=openclaw_home / "agents") as pilot:
         await settled(pilot)
         screen = pilot.app.screen
-        assert isinstance(screen, ConversationsScreen)
+        assert at(screen, "Conversations")
         await wait_for(pilot, lambda: any(isinstance(key, str) for key in screen.list.table.keys))
         assert screen.list.table.select(next(key for key in screen.list.table.keys if isinstance(key, str)))
         for key in ("t", "V"):

@@ -8,6 +8,7 @@ import time
 import pytest
 from textual import events
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.screens.context import ContextScreen
@@ -71,7 +72,7 @@ async def test_a_question_is_not_answered_by_what_was_typed_before_it(database_f
         pilot.app.push_screen(Question("Sure?", (), (("a", "yes"),)), answers.append)
         typed(pilot, "a", at=early)
         await settled(pilot)
-        assert isinstance(pilot.app.screen, Question)
+        assert isinstance(pilot.app.screen, ModalScreen)
         typed(pilot, "a")
         await wait_for(pilot, lambda: bool(answers))
         assert answers == ["a"]

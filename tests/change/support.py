@@ -7,15 +7,16 @@ import hashlib
 import marshal
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import copy_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from lcm_core.change.commit import Committed, commit
+from lcm_core.api import Database, Plan, plan_undo
+from lcm_core.change.commit import commit
 from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Cell, Cells, Edit, Plan, Ref, RowChange, Splice, deletion, key_of, ref_of
-from lcm_core.change.preview import Preview, preview_plan
-from lcm_core.change.undo import plan_undo
-from lcm_core.store.database import Database, Reader
+from lcm_core.change.plan import Cells, RowChange, deletion, key_of, ref_of
+from lcm_core.change.preview import preview_plan
+from lcm_core.change.schema import allow_unknown_schema
 
 from tests.databases import column, connect
 
@@ -23,6 +24,14 @@ REAL = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")
 SEARCH = ("messages_fts", "summaries_fts", "summaries_fts_cjk")
 
 Rows = dict[str, list[bytes]]
+T = TypeVar("T")
+
+
+def allowed(act: Callable[[], T]) -> T:
+    """What *act* gives once the operator has allowed schemas that are not known."""
+    context = copy_context()
+    context.run(allow_unknown_schema, True)
+    return context.run(act)
 
 
 #: What `dump` has read, by the bytes of the file: most tests compare a file that a refusal has left alone.
@@ -125,17 +134,17 @@ async def planned(path: Path, plan: Callable[..., Awaitable[Plan]], *args: objec
         return await database.read(plan, *args, **kwargs)
 
 
-def undo(path: Path, operation: str) -> Committed:
+def undo(path: Path, operation: str):
     """Take an operation back."""
     return commit(path, asyncio.run(planned(path, plan_undo, operation)))
 
 
-def previewed(path: Path, plan: Plan) -> Preview:
+def previewed(path: Path, plan: Plan):
     """What a person sees before the commit."""
     return asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
 
 
-async def reading(path: Path, load: Callable[[Reader], Awaitable[Any]]) -> Any:
+async def reading(path: Path, load) -> Any:
     """What *load* reads."""
     async with await Database.open(path) as database:
         return await database.read(load)
@@ -208,7 +217,7 @@ def rows_of(path: Path, sql: str, *parameters: object) -> list[Cells]:
         return [Cells.of(dict(row)) for row in connection.execute(sql, parameters)]
 
 
-def item_row(conversation_id: int, ref: Ref) -> Cells:
+def item_row(conversation_id: int, ref) -> Cells:
     """A row for a context, without an ordinal."""
     return Cells.of(
         {
@@ -229,14 +238,14 @@ def listing_of(path: Path, conversation_id: int) -> tuple[Listing, list[Cells]]:
     return Listing.of([(row["ordinal"], ref_of(row)) for row in rows]), rows
 
 
-def splice(path: Path, conversation_id: int, start: int, count: int, *refs: Ref) -> Splice:
+def splice(path: Path, conversation_id: int, start: int, count: int, *refs):
     """*count* items from place *start* on give way to others."""
     listing, rows = listing_of(path, conversation_id)
     new = [item_row(conversation_id, ref) for ref in refs]
     return splice_at(listing, conversation_id, start, rows[start : start + count], new)
 
 
-def plan_of(*edits: Edit, allows: Iterable[str] = (), conversation_id: int | None = 1) -> Plan:
+def plan_of(*edits, allows: Iterable[str] = (), conversation_id: int | None = 1) -> Plan:
     """A plan without a story."""
     return Plan("test", "A test", conversation_id, edits, allows=frozenset(allows))
 
@@ -248,7 +257,7 @@ def delete(path: Path, table: str, **key: object) -> tuple[RowChange, ...]:
     return tuple(deletion(table, row) for row in rows)
 
 
-def update(path: Path, table: str, key: str, wanted: object, **after: Cell) -> RowChange:
+def update(path: Path, table: str, key: str, wanted: object, **after) -> RowChange:
     """A change of some columns of one row."""
     row = row_of(path, table, key, wanted)
     return RowChange(
@@ -259,7 +268,7 @@ def update(path: Path, table: str, key: str, wanted: object, **after: Cell) -> R
     )
 
 
-def summary_row(path: Path, summary_id: str, **changed: Cell) -> Cells:
+def summary_row(path: Path, summary_id: str, **changed) -> Cells:
     """A summary like the first of the file, but for some columns."""
     row = rows_of(path, "SELECT * FROM summaries ORDER BY rowid LIMIT 1")[0]
     return row.but(summary_id=summary_id, **changed)

@@ -6,34 +6,21 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
+from lcm_core.api import Plan, RefusedError, StalePlanError, plan_transplant, plan_undo
 from lcm_core.change import commit as committing
 from lcm_core.change.commit import commit
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import (
-    Cells,
-    Edit,
-    Plan,
-    RowChange,
-    StalePlanError,
-    Symbol,
-    SymbolKind,
-    insertion,
-    insertions,
-)
-from lcm_core.change.undo import plan_undo
-from lcm_core.operations.transplant import plan_transplant
-from lcm_core.store.opening import SqlValue
+from lcm_core.change.plan import Cells, RowChange, Symbol, SymbolKind, insertion, insertions
 
 from tests.change.support import dump, reading, search_faults
 from tests.conftest import DatabaseFactory
 from tests.databases import value
 
 
-def messages(count: int, *, content: str = "text", first_seq: int = 1_000) -> list[Edit]:
+def messages(count: int, *, content: str = "text", first_seq: int = 1_000):
     """New messages whose ids the database gives, each with a part that names it."""
     ids = [Symbol(f"new:{number}", SymbolKind.ID) for number in range(count)]
-    rows: list[Edit] = [
+    rows = [
         insertion(
             "messages",
             Cells.of(
@@ -50,7 +37,7 @@ def messages(count: int, *, content: str = "text", first_seq: int = 1_000) -> li
         )
         for number in range(count)
     ]
-    parts: list[Edit] = [
+    parts = [
         insertion(
             "message_parts",
             Cells.of(
@@ -68,7 +55,7 @@ def messages(count: int, *, content: str = "text", first_seq: int = 1_000) -> li
     return [*rows, *parts]
 
 
-def plan(edits: list[Edit]) -> Plan:
+def plan(edits) -> Plan:
     """A plan that leaves what it stores uncovered, on purpose."""
     return Plan("ingest", "Many", 1, tuple(edits))
 
@@ -84,7 +71,7 @@ async def test_a_copy_is_the_same_as_one_by_one(
     at_once: list[int] = []
     execute_many = Writer.execute_many
 
-    def spy(self: Writer, sql: str, rows: list[tuple[SqlValue, ...]]) -> int:
+    def spy(self: Writer, sql: str, rows) -> int:
         at_once.append(len(rows))
         return execute_many(self, sql, rows)
 

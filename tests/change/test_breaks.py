@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import ExitCode
+from lcm_core.api import ExitCode, plan_undo
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import (
     Cells,
-    Edit,
     Item,
     Move,
-    RowChange,
     WouldBreakError,
     insertion,
     renumbering,
     sentence_of,
 )
-from lcm_core.change.undo import plan_undo
 
 from tests.change.support import (
     context_of,
@@ -82,29 +78,26 @@ def condensed(path: Path) -> str:
     return value(path, sql)
 
 
-def link(summary_id: str, message_id: int, ordinal: int = 50) -> RowChange:
+def link(summary_id: str, message_id: int, ordinal: int = 50):
     return insertion(
         "summary_messages", Cells.of({"summary_id": summary_id, "message_id": message_id, "ordinal": ordinal})
     )
 
 
-def edge(consumer: str, source: str, ordinal: int = 50) -> RowChange:
+def edge(consumer: str, source: str, ordinal: int = 50):
     return insertion(
         "summary_parents",
         Cells.of({"summary_id": consumer, "parent_summary_id": source, "ordinal": ordinal}),
     )
 
 
-def new_leaf(path: Path, **changed: object) -> RowChange:
+def new_leaf(path: Path, **changed: object):
     given = {"kind": "leaf", "depth": 0, "conversation_id": 1, **changed}
     return insertion("summaries", summary_row(path, NEW, **given))
 
 
 def end(path: Path) -> int:
     return len(context_of(path, CONVERSATION))
-
-
-Case = Callable[[Path], tuple[list[Edit], set[str]]]
 
 
 def a1(path: Path):
@@ -289,7 +282,7 @@ def b14_edge_comes(path: Path):
     return [edge(other, source)], {f"B14:1:summary:{source}"}
 
 
-def condensed_over(path: Path, source: str) -> list[Edit]:
+def condensed_over(path: Path, source: str):
     made = summary_row(
         path, NEW, kind="condensed", depth=9, conversation_id=1, created_at="2033-01-01 00:00:00"
     )
@@ -376,7 +369,7 @@ def fk(path: Path):
     ], {"FK:-:large_files.conversation_id:77"}
 
 
-CASES: dict[str, Case] = {
+CASES = {
     case.__name__: case
     for case in (
         a1, a2, a3, a4, a5, a6_message_comes, a6_link_comes, a7_source_comes, a7_consumer_comes, a9, a11,

@@ -13,15 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import (
-    CancelledError,
+from lcm_core.api import (
+    Database,
     DatabaseError,
     DatabaseMissingError,
     ExitCode,
     LcmError,
     RefusedError,
+    StalePlanError,
+    plan_dissolve,
+    plan_undo,
 )
-from lcm_core.change.commit import ATTEMPTS, commit, commit_plan
+from lcm_core.base.errors import CancelledError
+from lcm_core.change.commit import commit, commit_plan
 from lcm_core.change.connection import Writer, explained
 from lcm_core.change.journal import pack
 from lcm_core.change.plan import (
@@ -30,11 +34,9 @@ from lcm_core.change.plan import (
     DiskFullError,
     Item,
     Move,
-    Plan,
     ReadOnlyError,
     ReplacedError,
     RowChange,
-    StalePlanError,
     Symbol,
     SymbolKind,
     deletion,
@@ -43,9 +45,6 @@ from lcm_core.change.plan import (
     key_of,
     renumbering,
 )
-from lcm_core.change.undo import plan_undo
-from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Database
 from lcm_core.store.opening import Access
 
 from tests.change.support import (
@@ -66,10 +65,12 @@ from tests.change.support import (
 )
 from tests.databases import connect, query, run, value
 
+ATTEMPTS = 3
+
 JOURNAL = "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'"
 
 
-def refused(path: Path, plan: Plan, kind: type[LcmError], **options: object) -> LcmError:
+def refused(path: Path, plan, kind: type[LcmError], **options: object) -> LcmError:
     """The error of a commit that leaves everything as it was."""
     before, journal = dump(path), value(path, JOURNAL)
     with pytest.raises(kind) as caught:

@@ -8,13 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import DatabaseError
+from lcm_core.api import Database, DatabaseError, plan_dissolve, plan_undo
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import pack
-from lcm_core.change.undo import plan_undo
-from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.conversations import list_conversations
-from lcm_core.store.database import Database
 
 from tests.change.support import dissolvable, dump, only, planned, search_faults
 from tests.cli.support import run as command

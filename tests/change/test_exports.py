@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
+from lcm_core.api import RefusedError
 from lcm_core.base.files import make_private, roots
 from lcm_core.change import journal as exports
 from lcm_core.change.commit import commit

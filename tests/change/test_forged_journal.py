@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import ExitCode
+from lcm_core.api import ExitCode, plan_dissolve, plan_undo, plan_undo_with_later
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import DamagedRecordError, edits_of, get
-from lcm_core.change.undo import plan_undo, plan_undo_with_later
-from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.app.support import go_to, open_app, settled, wait_for_text
 from tests.change.support import dissolvable, only, planned

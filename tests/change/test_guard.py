@@ -8,18 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import ExitCode, RefusedError
+from lcm_core.api import ExitCode, RefusedError, migrate, plan_dissolve, plan_redo, plan_undo
 from lcm_core.change.commit import commit
 from lcm_core.change.connection import open_writer
 from lcm_core.change.guard import OWN_TABLES
-from lcm_core.change.journal import TABLE
-from lcm_core.change.migrate import migrate, plan_migration
-from lcm_core.change.plan import Plan
+from lcm_core.change.migrate import plan_migration
 from lcm_core.change.reindex import reindex, resync
-from lcm_core.change.undo import forget_history, plan_redo, plan_undo, prune_history
-from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.change.undo import forget_history, prune_history
 from lcm_core.operations.prune import plan_delete
-from lcm_core.store.listing import TABLE as ASSEMBLIES
 
 from tests.change.support import (
     Rows,
@@ -35,6 +31,9 @@ from tests.change.support import (
 from tests.databases import connect, run, value
 from tests.support import sampled
 
+ASSEMBLIES = "lcm_tui_assemblies"
+TABLE = "lcm_tui_operations"
+
 #: What another program's trigger may do besides, by what it is called.
 BODIES = {
     "overwrite every message": "UPDATE messages SET content = 'gone'",
@@ -48,7 +47,7 @@ BODIES = {
 SHADOWS = ("data", "idx", "content", "docsize", "config")
 
 
-def text_plan(path: Path) -> Plan:
+def text_plan(path: Path):
     """A new text of a summary and of a message: what all search tables follow."""
     summary = value(path, "SELECT summary_id FROM summaries ORDER BY rowid LIMIT 1")
     message = value(path, "SELECT min(message_id) FROM messages")
@@ -58,12 +57,12 @@ def text_plan(path: Path) -> Plan:
     )
 
 
-def context_plan(path: Path) -> Plan:
+def context_plan(path: Path):
     conversation, summary = dissolvable(path)[0]
     return asyncio.run(planned(path, plan_dissolve, conversation, [summary]))
 
 
-PLANS: dict[str, Callable[[Path], Plan]] = {"text": text_plan, "context": context_plan}
+PLANS = {"text": text_plan, "context": context_plan}
 
 
 def state(path: Path) -> tuple[Rows, list[tuple[object, ...]]]:

@@ -9,13 +9,20 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
+from lcm_core.api import (
+    Database,
+    Plan,
+    Reader,
+    RefusedError,
+    StalePlanError,
+    plan_dissolve,
+    plan_redo,
+    plan_undo,
+)
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import edits_of, get
-from lcm_core.change.plan import BusyError, Cells, Edit, Plan, RowChange, StalePlanError, deletions
-from lcm_core.change.undo import plan_redo, plan_undo, undone_by
-from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Database, Reader
+from lcm_core.change.plan import BusyError, Cells, RowChange, deletions
+from lcm_core.change.undo import undone_by
 
 from tests.change.host import Host
 from tests.change.hosting import at_work, enough
@@ -173,7 +180,7 @@ def commits_without_a_pause(path: Path, wanted: int) -> None:
             name = names[number % len(names)]
             key = Cells.of({"summary_id": name})
             before, after = Cells.of({"content": texts[name]}), Cells.of({"content": f"{number}: {name}"})
-            edits: list[Edit] = [RowChange("summaries", key, before, after)]
+            edits = [RowChange("summaries", key, before, after)]
             if number % 10 == 0:
                 edits.append(splice(path, CONVERSATION, 0, 1, context_of(path, CONVERSATION)[0][1]))
             try:

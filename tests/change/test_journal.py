@@ -11,30 +11,23 @@ from pathlib import Path
 
 import pytest
 from lcm_core import __version__
-from lcm_core.base.errors import ExitCode, NotFoundError, RefusedError
-from lcm_core.change import journal as exports
-from lcm_core.change.commit import Committed, commit
-from lcm_core.change.journal import DamagedRecordError, Operation, edits_of, get, operations
-from lcm_core.change.plan import (
-    DiskFullError,
-    Plan,
+from lcm_core.api import (
+    Database,
+    ExitCode,
+    NotFoundError,
+    Reader,
+    RefusedError,
     StalePlanError,
-    Symbol,
-    SymbolKind,
-    WouldBreakError,
-    insertion,
-)
-from lcm_core.change.preview import preview_plan
-from lcm_core.change.undo import (
-    NotUndoableError,
-    latest,
+    plan_dissolve,
     plan_redo,
     plan_undo,
-    prune_history,
-    undone_by,
 )
-from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Database, Reader
+from lcm_core.change import journal as exports
+from lcm_core.change.commit import commit
+from lcm_core.change.journal import DamagedRecordError, edits_of, get, operations
+from lcm_core.change.plan import DiskFullError, Symbol, SymbolKind, WouldBreakError, insertion
+from lcm_core.change.preview import preview_plan
+from lcm_core.change.undo import NotUndoableError, latest, prune_history, undone_by
 
 from tests.change.support import (
     REAL,
@@ -56,17 +49,17 @@ from tests.databases import building, column, run, value
 TABLE = "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'"
 
 
-def dissolve(path: Path, number: int = 0, **options: object) -> Committed:
+def dissolve(path: Path, number: int = 0, **options: object):
     conversation, summary = dissolvable(path)[number]
     plan = asyncio.run(planned(path, plan_dissolve, conversation, [summary]))
     return commit(path, plan, **options)
 
 
-def redo(path: Path, operation: str) -> Committed:
+def redo(path: Path, operation: str):
     return commit(path, asyncio.run(planned(path, plan_redo, operation)))
 
 
-def listed(path: Path, **options: object) -> list[Operation]:
+def listed(path: Path, **options: object):
     return asyncio.run(reading(path, lambda reader: reader.run(operations, **options)))
 
 
@@ -348,7 +341,7 @@ def test_an_old_database_that_was_migrated_since_is_undone(database_copy):
 # -- exports ---------------------------------------------------------------------------------------------
 
 
-def large_plan(path: Path) -> Plan:
+def large_plan(path: Path):
     """All parts of a conversation, and a splice with symbols in it for good measure."""
     parts = delete(path, "message_parts", session_id=value(path, "SELECT session_id FROM message_parts"))
     items = context_of(path, 1)

@@ -10,15 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from lcm_core.api import Database, migrate
 from lcm_core.base.errors import CancelledError
 from lcm_core.change import reindex as reindex_module
 from lcm_core.change.commit import commit
-from lcm_core.change.migrate import migrate
 from lcm_core.change.plan import BusyError
 from lcm_core.change.reindex import reindex, resync
 from lcm_core.change.undo import forget_history, prune_history
 from lcm_core.store.conversations import list_conversations
-from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access, private_copy, remove_copy, undisturbed
 
 from tests.change.support import plan_of, update

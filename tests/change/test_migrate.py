@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import RefusedError
-from lcm_core.change.migrate import migrate, plan_migration
+from lcm_core.api import RefusedError, migrate
+from lcm_core.change.migrate import plan_migration
 from lcm_core.change.schema import create_database
 
 from tests.change.support import dump, reading, rows_of, search_faults

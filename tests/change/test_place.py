@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.change.place import Listing, Place, carry_out, carry_out_moves, locate, open_anchors, splice_at
-from lcm_core.change.plan import Cells, Item, Move, Ref, Splice, inverse, renumbering
+from lcm_core.change.plan import Cells, Item, Move, Splice, inverse, renumbering
 
 
 @dataclass
 class Entry:
     """An item of the model: an object of its own, also where two stand for the same thing."""
 
-    ref: Ref
+    ref: Any
     low: float  #: the first and the last place in time that it covers
     high: float
     ordinal: int
@@ -27,11 +28,11 @@ class Host:
     """A context as a host keeps it, and what its summaries cover."""
 
     entries: list[Entry]
-    made_from: dict[str, list[Ref]] = field(default_factory=dict)
+    made_from: Any = field(default_factory=dict)
     clock: float = 1000.0
 
     @classmethod
-    def starting(cls, refs: list[Ref], gaps: list[int]) -> Host:
+    def starting(cls, refs, gaps: list[int]) -> Host:
         ordinals, following = [], 0
         for gap in gaps:
             following += gap
@@ -67,7 +68,7 @@ class Host:
         start = int(where * len(self.entries))
         del self.entries[start : start + 1 + int(size * 3)]
 
-    def covering(self, anchor: Ref) -> frozenset[str]:
+    def covering(self, anchor) -> frozenset[str]:
         found: set[str] = set()
         waiting = [anchor]
         while waiting:
@@ -103,7 +104,7 @@ lists_with_repeats = st.integers(1, 10).flatmap(
 parts = st.tuples(st.floats(0, 1), st.floats(0, 1), st.integers(0, 4))
 
 
-def rows_of(refs: list[Ref]) -> list[Cells]:
+def rows_of(refs) -> list[Cells]:
     return [
         Cells.of(
             {

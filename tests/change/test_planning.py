@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
-from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.api import Database, RefusedError, plan_archive, plan_dissolve, plan_undo_batch
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Cells, Plan, Symbol, SymbolKind, insertion, insertions
-from lcm_core.change.preview import Planned, as_one_plan, plan_for, preview_plan
-from lcm_core.change.undo import plan_undo_batch
-from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.operations.prune import plan_archive, plan_delete
-from lcm_core.store.database import Database, Reader
+from lcm_core.change.plan import Cells, Symbol, SymbolKind, insertion, insertions
+from lcm_core.change.preview import as_one_plan, plan_for, preview_plan
+from lcm_core.operations.prune import plan_delete
 
 from tests.change.support import context_of, plan_of, planned, update
 from tests.conftest import DatabaseFactory
@@ -26,8 +21,8 @@ from tests.databases import run
 FIRST, SECOND = "sum_07742015d971b59d", "sum_bb692ab9b90b6a49"
 
 
-async def dissolving(path: Path, *nodes: str) -> list[Plan]:
-    return [await planned(path, plan_dissolve, ConversationId(1), [SummaryId(node)]) for node in nodes]
+async def dissolving(path: Path, *nodes: str):
+    return [await planned(path, plan_dissolve, 1, [node]) for node in nodes]
 
 
 class Planner:
@@ -37,12 +32,12 @@ class Planner:
         self.nodes = nodes
         self.asked = 0
 
-    async def __call__(self, reader: Reader) -> Sequence[Plan]:
+    async def __call__(self, reader):
         self.asked += 1
-        return [await plan_dissolve(reader, ConversationId(1), [SummaryId(node)]) for node in self.nodes]
+        return [await plan_dissolve(reader, 1, [node]) for node in self.nodes]
 
 
-async def look(path: Path, planner: Planner, held: Planned | None = None) -> Planned:
+async def look(path: Path, planner: Planner, held=None):
     async with await Database.open(path) as database:
         return await database.read(plan_for, planner, held)
 
@@ -94,7 +89,7 @@ async def test_plans_of_one_context_are_previewed_as_they_will_go_one_after_the_
 async def test_symbols_of_several_plans_are_kept_apart(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
 
-    def message(owner: int) -> Plan:
+    def message(owner: int):
         row = {
             "message_id": Symbol("new:1", SymbolKind.ID),
             "conversation_id": owner,
@@ -125,9 +120,9 @@ async def test_the_sentence_of_several_plans_counts_their_rows(database_copy: Da
     async with await Database.open(path) as database:
         if kind in ("delete", "forget"):
             forget = kind == "forget"
-            plans = (await database.read(plan_delete, [ConversationId(1)], forget=forget)).plans
+            plans = (await database.read(plan_delete, [1], forget=forget)).plans
         else:
-            archive = [await database.read(plan_archive, [ConversationId(number)]) for number in (1, 2)]
+            archive = [await database.read(plan_archive, [number]) for number in (1, 2)]
             plans = tuple(replace(plan, kind="rewrite", batch="b") for plan in archive)
             if kind == "undo":
                 for plan in plans:

@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Edit, Item, Move, Plan, renumbering
-from lcm_core.change.preview import Preview
+from lcm_core.change.plan import Item, Move, renumbering
 from lcm_core.operations.compact import warnings_of
 
 from tests.change.support import context_of, plan_of, previewed, reading, splice, undo, update
@@ -55,7 +53,7 @@ CHANGES = {
 }
 
 
-def prepared_warnings(preview: Preview) -> list[str]:
+def prepared_warnings(preview) -> list[str]:
     return [one for one in preview.warnings if "preparing a compaction" in one]
 
 
@@ -78,7 +76,7 @@ def changes(draw: st.DrawFn) -> tuple[int, str, int, object, int, int]:
     )
 
 
-def edits_of(path: Path, change: tuple[int, str, int, int, int, int]) -> list[Edit]:
+def edits_of(path: Path, change: tuple[int, str, int, int, int, int]):
     """The change as edits of the file."""
     owner, kind, place, column, count, new = change
     items = query(
@@ -178,7 +176,7 @@ def test_a_draft_is_forecast_with_what_is_lost(path: Path) -> None:
 
 
 def compaction_warnings(path: Path, conversation: int) -> Sequence[str]:
-    return asyncio.run(reading(path, lambda reader: warnings_of(reader, ConversationId(conversation))))
+    return asyncio.run(reading(path, lambda reader: warnings_of(reader, conversation)))
 
 
 def test_a_compaction_of_ours_says_what_of_the_engine_s_own_is_lost(path: Path) -> None:
@@ -282,7 +280,7 @@ def test_what_a_change_of_ours_lost_is_not_said_to_be_lost_again(path: Path) -> 
         assert compaction_warnings(path, conversation)
 
 
-def moved(path: Path, first: int) -> Plan:
+def moved(path: Path, first: int):
     """Everything from an ordinal of conversation 11 on gets the next one."""
     items = [(at, ref) for at, ref in context_of(path, 11) if at >= first][::-1]
     return plan_of(

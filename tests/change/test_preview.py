@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from lcm_core.api import StalePlanError, plan_dissolve, plan_undo
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import decode_edits
 from lcm_core.change.place import Step
@@ -15,26 +16,14 @@ from lcm_core.change.plan import (
     Cells,
     Item,
     Move,
-    Plan,
     RowChange,
-    StalePlanError,
     Symbol,
     SymbolKind,
     insertion,
     key_of,
     renumbering,
 )
-from lcm_core.change.preview import (
-    STOP_THE_HOST,
-    Tokens,
-    as_one_plan,
-    literal,
-    lock_seconds,
-    lock_warning,
-    words_of,
-)
-from lcm_core.change.undo import plan_undo
-from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.change.preview import Tokens, as_one_plan, literal, lock_seconds, lock_warning, words_of
 from lcm_core.store.schema import Schema
 
 from tests.change.support import (
@@ -54,12 +43,16 @@ from tests.change.support import (
 )
 from tests.databases import connect, run, value
 
+STOP_THE_HOST = (
+    "This database was written by an engine before 0.5, which does not wait for a lock: stop the host first"
+)
+
 TOKENS = """SELECT sum(coalesce(s.token_count, m.token_count)) FROM context_items AS c
     LEFT JOIN summaries AS s USING (summary_id) LEFT JOIN messages AS m USING (message_id)
     WHERE c.conversation_id = ?"""
 
 
-def a_dissolve(path: Path, number: int = 0, **options: object) -> Plan:
+def a_dissolve(path: Path, number: int = 0, **options: object):
     conversation, summary = dissolvable(path)[number]
     return asyncio.run(planned(path, plan_dissolve, conversation, [summary], **options))
 
@@ -301,14 +294,14 @@ def test_a_plan_that_keeps_the_host_waiting_says_so(database_copy):
     path = database_copy("0.15.3")
     template = row_of(path, "large_files", "rowid", 1)
 
-    def files(count: int, first: int = 0) -> Plan:
+    def files(count: int, first: int = 0):
         rows = [
             template.but(file_id=f"file_{number:016x}", exploration_summary=" " * 1_000_000)
             for number in range(first, first + count)
         ]
         return plan_of(*(insertion("large_files", row) for row in rows))
 
-    def said_of(plan: Plan) -> list[str]:
+    def said_of(plan) -> list[str]:
         return [one for one in previewed(path, plan).warnings if "wait" in one]
 
     assert said_of(files(4)) == []

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from lcm_core.change.plan import BusyError
 from lcm_core.change.reindex import resync, resync_sql
-from lcm_core.store.database import Reader
 
 from tests.change.support import REAL, reading, search_faults
 from tests.cli.support import run as run_command
@@ -114,7 +113,7 @@ def test_the_script_leaves_the_rows_that_resync_leaves(database_copy: DatabaseFa
         run(one, *statements)
     resync(path, TABLES)
 
-    async def script_for(reader: Reader) -> list[str]:
+    async def script_for(reader) -> list[str]:
         return await reader.run(lambda rows: list(resync_sql(rows, reader.schema, TABLES)))
 
     script = asyncio.run(reading(other, script_for))

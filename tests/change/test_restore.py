@@ -13,20 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import (
-    CancelledError,
-    DatabaseBusyError,
-    DatabaseError,
-    DatabaseMissingError,
-    FileMissingError,
-    RefusedError,
-)
+from lcm_core.api import DatabaseBusyError, DatabaseError, DatabaseMissingError, RefusedError, preview_restore
+from lcm_core.base.errors import CancelledError, FileMissingError
 from lcm_core.change import backup as restore
 from lcm_core.change import connection as processes
 from lcm_core.change import copying
-from lcm_core.change.backup import Restored, make_backup, preview_restore
+from lcm_core.change.backup import make_backup
 from lcm_core.change.connection import Holder, process_names
-from lcm_core.change.copying import CopyProgress, CopyStep
+from lcm_core.change.copying import CopyStep
 from lcm_core.change.plan import DiskFullError
 from lcm_core.store.opening import Access
 
@@ -75,7 +69,7 @@ def damage_the_rows(path: Path) -> None:
     run(path, "PRAGMA journal_mode = WAL")
 
 
-def restored(backup: Path, path: Path, **options: float) -> Restored:
+def restored(backup: Path, path: Path, **options: float):
     return restore.restore(backup, path, **options)
 
 
@@ -140,7 +134,7 @@ def test_a_database_that_a_host_has_open_is_refused_and_the_host_named(
     run(path, f"PRAGMA journal_mode = {mode}")
     before = rows(path)
     with holding(path, statement) as host:
-        told: list[CopyProgress] = []
+        told = []
         with pytest.raises(DatabaseBusyError) as caught:
             restore.restore(backup, path, told.append, wait=0.2)
         assert caught.value.exit_code == 8
@@ -329,7 +323,7 @@ def test_a_cancelled_restore_changes_nothing(
     run(path, f"PRAGMA journal_mode = {mode}")
     before, asked = rows(path), list[CopyStep]()
 
-    def watch(now: CopyProgress) -> None:
+    def watch(now) -> None:
         if now.step is step and (now.done > 1_000_000 or not now.total):
             asked.append(now.step)
 
@@ -348,7 +342,7 @@ def test_once_it_is_committed_it_is_not_cancelled(saved: tuple[Path, Path]):
     path, backup = saved
     asked: list[CopyStep] = []
 
-    def watch(now: CopyProgress) -> None:
+    def watch(now) -> None:
         if now.step is CopyStep.SETTLE or (now.step is CopyStep.RESTORE and now.done == now.total):
             asked.append(now.step)
 
@@ -513,7 +507,7 @@ def test_a_backup_that_is_written_meanwhile_is_said(saved: tuple[Path, Path]):
     path, backup = saved
     before = rows(path)
 
-    def write(now: CopyProgress) -> None:
+    def write(now) -> None:
         if now.step is CopyStep.KEEP and not now.done:
             run(backup, "UPDATE conversations SET title = 'new'")
 

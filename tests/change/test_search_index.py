@@ -6,14 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
-from lcm_core.change.commit import Committed, commit
+from lcm_core.api import RefusedError, plan_dissolve, plan_undo
+from lcm_core.change.commit import commit
 from lcm_core.change.plan import Symbol, SymbolKind, insertion
 from lcm_core.change.reindex import Rebuilt, reindex
-from lcm_core.change.search_index import NOT_UPDATED, indexed_text
-from lcm_core.change.undo import plan_undo
+from lcm_core.change.search_index import indexed_text
 from lcm_core.engine.rules import engine_rules
-from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.schema import Schema
 
 from tests.change.support import (
@@ -30,8 +28,10 @@ from tests.change.support import (
 )
 from tests.databases import column, connect, run, value
 
+NOT_UPDATED = "search index not updated: run `lcm-tui reindex`"
 
-def dissolve(path: Path, number: int = 0) -> tuple[str, Committed]:
+
+def dissolve(path: Path, number: int = 0):
     conversation, summary = dissolvable(path)[number]
     plan = asyncio.run(planned(path, plan_dissolve, conversation, [summary], levels=3))
     return summary, commit(path, plan)

@@ -11,13 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.base.errors import RefusedError
+from lcm_core.api import Plan, RefusedError, plan_dissolve, plan_redo, plan_undo, plan_undo_with_later
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import all_operations
-from lcm_core.change.plan import Plan
-from lcm_core.change.undo import plan_redo, plan_undo, plan_undo_with_later, undone_by
-from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Reader
+from lcm_core.change.undo import undone_by
 
 from tests.change.oracle import Whole
 from tests.change.support import REAL, dissolvable, dump, only, planned, reading, search_faults
@@ -163,7 +160,7 @@ def test_undoing_everything_gives_the_same_rows_whatever_was_done(
 def take_all_back(path: Path, rng: random.Random) -> None:
     """Undo one after the other what is in effect, in any order; what can only go with later ones, so."""
 
-    async def held(reader: Reader) -> list[str]:
+    async def held(reader) -> list[str]:
         found = [one for one in await reader.run(lambda db: list(all_operations(db))) if one.undoes is None]
         return [one.id for one in found if await undone_by(reader, one.id) is None]
 

@@ -7,7 +7,7 @@ into the file as well, in a transaction that is rolled back, and the checks are 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.base.values import replace
 from lcm_core.change.apply import resolve_symbols, write, writes_of
-from lcm_core.change.connection import Catalog, Writer, open_writer, quiet, read_catalog
+from lcm_core.change.connection import open_writer, quiet, read_catalog
 from lcm_core.change.place import splice_at, verify
-from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, deletion, insertion, key_of
+from lcm_core.change.plan import Cells, RowChange, Symbol, SymbolKind, deletion, insertion, key_of
 from lcm_core.change.surroundings import Surroundings, lists_of, missing_targets, try_change
-from lcm_core.checks.structure import Structure, conversation_ids, load_structure
+from lcm_core.checks.structure import conversation_ids, load_structure
 from lcm_core.store.database import _ReaderInThread
 
 from tests.change.support import context_of, item_row, listing_of, row_of, rows_of, update
@@ -40,7 +40,7 @@ class Changing:
     def __init__(self, path: Path, draw: Draw) -> None:
         self.path = path
         self.draw = draw
-        self.edits: list[Edit] = []
+        self.edits = []
         self.used: set[tuple[str, Cells]] = set()
         self.new: list[Symbol] = []
         self.owners = column(path, "SELECT conversation_id FROM conversations")
@@ -142,7 +142,7 @@ class Changing:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[tuple[Writer, Catalog]]:
+def locked(path: Path):
     """A transaction that leaves nothing."""
     with open_writer(path, 5.0) as writer:
         writer.begin()
@@ -150,11 +150,11 @@ def locked(path: Path) -> Iterator[tuple[Writer, Catalog]]:
         writer.rollback()
 
 
-def found_whole(writer: Writer, catalog: Catalog, around: Surroundings) -> set[str]:
+def found_whole(writer, catalog, around: Surroundings) -> set[str]:
     """What the checks say of all conversations as the doctor reads them."""
     reader = _ReaderInThread(SimpleNamespace(connection=None), catalog.schema, writer)
 
-    async def load() -> list[Structure]:
+    async def load():
         found = [await load_structure(reader, owner) for owner in await conversation_ids(reader)]
         # What another conversation's row is named by is no matter of the doctor's.
         return [
@@ -166,7 +166,7 @@ def found_whole(writer: Writer, catalog: Catalog, around: Surroundings) -> set[s
     return set(around.keys(asyncio.run(load())))
 
 
-def of_others(writer: Writer) -> set[str]:
+def of_others(writer) -> set[str]:
     """Keys of what would be lost from a context that is another conversation's."""
     owners = [row[0] for row in writer.rows("SELECT conversation_id FROM conversations")]
     return {
@@ -181,7 +181,7 @@ def of_others(writer: Writer) -> set[str]:
     }
 
 
-def is_mixed(writer: Writer) -> bool:
+def is_mixed(writer) -> bool:
     """Whether a summary is in another conversation's context, or below a summary of another one."""
     return bool(
         writer.rows(
@@ -194,7 +194,7 @@ def is_mixed(writer: Writer) -> bool:
     )
 
 
-def check(path: Path, edits: list[Edit]) -> bool:
+def check(path: Path, edits) -> bool:
     """Foresee, write, and ask the file as the doctor does; whether the plan fitted at all."""
     with locked(path) as (writer, catalog):
         verified = verify(writer, edits, catalog.tables)
@@ -221,7 +221,7 @@ def check(path: Path, edits: list[Edit]) -> bool:
     return True
 
 
-def tokens_of(writer: Writer) -> int:
+def tokens_of(writer) -> int:
     return sum(
         writer.value(
             f"SELECT total(CAST(token_count AS INTEGER)) FROM context_items JOIN {table} USING ({key})"

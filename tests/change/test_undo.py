@@ -6,18 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
-from lcm_core.change.commit import Committed, commit
+from lcm_core.api import Plan, RefusedError, plan_dissolve, plan_undo, plan_undo_batch, plan_undo_with_later
+from lcm_core.change.commit import commit
 from lcm_core.change.journal import of_batch
-from lcm_core.change.plan import Cells, Plan, insertion
-from lcm_core.change.undo import (
-    NotUndoableError,
-    plan_redo_batch,
-    plan_undo,
-    plan_undo_batch,
-    plan_undo_with_later,
-)
-from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.change.plan import Cells, insertion
+from lcm_core.change.undo import NotUndoableError, plan_redo_batch
 from lcm_core.operations.prune import plan_delete
 
 from tests.change.support import delete, dissolvable, dump, planned, reading, row_of, summary_row, update
@@ -30,11 +23,11 @@ def path(database_copy: DatabaseFactory) -> Path:
     return database_copy("0.15.3")
 
 
-def do(path: Path, *edits: object, title: str = "A change") -> Committed:
+def do(path: Path, *edits: object, title: str = "A change"):
     return commit(path, Plan("test", title, 1, edits))
 
 
-def recount(path: Path, summary: str, tokens: int, **more: object) -> Committed:
+def recount(path: Path, summary: str, tokens: int, **more: object):
     edit = update(path, "summaries", "summary_id", summary, descendant_token_count=tokens, **more)
     return do(path, edit, title=f"Count {tokens}")
 

@@ -7,20 +7,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
+from lcm_core.api import RefusedError, plan_dissolve
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview_plan
-from lcm_core.change.schema import unknown_schema_allowed
-from lcm_core.operations.dissolve import plan_dissolve
 
-from tests.change.support import changed, context_of, dissolvable, dump, planned, reading, sources, undo
+from tests.change.support import (
+    allowed,
+    changed,
+    context_of,
+    dissolvable,
+    dump,
+    planned,
+    reading,
+    sources,
+    undo,
+)
 from tests.databases import run, value
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 
 
-def plan(path: Path, conversation: int, summary: str) -> Plan:
+def plan(path: Path, conversation: int, summary: str):
     return asyncio.run(planned(path, plan_dissolve, conversation, (summary,), now=NOW))
 
 
@@ -146,9 +153,7 @@ def test_what_refers_to_a_row_that_changes_is_named_by_preview_and_commit(
     assert str(shown.value) == str(tried.value)
     assert shown.value.details == {"unknown": named}
     assert dump(path) == before
-    with unknown_schema_allowed():
-        undone = commit(path, made)
-        undo(path, undone.id)
+    allowed(lambda: undo(path, commit(path, made).id))
     assert dump(path) == before
 
 

@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
+from lcm_core.api import RefusedError, plan_dissolve, plan_transplant, plan_undo
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Plan
-from lcm_core.change.undo import plan_undo
-from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.prune import plan_delete
-from lcm_core.operations.transplant import plan_transplant
 
 from tests.change.support import Rows, dissolvable, dump, planned, previewed
 from tests.databases import connect, run, value
 
 ALL = ("conversations", "messages", "summaries", "context_items", "summary_messages", "message_parts")
-Plans = Callable[[Path], list[Plan]]
 
 
-def dissolving(path: Path) -> list[Plan]:
+def dissolving(path: Path):
     conversation, summary = dissolvable(path)[0]
     return [asyncio.run(planned(path, plan_dissolve, conversation, [summary]))]
 
 
-def deleting(path: Path) -> list[Plan]:
+def deleting(path: Path):
     return list(asyncio.run(planned(path, plan_delete, [8])).plans)
 
 
-def copying(path: Path) -> list[Plan]:
+def copying(path: Path):
     return [asyncio.run(planned(path, plan_transplant, 2, 3))]
 
 
-KINDS: dict[str, Plans] = {"dissolve": dissolving, "delete": deleting, "transplant": copying}
+KINDS = {"dissolve": dissolving, "delete": deleting, "transplant": copying}
 
 
 def stored(path: Path) -> Rows:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.api import Reader
 from lcm_core.change import commit as committing
 from lcm_core.change.backup import known_backups
 from lcm_core.change.copying import CopyProgress, CopyStep
-from lcm_core.store.database import Reader
 
 from lcm_tui.cli import answer, progress, working
 from lcm_tui.cli import backup as commands

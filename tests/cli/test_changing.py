@@ -13,23 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import CancelledError, ExitCode, LcmError, RefusedError, UsageError
-from lcm_core.base.settings import Options, resolve
+from lcm_core.api import ExitCode, LcmError, Options, RefusedError, UsageError, plan_dissolve, resolve
+from lcm_core.base.errors import CancelledError
 from lcm_core.change.journal import decode_edits
-from lcm_core.change.plan import Plan
-from lcm_core.change.preview import Planner
-from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Reader
 
 from lcm_tui.cli import answer, working
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.answer import Run
 from lcm_tui.cli.changing import Proposal, run_change
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import Presentation
 from lcm_tui.cli.readable import Page
 from lcm_tui.flows import change as flow
 from lcm_tui.flows.change import Change
-from lcm_tui.flows.ui import Ui
 from lcm_tui.tables.blocks import Note
 from tests.change.support import REAL, changed, context_of, dissolvable, dump, plan_of, update
 from tests.cli.support import run
@@ -55,21 +50,21 @@ def one_each(path: Path) -> list[tuple[int, str]]:
     return [next(group) for _, group in itertools.groupby(dissolvable(path), key=lambda found: found[0])]
 
 
-def dissolving(*wanted: tuple[int, str]) -> Callable[[Reader], Any]:
+def dissolving(*wanted: tuple[int, str]):
     """Plans what is left of several dissolves."""
 
-    async def plan(reader: Reader) -> list[Plan]:
+    async def plan(reader):
         there = {row[0] for row in await reader.rows("SELECT summary_id FROM summaries")}
         return [await plan_dissolve(reader, owner, [one]) for owner, one in wanted if one in there]
 
     return plan
 
 
-def text(told: Answer) -> str:
+def text(told) -> str:
     return Page(None, color=False).render(told.blocks)
 
 
-def plans_in(told: Answer) -> list[Any]:
+def plans_in(told) -> list[Any]:
     found: Any = told.data["plans"]
     return list(found)
 
@@ -162,7 +157,7 @@ def test_people_see_both_ordinals_tokens_and_rows(path: Path):
 def test_a_long_list_is_cut_for_people_and_whole_for_machines(path: Path):
     rows = column(path, "SELECT summary_id FROM summaries")
 
-    async def plan(_: Reader) -> Plan:
+    async def plan(_):
         return plan_of(*(update(path, "summaries", "summary_id", row, model="other") for row in rows))
 
     told = run_change(run_on(path), "test", plan, ChangeFlags())
@@ -196,7 +191,7 @@ def test_what_is_applied_can_be_taken_back(database_copy: DatabaseFactory, versi
 def test_nothing_to_do_is_no_error(path: Path):
     before = folder(path)
 
-    async def nothing(_: Reader) -> Proposal:
+    async def nothing(_) -> Proposal:
         note = Note("Looked at 3.")
         return Proposal((plan_of(),), data={"looked": 3}, blocks=[note], nothing="All is well.")
 
@@ -399,11 +394,11 @@ def test_later_plans_of_a_batch_may_build_on_earlier_ones(path: Path):
 class Failing(Change):
     """Fails before one of its commits."""
 
-    def __init__(self, planner: Planner, number: int, error: BaseException) -> None:
+    def __init__(self, planner, number: int, error: BaseException) -> None:
         super().__init__(planner)
         self._number, self._error = number, error
 
-    async def before(self, ui: Ui, plan: Plan) -> None:
+    async def before(self, ui, plan) -> None:
         self._number -= 1
         if not self._number:
             raise self._error

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.writers.extractive import ExtractiveSummarizer
-from lcm_core.writers.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
+from lcm_core.api import ExtractiveSummarizer
+from lcm_core.writers.request import ProviderAuthError, SummarizerError, SummaryReply
 
 from tests.change.support import dump, search_faults
 from tests.cli.support import run
@@ -117,7 +117,7 @@ def test_without_a_terminal_somebody_must_have_agreed(database: Path) -> None:
 def test_a_failure_keeps_what_was_made(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original, calls = ExtractiveSummarizer.__call__, []
 
-    async def third_fails(self: ExtractiveSummarizer, request: SummaryRequest) -> SummaryReply:
+    async def third_fails(self: ExtractiveSummarizer, request) -> SummaryReply:
         calls.append(request)
         if len(calls) == 3:
             raise SummarizerError("The server did not answer in time.")
@@ -152,7 +152,7 @@ def test_a_key_that_is_refused_halfway_ends_it_and_says_what_the_engine_would_do
 ) -> None:
     original, calls = ExtractiveSummarizer.__call__, []
 
-    async def third_is_refused(self: ExtractiveSummarizer, request: SummaryRequest) -> SummaryReply:
+    async def third_is_refused(self: ExtractiveSummarizer, request) -> SummaryReply:
         calls.append(request)
         if len(calls) == 3:
             raise ProviderAuthError("no")
@@ -169,7 +169,7 @@ def test_a_key_that_is_refused_halfway_ends_it_and_says_what_the_engine_would_do
 def test_no_fallback_stops_where_the_source_would_be_cut(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def echo(_: ExtractiveSummarizer, request: SummaryRequest) -> SummaryReply:
+    async def echo(_: ExtractiveSummarizer, request) -> SummaryReply:
         return SummaryReply(request.text, "echo")
 
     monkeypatch.setattr(ExtractiveSummarizer, "__call__", echo)
@@ -182,7 +182,7 @@ def test_no_fallback_stops_where_the_source_would_be_cut(
 def test_a_pass_for_which_a_model_said_nothing_is_told_of_as_a_cut(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def nothing(_: ExtractiveSummarizer, request: SummaryRequest) -> SummaryReply:
+    async def nothing(_: ExtractiveSummarizer, request) -> SummaryReply:
         return SummaryReply("", "a/model", is_missing=True)
 
     monkeypatch.setattr(ExtractiveSummarizer, "__call__", nothing)

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import click
 import pytest
-from lcm_core.base.errors import NotFoundError, UsageError
+from lcm_core.api import BadKind, NotFoundError, UsageError
 from lcm_core.base.values import Record, field
 from lcm_core.engine.rules import NAMED
 from lcm_core.operations import batch
 from lcm_core.operations import drafts as rules
-from lcm_core.operations.repair import BadKind
 
 from lcm_tui.cli import options, tree
 from lcm_tui.cli import options as drafting_options

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.records import ConversationId
 from lcm_core.base.values import replace
 from lcm_core.engine.graph import BriefState
 from lcm_core.operations.focus import load_briefs
@@ -327,7 +326,7 @@ def test_a_text_that_is_none_is_refused(raw: bytes, path: Path, tmp_path: Path):
 
 
 async def test_newer_messages_alone_make_a_brief_stale_for_the_engine_only(database_file: DatabaseFactory):
-    found = await reading(database_file("0.15.3"), lambda reader: load_briefs(reader, ConversationId(2)))
+    found = await reading(database_file("0.15.3"), lambda reader: load_briefs(reader, 2))
 
     def words(state: BriefState) -> str:
         return state_words(replace(found[0], state=state))

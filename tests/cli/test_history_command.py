@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.api import Plan
 from lcm_core.change import commit as commit_module
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import decode_edits
-from lcm_core.change.plan import Plan
 
 from lcm_tui.cli import answer
 from lcm_tui.cli import doctor as doctor_command

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import ExitCode
+from lcm_core.api import ExitCode
 
 from tests.cli.support import Result, run
 from tests.core.host_home import AgentFolder, Story

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.errors import UsageError
+from lcm_core.api import UsageError
 from lcm_core.store.listing import Position
 
 from lcm_tui.cli import cursors

@@ -14,10 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lcm_core.base.errors import ExitCode
-from lcm_core.base.records import ConversationId
-from lcm_core.base.settings import Options, resolve
-from lcm_core.store.database import Database
+from lcm_core.api import Database, ExitCode, Options, resolve
 
 from tests.cli.support import run
 from tests.databases import building, new_database
@@ -153,7 +150,7 @@ async def test_hostile_text_is_written_out(memory: Path) -> None:
 
 async def test_ids_may_be_given_by_a_beginning_that_is_the_only_one_in_the_scope(memory: Path) -> None:
     with building(memory) as rows:
-        rows.summary(ConversationId(1), "sum_another", "Another summary.")
+        rows.summary(1, "sum_another", "Another summary.")
     async with client_of(memory) as client:
         _, data = await ask(client, "show", id="sum_b")
         assert data["id"] == "sum_b"
@@ -218,7 +215,7 @@ async def test_a_conversation_is_read_in_its_order_from_any_place(memory: Path) 
         assert len(ids(data)) == 6
         with building(memory) as rows:
             for number in range(1_000):
-                rows.message(ConversationId(1), f"more {number}")
+                rows.message(1, f"more {number}")
         seen, cursor = list[str](), {}
         for _ in range(99):
             _, data = await ask(client, "messages", conversation=1, tokens=8_000, **cursor)
@@ -234,7 +231,7 @@ async def test_a_conversation_is_read_in_its_order_from_any_place(memory: Path) 
 
 async def test_status_names_broken_summaries(memory: Path) -> None:
     with building(memory) as rows:
-        rows.summary(ConversationId(2), "sum_empty", " ")
+        rows.summary(2, "sum_empty", " ")
     async with client_of(memory) as client:
         text, data = await ask(client, "status")
         assert "1 broken summary:\nsum_empty of conversation 2" in text
@@ -372,7 +369,7 @@ async def test_a_model_that_was_named_at_the_start_is_asked_within_the_scope(
 
 async def test_data_has_a_limit_too(memory: Path) -> None:
     with building(memory) as rows:
-        rows.message(ConversationId(1), "\x1b" * 60_000)
+        rows.message(1, "\x1b" * 60_000)
     async with client_of(memory) as client:
         _, data = await ask(client, "read", id="msg#9", tokens=8_000)
         assert len(json.dumps(data, ensure_ascii=False)) <= 81_000

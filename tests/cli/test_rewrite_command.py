@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.api import ExtractiveSummarizer
 from lcm_core.base.files import drafts_folder
 from lcm_core.engine.rules import NAMED
 from lcm_core.writers import writer
-from lcm_core.writers.extractive import ExtractiveSummarizer
-from lcm_core.writers.request import SummaryReply
 
 from lcm_tui.cli import drafting
 from tests.change.support import dump, search_faults
@@ -70,7 +69,7 @@ def content(database: Path, summary_id: str) -> str:
 
 
 def test_a_dry_run_calls_nobody_and_leaves_no_trace(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def called(*_: object) -> SummaryReply:
+    async def called(*_: object):
         raise AssertionError("a dry run made a call")
 
     monkeypatch.setattr(ExtractiveSummarizer, "__call__", called)

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from lcm_core.change import commit as committing
-from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview_plan
 
 from lcm_tui.cli import tree
@@ -61,7 +60,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     kinds: list[str] = []
     commit = committing._commit
 
-    def beside(path: Path, plan: Plan, *rest: Any) -> Any:
+    def beside(path: Path, plan, *rest: Any) -> Any:
         other = copy_of(path, "beside.db")
         seen = asyncio.run(planned(other, preview_plan, plan))
         script = "\n".join(seen.sql())
@@ -72,7 +71,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         kinds.append(plan.kind)
         return done
 
-    def elsewhere(path: Path, plan: Plan, *rest: Any) -> Any:
+    def elsewhere(path: Path, plan, *rest: Any) -> Any:
         """Where a loop of events runs already."""
         from concurrent.futures import ThreadPoolExecutor
 

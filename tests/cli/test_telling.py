@@ -11,8 +11,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import ExitCode, LcmError
-from lcm_core.base.settings import Options, resolve
+from lcm_core.api import ExitCode, LcmError, Options, resolve
 
 from lcm_tui.cli import output
 from lcm_tui.cli import working as watching

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.errors import UsageError
+from lcm_core.api import UsageError
 from lcm_core.base.times import (
     format_clock,
     format_local,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from lcm_core.store.database import Database, Reader
+from lcm_core.api import Database
 from lcm_core.store.search import RecalledRows
 from lcm_recall.queries import RecallSettings
 
@@ -26,7 +26,7 @@ def settings_in(home: Path, **values: object) -> RecallSettings:
 async def recall(path: Path, ask: Callable[[RecalledRows], T]) -> T:
     """What *ask* finds in one read transaction."""
 
-    async def load(reader: Reader) -> T:
+    async def load(reader) -> T:
         return await reader.run(lambda rows: ask(RecalledRows(rows, reader.schema)))
 
     async with await Database.open(path) as database:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.base.tokens import Estimator
-from lcm_core.writers.acceptance import DraftFault, judge_text, without_wrapping
+from lcm_core.writers.acceptance import judge_text, without_wrapping
 
 BODY = (
     "The importer moved to the queue.\nIt must never drop a message: see `a.py`.\n"
@@ -90,7 +90,7 @@ def test_nothing_is_made_up_and_something_is_left(text: str):
     assert bool(found.strip()) == bool(text.strip())
 
 
-def faults(text: str) -> tuple[DraftFault, ...]:
+def faults(text: str):
     source = "Move the importer to the queue. " * 60
     return judge_text(text, source=source, target_tokens=400, estimator=Estimator.WEIGHTED).faults
 
@@ -99,7 +99,7 @@ def faults(text: str) -> tuple[DraftFault, ...]:
     "text", [".", "...", "…", "42", "1.\n2.\n", "🎉", "— — —", "N/A", "None.", "(null)", "TODO"]
 )
 def test_a_text_without_words_is_none(text: str):
-    assert faults(text) == (DraftFault.NO_WORDS,)
+    assert faults(text) == ("no words",)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_text_without_words_is_none(text: str):
     ],
 )
 def test_a_text_that_speaks_as_another_role_is_none(text: str):
-    assert DraftFault.ROLE in faults(text)
+    assert "another role" in faults(text)
 
 
 @pytest.mark.parametrize(

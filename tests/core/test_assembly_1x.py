@@ -16,22 +16,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.api import Database
 from lcm_core.base.javascript import js_json
-from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.base.values import replace
-from lcm_core.engine.assembly import Assembled, AssemblySettings
+from lcm_core.engine.assembly import AssemblySettings
 from lcm_core.engine.messages import OriginKind, Role
 from lcm_core.engine.rules import (
     RULES_1_0,
     RULES_1_0_BETA,
     RULES_1_1,
     RULES_PRESENT,
-    EngineRules,
     engine_rules,
 )
-from lcm_core.operations.assembly import AssemblyBasis, assembly_basis
+from lcm_core.operations.assembly import assembly_basis
 from lcm_core.store.context import tool_history
-from lcm_core.store.database import Database
 
 from tests.conftest import DatabaseFactory
 from tests.support import recorded
@@ -53,13 +51,13 @@ async def test_every_recorded_context_is_sent_alike(version: str, database_file:
         for number, budgets in answers["contexts"].items():
             for budget, expected in budgets.items():
                 wanted = AssemblySettings(int(budget), fresh_tail_count=answers["freshTailCount"])
-                basis = await database.read(assembly_basis, ConversationId(int(number)), wanted, zone=UTC)
+                basis = await database.read(assembly_basis, int(number), wanted, zone=UTC)
                 wrong += [f"{number}/{budget}: {what}" for what in different(basis, wanted, expected)]
                 count += 1
     assert (wrong, count) == ([], RECORDED[version])
 
 
-def different(basis: AssemblyBasis, wanted: AssemblySettings, expected: Any) -> Iterator[str]:
+def different(basis, wanted: AssemblySettings, expected: Any) -> Iterator[str]:
     """What of one context is not as it was recorded."""
     assert basis.rules.name == "1.1"
     before, after = basis.assembled(), basis.assembled(replace(wanted, clamp=True))
@@ -83,7 +81,7 @@ def different(basis: AssemblyBasis, wanted: AssemblySettings, expected: Any) -> 
         yield "an item is neither sent nor accounted for"
 
 
-def written(one: Assembled) -> list[str]:
+def written(one) -> list[str]:
     return [js_json(message.document()) for message in one.messages]
 
 
@@ -100,12 +98,12 @@ async def test_the_schema_says_which_last_cut_a_file_gets(
     assert (rules.name, rules.assembly) == (name, known[name].assembly)
 
 
-async def rules_of(reader: Any) -> EngineRules:
+async def rules_of(reader: Any):
     return engine_rules(reader.schema)
 
 
 def test_what_changed_from_one_engine_to_the_next():
-    def values(rules: EngineRules) -> dict[str, Any]:
+    def values(rules) -> dict[str, Any]:
         how, clamp = rules.assembly, rules.assembly.clamp
         assert clamp is not None
         return {
@@ -245,11 +243,11 @@ async def test_a_summary_of_this_turns_tools_is_an_answer(
     async with await Database.open(path) as database:
         proven = await database.read(
             tool_history,
-            ConversationId(1),
-            [SummaryId(f"sum_{at}") for at in range(len(nodes))],
-            MessageId(100),
+            1,
+            [f"sum_{at}" for at in range(len(nodes))],
+            100,
         )
-        basis = await database.read(assembly_basis, ConversationId(1), AssemblySettings(9_000), zone=UTC)
+        basis = await database.read(assembly_basis, 1, AssemblySettings(9_000), zone=UTC)
     assert proven == expected
     found = {one.sent.origin.summary_id: one for one in basis.context.items if not one.is_message}
     assert {name for name, one in found.items() if one.sent.role is Role.ASSISTANT} == expected

@@ -9,24 +9,22 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.api import MessagePart
 from lcm_core.base.javascript import js_json
-from lcm_core.base.records import MessageId, MessagePart
 from lcm_core.engine.blocks import host_block, live_message, rebuilt_content
 from lcm_core.engine.clamp import clamp, clamp_tokens
-from lcm_core.engine.items import ResolvedItem, fill_budget, resolve_items
+from lcm_core.engine.items import fill_budget, resolve_items
 from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage, content_document
-from lcm_core.engine.pairing import (
-    DROPPING,
-    MISSING_RESULT,
-    Repair,
-    pair_tools,
-    without_silence,
-    without_unanswered_calls,
-)
+from lcm_core.engine.pairing import DROPPING, pair_tools, without_silence, without_unanswered_calls
 from lcm_core.engine.rules import RULES_1_1, RULES_PRESENT, ClampRules
 
 from tests.core import assembly_model as model
 from tests.core.test_assembly_steps import message, summary
+
+MISSING_RESULT = (
+    "[lossless-claw] missing tool result in session history; "
+    "inserted synthetic error result for transcript repair."
+)
 
 MORE = settings(max_examples=120)
 NAMES = st.sampled_from("xyz")
@@ -54,7 +52,7 @@ def conversations(draw: st.DrawFn) -> list[SentMessage]:
         role = draw(
             st.sampled_from([Role.USER, Role.ASSISTANT, Role.ASSISTANT, Role.TOOL_RESULT, Role.TOOL_RESULT])
         )
-        origin = Origin(OriginKind.MESSAGE, at, message_id=MessageId(at))
+        origin = Origin(OriginKind.MESSAGE, at, message_id=at)
         if role is not Role.TOOL_RESULT:
             found.append(SentMessage(role, blocks_of(draw(CONTENTS)), origin, at))
             continue
@@ -80,7 +78,7 @@ def same(sent: list[SentMessage], expected: list[model.Message]) -> bool:
     return [one.document() for one in sent] == bare
 
 
-def gone(repairs: list[Repair]) -> set[int | None]:
+def gone(repairs) -> set[int | None]:
     return {repair.origin.ordinal for repair in repairs if repair.what in DROPPING}
 
 
@@ -89,7 +87,7 @@ def gone(repairs: list[Repair]) -> set[int | None]:
 def test_calls_wait_for_a_result_behind_them(
     sent: list[SentMessage], tail_from: int | None, elsewhere: set[str]
 ):
-    repairs: list[Repair] = []
+    repairs = []
     context = elsewhere | {one.call_id or "" for one in sent if one.role is Role.TOOL_RESULT}
     found = without_unanswered_calls(sent, tail_from, context, repairs)
     assert same(found, model.without_calls(told(sent), tail_from, context))
@@ -98,7 +96,7 @@ def test_calls_wait_for_a_result_behind_them(
 
 @given(conversations())
 def test_what_says_nothing_goes(sent: list[SentMessage]):
-    repairs: list[Repair] = []
+    repairs = []
     found = without_silence(sent, repairs)
     assert same(found, model.without_silence(told(sent)))
     assert {one.origin.ordinal for one in sent} - {one.origin.ordinal for one in found} == gone(repairs)
@@ -109,7 +107,7 @@ def test_what_says_nothing_goes(sent: list[SentMessage]):
 @given(conversations())
 def test_tools_are_paired_as_the_page_says(sent: list[SentMessage]):
     sent = without_silence(sent, [])
-    repairs: list[Repair] = []
+    repairs = []
     found = pair_tools(sent, repairs, calls_once=True)
     assert same(found, model.paired(told(sent)))
     kept = [one.origin.ordinal for one in found if one.origin.kind is OriginKind.MESSAGE]
@@ -136,7 +134,7 @@ def test_tools_are_paired_as_the_page_says(sent: list[SentMessage]):
 @given(conversations())
 def test_tools_are_paired_as_0_1_did(sent: list[SentMessage]):
     sent = [one if one.role is Role.USER else one.with_content(listed(one)) for one in sent]
-    repairs: list[Repair] = []
+    repairs = []
     assert same(pair_tools(sent, repairs, calls_once=False), model.paired_as_0_1(told(sent)))
 
 
@@ -241,7 +239,7 @@ def test_what_fits_is_chosen(given_items: list[tuple[list[str], bool]], room: in
         summary(at, content=" ".join(words)) if is_summary else message(at, "user", " ".join(words))
         for at, (words, is_summary) in enumerate(given_items)
     ]
-    items: tuple[ResolvedItem, ...] = resolve_items(stored, None, RULES_PRESENT, UTC).items
+    items = resolve_items(stored, None, RULES_PRESENT, UTC).items
     found = fill_budget(items, room, " ".join(asked))
     texts = [" ".join(words) for words, _ in given_items]
     expected = model.chosen(texts, [item.tokens for item in items], room, " ".join(asked))
@@ -313,7 +311,7 @@ PARTS = st.lists(
 def test_parts_become_the_blocks_of_the_table(rows: list[dict[str, Any]], role: Role, text: str):
     parts = [
         MessagePart(
-            message_id=MessageId(1),
+            message_id=1,
             ordinal=at,
             tool_status=None,
             tool_error=None,

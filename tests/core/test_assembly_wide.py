@@ -16,14 +16,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from lcm_core.api import Database
 from lcm_core.base.javascript import js_json
-from lcm_core.base.records import ConversationId
 from lcm_core.base.values import replace
-from lcm_core.engine.assembly import Assembled, AssemblySettings, AssemblyStep
+from lcm_core.engine.assembly import AssemblySettings
 from lcm_core.engine.items import stub
-from lcm_core.engine.pairing import RepairKind
-from lcm_core.operations.assembly import AssemblyBasis, assembly_basis
-from lcm_core.store.database import Database
+from lcm_core.operations.assembly import assembly_basis
 
 from tests.support import DATA, recorded, sampled
 
@@ -41,7 +39,7 @@ async def test_every_recorded_context_is_assembled_alike(version: str, tmp_path:
         for number, case in enumerate(cases):
             basis = await database.read(
                 assembly_basis,
-                ConversationId(case["conversationId"]),
+                case["conversationId"],
                 settings_of(case),
                 zone=ZoneInfo(case["timezone"]),
             )
@@ -67,11 +65,11 @@ def written(messages: Any) -> list[str]:
     return [js_json({name: one[name] for name in one if name != "timestamp"}) for one in messages]
 
 
-def sent(found: Assembled) -> list[str]:
+def sent(found) -> list[str]:
     return [js_json(message.document()) for message in found.messages]
 
 
-def of_assembler(case: Any, basis: AssemblyBasis) -> Iterator[str]:
+def of_assembler(case: Any, basis) -> Iterator[str]:
     """What differs from what the assembler returned."""
     expected, found = case["assembler"], basis.assembled()
     if sent(found) != written(expected["messages"]):
@@ -90,11 +88,15 @@ def of_assembler(case: Any, basis: AssemblyBasis) -> Iterator[str]:
         yield from (f"{name} {account[name]}" for name in account if account[name] != case["debug"][name])
 
 
-def account_of(basis: AssemblyBasis, found: Assembled) -> dict[str, Any]:
+def account_of(basis, found) -> dict[str, Any]:
     """The assembler's account of how it chose, under the engine's names."""
     # Both counts are those of messages: which lost a call, or were an empty list of the assistant's before.
-    touched = {repair.origin.ordinal for repair in found.repairs if repair.what is RepairKind.CALL_STRIPPED}
-    not_chosen = [one for one in found.evicted if one.step in (AssemblyStep.BUDGET, AssemblyStep.PROMPT)]
+    touched = {
+        repair.origin.ordinal
+        for repair in found.repairs
+        if repair.what == "tool call without a result removed"
+    }
+    not_chosen = [one for one in found.evicted if one.step in ("budget", "prompt")]
     empty = {item.ordinal for item in basis.context.items if item.sent.content == ()}
     touched |= empty - {one.ordinal for one in not_chosen}
     left_out = sum(one.tokens for one in not_chosen)
@@ -125,7 +127,7 @@ def account_of(basis: AssemblyBasis, found: Assembled) -> dict[str, Any]:
     }
 
 
-def of_engine(case: Any, basis: AssemblyBasis) -> Iterator[str]:
+def of_engine(case: Any, basis) -> Iterator[str]:
     """What differs from what the present engine sent."""
     if "engine" not in case:
         return

@@ -7,10 +7,10 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from lcm_core.base.records import ConversationId, FocusBrief, SummaryId, Timestamp
+from lcm_core.api import Database
+from lcm_core.base.records import FocusBrief
 from lcm_core.base.values import replace
 from lcm_core.engine.wrapper import SummaryReach, covers, overlay
-from lcm_core.store.database import Database
 from lcm_core.store.focus import active_brief, focus_overlay, list_briefs
 
 from tests.databases import connect
@@ -18,20 +18,20 @@ from tests.support import recorded
 
 DatabaseFactory = Callable[[str], Path]
 BRIEF = FocusBrief(
-    "focus_1", ConversationId(1), "p", "c", "active", 1, 1, Timestamp("2026-03-02T10:00:00.000Z"), 44, None,
-    None, Timestamp("2026-03-04 12:00:00"), Timestamp(""),
+    "focus_1", 1, "p", "c", "active", 1, 1, "2026-03-02T10:00:00.000Z", 44, None,
+    None, "2026-03-04 12:00:00", "",
 )  # fmt: skip
 
 
 def held(last_seq: int | None, latest: str | None, ordinal: int = 0) -> SummaryReach:
-    latest_at = None if latest is None else Timestamp(latest)
-    return SummaryReach(SummaryId(f"sum_{ordinal}"), ordinal, last_seq, latest_at)
+    latest_at = None if latest is None else latest
+    return SummaryReach(f"sum_{ordinal}", ordinal, last_seq, latest_at)
 
 
 async def test_the_briefs_of_a_conversation_newest_first(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
-        listed = {number: await database.read(list_briefs, ConversationId(number)) for number in (1, 2, 3)}
-        active = [await database.read(active_brief, ConversationId(number)) for number in (1, 2, 3)]
+        listed = {number: await database.read(list_briefs, number) for number in (1, 2, 3)}
+        active = [await database.read(active_brief, number) for number in (1, 2, 3)]
     assert [(one.brief_id, one.status) for one in listed[2]] == [
         ("focus_0641d2bb900b47e2", "active"),
         ("focus_176b108901f00a77", "failed"),
@@ -47,8 +47,8 @@ async def test_the_recorded_overlay(database_file: DatabaseFactory):
         text for text in recorded("wrapped-summaries.json.gz")["0.15.3"] if text.startswith("<focus_brief ")
     ]
     async with await Database.open(database_file("0.15.3")) as database:
-        over = await database.read(focus_overlay, ConversationId(2), UTC)
-        none = await database.read(focus_overlay, ConversationId(3), UTC)
+        over = await database.read(focus_overlay, 2, UTC)
+        none = await database.read(focus_overlay, 3, UTC)
     assert over is not None
     assert over.text == sent
     assert (over.at_ordinal, over.covered) == (0, {"sum_253c14ef1ca84d7c"})
@@ -63,8 +63,8 @@ async def test_an_active_brief_without_text_or_coverage_does_nothing(database_co
         )
         database.execute("UPDATE focus_briefs SET covered_message_seq = 43 WHERE status = 'active'")
     async with await Database.open(path) as database:
-        active = await database.read(active_brief, ConversationId(2))
-        over = await database.read(focus_overlay, ConversationId(2), UTC)
+        active = await database.read(active_brief, 2)
+        over = await database.read(focus_overlay, 2, UTC)
     assert active is not None
     assert active.brief_id == "focus_0641d2bb900b47e2"
     assert over is None
@@ -72,8 +72,8 @@ async def test_an_active_brief_without_text_or_coverage_does_nothing(database_co
 
 async def test_versions_without_briefs_have_none(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.8.2")) as database:
-        assert await database.read(list_briefs, ConversationId(2)) == []
-        assert await database.read(focus_overlay, ConversationId(2), UTC) is None
+        assert await database.read(list_briefs, 2) == []
+        assert await database.read(focus_overlay, 2, UTC) is None
 
 
 @pytest.mark.parametrize(

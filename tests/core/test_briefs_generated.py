@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.engine.assembly import AssemblySettings
 from lcm_core.operations.assembly import assembly_basis
-from lcm_core.store.database import Database
 
 from tests.core.assembly_model import BLANKS
 from tests.databases import building, new_database
 from tests.databases import reading as connected
 
-ONE = ConversationId(1)
+ONE = 1
 TIMES: list[Any] = [
     None, "", "2026-03-01T00:00:00.000Z", "2026-03-02 10:00:00", "2026-03-02T10:00:00.000Z",
     "2026-03-02T12:00:00+02:00", "2026-03-05T23:59:59.999Z", "9999-12-31T00:00:00.000Z", "yesterday", "3",

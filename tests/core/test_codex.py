@@ -11,15 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import NotFoundError
+from lcm_core.api import NotFoundError, Options, resolve
 from lcm_core.base.jsonl import TranscriptError
-from lcm_core.base.records import ConversationId
-from lcm_core.base.settings import Options, Settings, resolve
 from lcm_core.store.conversations import get_conversation
-from lcm_core.store.database import Reader
 from lcm_host import codex
 from lcm_host.codex import (
-    CodexDiff,
     Spoken,
     bound_thread,
     compare_spoken,
@@ -151,14 +147,14 @@ def test_the_newest_rollout_of_the_thread_in_all_homes(tmp_path: Path):
 # -- comparing -------------------------------------------------------------------------------------------
 
 
-def settings_of(path: Path) -> Settings:
+def settings_of(path: Path):
     return resolve(Options(db=path, openclaw_dir=path.parent), {}, home=path.parent)
 
 
-def compared(path: Path, conversation: int, rollout: Path | None = None) -> CodexDiff:
+def compared(path: Path, conversation: int, rollout: Path | None = None):
     settings = settings_of(path)
 
-    async def load(reader: Reader) -> Any:
+    async def load(reader) -> Any:
         return await read_held(reader, await get_conversation(reader, conversation), settings)
 
     return compare_with_codex(asyncio.run(planned(path, load)), settings, {}, rollout)
@@ -236,4 +232,4 @@ def test_long_sessions_are_compared_in_proportion(tmp_path: Path):
 
 def test_a_conversation_that_is_not_there(database_file: DatabaseFactory):
     with pytest.raises(NotFoundError):
-        compared(database_file("0.15.3"), ConversationId(99))
+        compared(database_file("0.15.3"), 99)

@@ -6,7 +6,6 @@ passes, leave the same context and report the same.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,21 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.base.values import replace
-from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT
 from lcm_core.operations.compact import CompactionSetting
 from lcm_core.operations.selection import (
-    Compaction,
-    Outcome,
-    Pass,
     PassMade,
     PassRefused,
     PassSkipped,
-    Result,
     UnderResult,
     WeighedContext,
     WeighedItem,
 )
-from lcm_core.writers.acceptance import Level
 from lcm_core.writers.source import Rendering
 
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model
@@ -134,7 +128,7 @@ def modelled(
     return Played(model.passes, [item.ref for item in model.items], result)
 
 
-def rules_of(config: Config, present: bool) -> EngineRules:
+def rules_of(config: Config, present: bool):
     """The rules with the values of a generated configuration."""
     rules = RULES_PRESENT if present else RULES_0_1
     return with_values(
@@ -184,7 +178,7 @@ def played(
     compaction = setting.compaction(context, lambda: seconds * 1000)
     running = operation_of(compaction, name, call)
     passes: list[tuple[int, tuple[int | str, ...], tuple[str, ...]]] = []
-    outcome: Outcome | None = None
+    outcome = None
     while True:
         try:
             due = next(running) if outcome is None else running.send(outcome)
@@ -203,10 +197,10 @@ def played(
         else:
             removed = context.removed(due.run, is_leaf=due.is_leaf)
             context.replace(due.run, WeighedItem(f"made_{number}", answer.tokens, depth=due.depth))
-            outcome = PassMade(f"made_{number}", Level.NORMAL, removed - answer.tokens)
+            outcome = PassMade(f"made_{number}", "normal", removed - answer.tokens)
 
 
-def operation_of(compaction: Compaction, name: str, call: Caller) -> Generator[Pass, Outcome, Any]:
+def operation_of(compaction, name: str, call: Caller):
     """What a caller asks for."""
     if name == "leaf":
         return compaction.leaf(force=call.force, given=call.given, incremental=call.condense)
@@ -217,7 +211,7 @@ def operation_of(compaction: Compaction, name: str, call: Caller) -> Generator[P
     return compaction.until_under(call.target, observed=call.current)
 
 
-def told(result: Result | UnderResult) -> dict[str, Any]:
+def told(result) -> dict[str, Any]:
     """A result in the words of the model."""
     auth = {"auth": True} if result.auth_failure else {}
     if isinstance(result, UnderResult):

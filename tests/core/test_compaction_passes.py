@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT
 from lcm_core.operations.compact import CompactionSetting, forecast_passes
 from lcm_core.operations.selection import (
     Bounds,
@@ -25,7 +25,6 @@ from lcm_core.operations.selection import (
     runs,
     tail_start,
 )
-from lcm_core.writers.acceptance import Level
 from lcm_core.writers.source import Rendering
 
 from tests.support import with_values
@@ -76,7 +75,7 @@ def contexts(draw: st.DrawFn) -> WeighedContext:
 class Driver:
     """Carries an operation out in memory; what comes of a pass is drawn."""
 
-    rules: EngineRules
+    rules: Any
     operation: Operation
     count: int
     outcomes: list[str]
@@ -134,7 +133,7 @@ class Driver:
         size = before + 1 if kind == "grown" else before // 3
         name = f"made_{len(self.seen)}"
         context.replace(due.run, WeighedItem(name, size, depth=due.depth))
-        return PassMade(name, Level.NORMAL, before - size)
+        return PassMade(name, "normal", before - size)
 
 
 KINDS = st.lists(
@@ -145,7 +144,7 @@ KINDS = st.lists(
 @pytest.mark.long
 @given(contexts(), RULES, OPERATIONS, st.integers(0, 12), KINDS)
 def test_every_pass_is_sound_and_there_is_an_end(
-    context: WeighedContext, rules: EngineRules, operation: Operation, count: int, outcomes: list[str]
+    context: WeighedContext, rules, operation: Operation, count: int, outcomes: list[str]
 ) -> None:
     messages = [item.ref for item in context.items if isinstance(item.ref, int)]
     driver = Driver(rules, operation, count, outcomes)
@@ -156,7 +155,7 @@ def test_every_pass_is_sound_and_there_is_an_end(
 
 
 @given(contexts(), RULES, st.integers(0, 12))
-def test_sweep_after_sweep_converges(context: WeighedContext, rules: EngineRules, count: int) -> None:
+def test_sweep_after_sweep_converges(context: WeighedContext, rules, count: int) -> None:
     for _ in range(40):
         driver = Driver(rules, Compaction.sweep, count, [])
         driver.run(context)
@@ -167,7 +166,7 @@ def test_sweep_after_sweep_converges(context: WeighedContext, rules: EngineRules
 
 @given(contexts(), RULES, OPERATIONS)
 def test_what_is_foreseen_leaves_the_context_alone(
-    context: WeighedContext, rules: EngineRules, operation: Operation
+    context: WeighedContext, rules, operation: Operation
 ) -> None:
     items = list(context.items)
     loaded = context

@@ -8,41 +8,28 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import (
-    ABNORMAL_ORDINAL,
-    ContextItems,
-    ConversationId,
-    ItemId,
-    MessageId,
-    SummaryId,
-    Timestamp,
-)
-from lcm_core.base.text import STEPS, fold, parse_budget, sought_as, step
-from lcm_core.base.tokens import Lacking, Verdict
+from lcm_core.api import Database
+from lcm_core.base.records import ContextItems
+from lcm_core.base.text import fold, parse_budget, sought_as, step
+from lcm_core.base.tokens import Verdict
 from lcm_core.engine.rules import RULES_PRESENT, engine_rules
 from lcm_core.store import context as store
-from lcm_core.store.context_view import (
-    TAIL,
-    ContextView,
-    ItemFault,
-    gap_text,
-    read_context,
-    searched_text,
-    tail_in,
-    totals_of,
-)
-from lcm_core.store.database import Database
+from lcm_core.store.context_view import gap_text, read_context, searched_text, tail_in, totals_of
 
 from tests.databases import building, query
 from tests.support import VERSIONS, with_values
 
+ABNORMAL_ORDINAL = 10_000_000
+STEPS = (4000, 8000, 16000, 32000, 64000, 100000, 128000, 200000, 256000, 400000, 1000000)
+TAIL = ("tail", 0, 0)
+
 DatabaseFactory = Callable[[str], Path]
-ONE = ConversationId(1)
+ONE = 1
 
 
-async def shown_context(database: Database, number: int) -> ContextView:
+async def shown_context(database: Database, number: int):
     """A context as a screen reads it."""
-    return await database.read(read_context, ConversationId(number), engine_rules(database.schema).tail)
+    return await database.read(read_context, number, engine_rules(database.schema).tail)
 
 
 # -- what is right ---------------------------------------------------------------------------------------
@@ -102,20 +89,20 @@ async def test_stored_counts_are_the_engines_but_for_signed_reasoning(database_f
     found = []
     async with await Database.open(database_file("0.15.3")) as database:
         for number in range(1, 9):
-            items = await database.read(store.context_items, ConversationId(number))
+            items = await database.read(store.context_items, number)
             found += [await database.read(store.check_tokens, item) for item in items.refs]
     odd = [check for check in found if check is None or check.verdict is not Verdict.FITS]
     assert len(found) == 150
-    assert {check and check.lacking for check in odd} == {Lacking.SIGNATURE}
+    assert {check and check.lacking for check in odd} == {"signed reasoning was counted in another form"}
     assert len(odd) == 5
 
 
 @pytest.mark.parametrize(("table", "key", "item"), [
-    ("summaries", "summary_id", SummaryId("sum_bb692ab9b90b6a49")),
-    ("messages", "message_id", MessageId(848)),
+    ("summaries", "summary_id", "sum_bb692ab9b90b6a49"),
+    ("messages", "message_id", 848),
 ])  # fmt: skip
 async def test_a_wrong_count_is_told_from_a_right_one(
-    database_copy: DatabaseFactory, table: str, key: str, item: ItemId
+    database_copy: DatabaseFactory, table: str, key: str, item
 ):
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
@@ -124,7 +111,7 @@ async def test_a_wrong_count_is_told_from_a_right_one(
         rows.execute(f"UPDATE {table} SET token_count = token_count + 7 WHERE {key} = ?", item)
     async with await Database.open(path) as database:
         after = await database.read(store.check_tokens, item)
-        gone = await database.read(store.check_tokens, SummaryId("sum_gone"))
+        gone = await database.read(store.check_tokens, "sum_gone")
     assert before is not None
     assert after is not None
     assert (before.verdict, after.verdict) == (Verdict.FITS, Verdict.DIFFERS)
@@ -134,7 +121,7 @@ async def test_a_wrong_count_is_told_from_a_right_one(
 
 async def test_the_sources_that_a_wrapper_names(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
-        condensed, leaf = SummaryId("sum_253c14ef1ca84d7c"), SummaryId("sum_9a7f94a529fbc394")
+        condensed, leaf = "sum_253c14ef1ca84d7c", "sum_9a7f94a529fbc394"
         sources = await database.read(store.present_sources, [condensed, leaf])
     assert sources == {condensed: ["sum_41231e346260ecbc", "sum_a9293ba83e71ce65"]}
 
@@ -167,7 +154,7 @@ async def test_the_damage_that_was_made(database_file: DatabaseFactory):
     assert dangling == [13]
     assert four.items.refs[13] == 286
     [found] = four.findings(13)
-    assert (found.finding, found.text) == (ItemFault.DANGLING, "row is gone: the engine skips it")
+    assert (found.finding, found.text) == ("dangling", "row is gone: the engine skips it")
     assert not any(three.findings(place) for place in range(27))
 
 
@@ -192,19 +179,19 @@ async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
     huge = "ordinal out of range: a resequencing was interrupted"
     both = "duplicate: also at {}"
     assert said == {
-        -3: [(ItemFault.DUPLICATE, both.format("4")), (ItemFault.ORDINAL, negative)],
-        0: [(ItemFault.DUPLICATE, both.format("24"))],
-        1: [(ItemFault.DUPLICATE, both.format("26"))],
-        4: [(ItemFault.DUPLICATE, both.format("-3"))],
-        21: [(ItemFault.DUPLICATE, both.format("10,000,005"))],
-        24: [(ItemFault.DUPLICATE, both.format("0"))],
-        25: [(ItemFault.FOREIGN, "belongs to conversation 2")],
+        -3: [("duplicate", both.format("4")), ("ordinal", negative)],
+        0: [("duplicate", both.format("24"))],
+        1: [("duplicate", both.format("26"))],
+        4: [("duplicate", both.format("-3"))],
+        21: [("duplicate", both.format("10,000,005"))],
+        24: [("duplicate", both.format("0"))],
+        25: [("foreign", "belongs to conversation 2")],
         26: [
-            (ItemFault.TYPE, "item_type is message, but it refers to a summary"),
-            (ItemFault.DUPLICATE, both.format("1")),
+            ("type", "item_type is message, but it refers to a summary"),
+            ("duplicate", both.format("1")),
         ],
-        27: [(ItemFault.DANGLING, "refers to nothing: the engine skips it")],
-        ABNORMAL_ORDINAL + 5: [(ItemFault.DUPLICATE, both.format("21")), (ItemFault.ORDINAL, huge)],
+        27: [("dangling", "refers to nothing: the engine skips it")],
+        ABNORMAL_ORDINAL + 5: [("duplicate", both.format("21")), ("ordinal", huge)],
     }
     assert [gap_text(gap) for gap in view.items.gaps] == ["gap: ordinals 22–23 are missing"]
     assert len(view.keys) == len(set(view.keys)) == 28 + 2
@@ -227,13 +214,13 @@ def test_gaps_are_the_missing_ordinals(ordinals: set[int]):
 
 
 def test_what_stands_twice_and_what_a_type_does_not_say():
-    message, other, name = MessageId(1), MessageId(2), SummaryId("sum_a")
+    message, other, name = 1, 2, "sum_a"
     items = ContextItems(
         (0, 1, 2, 3, 4, 5),
         ("message", "summary", "message", "summary", "message", "summary"),
         (message, None, None, other, None, None),
-        (None, name, name, SummaryId("sum_b"), None, None),
-        (Timestamp(""),) * 6,
+        (None, name, name, "sum_b", None, None),
+        ("",) * 6,
     )
     assert items.refs == (1, "sum_a", "sum_a", "sum_b", None, None)
     assert items.repeated == {"sum_a": (1, 2)}
@@ -251,8 +238,8 @@ async def test_lines_between_items_stand_where_they_belong(database_file: Databa
         TAIL,
     )
     assert known.places[:4] == (0, 0, 1, 1)
-    assert known.is_covered(SummaryId("sum_253c14ef1ca84d7c"))
-    assert not known.is_covered(MessageId(569))
+    assert known.is_covered("sum_253c14ef1ca84d7c")
+    assert not known.is_covered(569)
     assert known.tokens_with_brief() == 2235 - 248 + 40
     assert [known.is_protected(place) for place in (0, 1)] == [False, True]
 

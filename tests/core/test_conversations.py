@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import NotFoundError
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database, NotFoundError
 from lcm_core.base.times import parse_utc
 from lcm_core.engine.markers import classify
 from lcm_core.store import conversations as store
-from lcm_core.store.database import Database
 from lcm_core.store.statistics import sums_of, sums_since
 
 from tests.conftest import DatabaseFactory
@@ -45,7 +43,7 @@ async def test_every_conversation_is_listed_once_with_its_newest_message(path: P
 
 
 async def test_counts_are_those_of_plain_sql(path: Path, opened: Database):
-    ids = [ConversationId(found) for (found,) in query(path, "SELECT conversation_id FROM conversations")]
+    ids = [found for (found,) in query(path, "SELECT conversation_id FROM conversations")]
     for counts in await opened.read(store.count_rows, ids):
         key = counts.conversation_id
         one = "SELECT count(*) FROM {} WHERE conversation_id = ?"
@@ -62,7 +60,7 @@ async def test_counts_are_those_of_plain_sql(path: Path, opened: Database):
 async def test_sums_are_those_of_plain_sql_and_broken_is_what_classify_says(path: Path, opened: Database):
     has_model = opened.schema.has("summaries", "model")
     for (key,) in query(path, "SELECT conversation_id FROM conversations"):
-        sums = await opened.read(sums_of, ConversationId(key))
+        sums = await opened.read(sums_of, key)
         [(messages, tokens)] = query(
             path, "SELECT count(*), ifnull(sum(token_count), 0) FROM messages WHERE conversation_id = ?", key
         )
@@ -132,7 +130,7 @@ async def test_neither_listing_nor_counting_reads_the_messages_themselves(databa
                 return await ask(sql, *parameters)
 
             reader.rows = rows
-            await store.count_rows(reader, [ConversationId(1)])
+            await store.count_rows(reader, [1])
 
         await database.read(listen)
         for sql, parameters in asked:
@@ -193,7 +191,7 @@ async def test_of_several_with_one_key_the_active_one_is_meant_then_the_newest(
 
 async def test_the_agent_and_its_lane_come_from_the_session_key():
     def named(key: str | None) -> tuple[str | None, str]:
-        one = store.Conversation(ConversationId(1), "the-id", key, True, None, None, None, None, _NOW, _NOW)
+        one = store.Conversation(1, "the-id", key, True, None, None, None, None, _NOW, _NOW)
         return one.agent, one.lane
 
     assert named("agent:main:discord:channel:x") == ("main", "discord:channel:x")
@@ -202,12 +200,12 @@ async def test_the_agent_and_its_lane_come_from_the_session_key():
     assert named(None) == (None, "the-id")
 
 
-_NOW = store.Timestamp("2026-01-01 00:00:00")
+_NOW = "2026-01-01 00:00:00"
 
 
 async def test_sums_are_brought_up_to_date_by_reading_what_was_appended(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    key = ConversationId(1)
+    key = 1
     async with await Database.open(path) as database:
         known = await database.read(sums_of, key)
     with building(path) as rows:
@@ -236,7 +234,7 @@ async def test_values_of_other_types_are_shown_as_what_they_should_be(database_c
     async with await Database.open(path) as database:
         one = await database.read(store.get_conversation, 1)
         assert (one.title, one.archive_cause, one.active) == ("AB", "5", False)
-        counts = await database.read(store.count_rows, [ConversationId(1)])
+        counts = await database.read(store.count_rows, [1])
         assert {found.depth for found in counts[0].summaries} == {1}
         await database.read(store.list_conversations)
-        await database.read(sums_of, ConversationId(1))
+        await database.read(sums_of, 1)

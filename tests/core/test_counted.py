@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from lcm_core.base.records import ConversationId, Message, MessageId, MessagePart, Timestamp
+from lcm_core.api import Message, MessagePart
 from lcm_core.base.tokens import Verdict, check_message_tokens
 from lcm_core.engine.blocks import tokens_as_sent
 
@@ -15,13 +15,13 @@ from tests.support import recorded
 
 def _message(row: dict[str, Any]) -> Message:
     return Message(
-        message_id=MessageId(1),
-        conversation_id=ConversationId(1),
+        message_id=1,
+        conversation_id=1,
         seq=row["seq"],
         role=row["role"],
         content=row["content"],
         tokens=row["token_count"],
-        created_at=Timestamp(row["created_at"]),
+        created_at=row["created_at"],
         large_content=None,
         sender=row["openclaw_sender_metadata"],
     )
@@ -31,7 +31,7 @@ def _part(row: dict[str, Any]) -> MessagePart:
     names = ("text_content", "tool_call_id", "tool_name", None, "tool_input", "tool_output")
     values = [None if name is None else row.get(name) for name in names]
     return MessagePart(
-        MessageId(1), row["ordinal"], row["part_type"], *values, None, None, None, None, row.get("metadata")
+        1, row["ordinal"], row["part_type"], *values, None, None, None, None, row.get("metadata")
     )
 
 

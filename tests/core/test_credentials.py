@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import ConfigurationError, FileMissingError
+from lcm_core.api import ConfigurationError, Options, resolve
+from lcm_core.base.errors import FileMissingError
 from lcm_core.base.setting_values import SettingSource
-from lcm_core.base.settings import Options, Settings, SummarySettings, resolve
+from lcm_core.base.settings import SummarySettings
 from lcm_core.base.settings_listed import config_view
 from lcm_core.writers.cost import FREE, price_of
 from lcm_core.writers.keys import CredentialError, KeyKind, KeySource
 from lcm_core.writers.request import ModelError
-from lcm_core.writers.writer import ChosenModel, choose_model
+from lcm_core.writers.writer import choose_model
 
 from tests.databases import connect
 
@@ -23,16 +24,16 @@ KEY = "sk-test-0123456789abcdef-SECRET"
 OTHER = "sk-other-0123456789abcdef-OTHER1"
 
 
-def settled(tmp_path: Path, environ: dict[str, str], **options: Any) -> Settings:
+def settled(tmp_path: Path, environ: dict[str, str], **options: Any):
     return resolve(Options(**options), environ, home=tmp_path)
 
 
-def chosen(tmp_path: Path, environ: dict[str, str], state: Path | None = None, **flags: Any) -> ChosenModel:
+def chosen(tmp_path: Path, environ: dict[str, str], state: Path | None = None, **flags: Any):
     settings = settled(tmp_path, environ).summary.with_flags(**flags)
     return choose_model(settings, KeySource(environ, state))
 
 
-def secret_of(one: ChosenModel) -> str:
+def secret_of(one) -> str:
     assert one.credential is not None
     return one.credential.secret_for(one.choice)
 

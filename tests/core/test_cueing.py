@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 from lcm_core import api
-from lcm_core.base.engine_settings import EngineSettings
-from lcm_core.base.records import ConversationId
-from lcm_core.engine.assembly import Assembled
+from lcm_core.api import Database, EngineSettings
 from lcm_core.engine.messages import OriginKind
 from lcm_core.engine.rules import NAMED, engine_rules
 from lcm_core.operations.assembly import assemble_context, settings_for
-from lcm_core.store.database import Database, Reader
 from lcm_core.store.listing import Window, snapshot_page
 from lcm_host.appending import Session
 from lcm_host.engine import Engine
@@ -23,7 +20,7 @@ from tests.core.recalling import NOW
 from tests.databases import building, new_database
 
 PROMPT = "What is LEASE_TTL_MS now?"
-ONE = ConversationId(1)
+ONE = 1
 
 
 @pytest.fixture
@@ -39,10 +36,8 @@ def memory(tmp_path: Path) -> Path:
     return path
 
 
-async def assembled(
-    path: Path, prompt: str | None, budget: int = 4_000, rules: str | None = None
-) -> tuple[Assembled, Assembled]:
-    async def load(reader: Reader) -> tuple[Assembled, Assembled]:
+async def assembled(path: Path, prompt: str | None, budget: int = 4_000, rules: str | None = None):
+    async def load(reader):
         how = engine_rules(reader.schema) if rules is None else NAMED[rules]
         settings = settings_for(EngineSettings(), budget, prompt)
         plain = await assemble_context(reader, ONE, settings, rules=how, now=NOW)

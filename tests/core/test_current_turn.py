@@ -17,7 +17,6 @@ from lcm_core.engine.rules import RULES_1_1, RULES_PRESENT
 from lcm_core.operations.compact import CompactionSetting
 from lcm_core.operations.selection import (
     Bounds,
-    Outcome,
     PassMade,
     PassSkipped,
     TurnMessage,
@@ -28,7 +27,6 @@ from lcm_core.operations.selection import (
     tail_start,
     tool_chunk,
 )
-from lcm_core.writers.acceptance import Level
 from lcm_core.writers.source import Rendering
 
 from tests.support import with_values
@@ -193,7 +191,7 @@ def test_a_sweep_after_an_overflow_leaves_no_call_without_its_result(
         taken |= set(refs)
         removed = context.removed(due.run, is_leaf=True)
         context.replace(due.run, WeighedItem(f"made_{len(taken)}", removed // 3))
-        outcome = PassMade(f"made_{len(taken)}", Level.NORMAL, removed - removed // 3)
+        outcome = PassMade(f"made_{len(taken)}", "normal", removed - removed // 3)
     last = max((at for at, item in enumerate(items, 1) if item.kind == "u"), default=0)
     behind = [at for at in taken if last and at > last]
     assert {call for at in behind if items[at - 1].kind == "c" for call in items[at - 1].ids} == {
@@ -224,7 +222,7 @@ def test_an_overflow_aims_below_the_threshold_and_says_whether_it_stored_anythin
         context = context_of(FINISHED)
         setting = CompactionSetting(Rendering(rules), budget, current_turn=current_turn)
         running = setting.compaction(context, lambda: 0).until_under()
-        outcome: Outcome | None = None
+        outcome = None
         while True:
             try:
                 due = next(running) if outcome is None else running.send(outcome)
@@ -234,7 +232,7 @@ def test_an_overflow_aims_below_the_threshold_and_says_whether_it_stored_anythin
                 return result
             removed = context.removed(due.run, is_leaf=True)
             context.replace(due.run, WeighedItem(f"made_{due.number}", 1))
-            outcome = PassMade(f"made_{due.number}", Level.NORMAL, removed - 1)
+            outcome = PassMade(f"made_{due.number}", "normal", removed - 1)
 
     under = until_under(current_turn=True, budget=250)
     assert (under.success, under.acted) == (True, True)

@@ -19,16 +19,17 @@ from typing import Any
 
 import aiosqlite
 import pytest
-from lcm_core.base.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, ExitCode
+from lcm_core.api import Database, DatabaseBusyError, DatabaseError, DatabaseMissingError, ExitCode, Reader
 from lcm_core.change.backup import make_backup
 from lcm_core.store import database as handle_module
 from lcm_core.store import opening as opening_module
-from lcm_core.store.database import READINGS, Change, Database, Reader
-from lcm_core.store.opening import Access, Rows, SqlValue, file_state, private_copy, sidecar
+from lcm_core.store.opening import Access, file_state, private_copy, sidecar
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect
 from tests.support import sampled
+
+READINGS = 3
 
 #: What a database is read with.
 Load = Callable[..., Awaitable[Any]]
@@ -70,7 +71,7 @@ async def value(reader: Reader, sql: str, *parameters: object) -> object:
     return await reader.value(sql, *parameters)
 
 
-async def value_in_thread(reader: Reader, sql: str, *parameters: SqlValue) -> object:
+async def value_in_thread(reader: Reader, sql: str, *parameters) -> object:
     return await reader.run(lambda db: db.rows(sql, parameters)[0][0])
 
 
@@ -546,7 +547,7 @@ async def test_a_cancelled_read_stops_its_statement_and_leaves_the_connection_us
 async def test_a_load_in_a_thread_asks_nothing_more_once_its_caller_is_cancelled(database: Path):
     asking, ended = threading.Event(), threading.Event()
 
-    def load(db: Rows) -> None:
+    def load(db) -> None:
         try:
             while db.tuples("SELECT 1"):
                 asking.set()
@@ -671,8 +672,8 @@ async def test_keys_are_asked_for_in_chunks(database: Path):
 
 
 @contextmanager
-def following(opened: Database) -> Iterator[list[Change]]:
-    changes: list[Change] = []
+def following(opened: Database):
+    changes = []
 
     async def follow() -> None:
         nonlocal changes

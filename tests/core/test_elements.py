@@ -9,10 +9,10 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from lcm_core.base.records import ConversationId, FocusBrief, Summary, SummaryId, SummaryText, Timestamp
+from lcm_core.api import Database, Summary
+from lcm_core.base.records import FocusBrief
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, engine_rules
 from lcm_core.engine.wrapper import wrap_brief, wrap_summary
-from lcm_core.store.database import Database, Reader
 from lcm_core.store.summaries import edges_of, get_summary
 
 from tests.support import recorded
@@ -20,7 +20,7 @@ from tests.support import recorded
 DatabaseFactory = Callable[[str], Path]
 
 
-async def with_sources(reader: Reader, summary_id: str) -> tuple[SummaryText, list[SummaryId]]:
+async def with_sources(reader, summary_id: str):
     text = await get_summary(reader, summary_id)
     return text, [edge.source for edge in await edges_of(reader, [text.summary.summary_id])]
 
@@ -42,8 +42,8 @@ async def test_every_recorded_summary_is_wrapped_the_same(
 
 def summary(kind: str = "leaf", depth: int = 0, latest: str | None = "2026-07-01 00:30:59") -> Summary:
     return Summary(
-        SummaryId("sum_1"), ConversationId(1), kind, depth, 1, Timestamp("2026-06-30T23:59:59.999Z"),
-        None if latest is None else Timestamp(latest), None, None, None, Timestamp(""), "[]", None,
+        "sum_1", 1, kind, depth, 1, "2026-06-30T23:59:59.999Z",
+        None if latest is None else latest, None, None, None, "", "[]", None,
     )  # fmt: skip
 
 
@@ -65,16 +65,16 @@ def test_times_are_local_and_missing_ones_are_left_out():
 
 
 def test_only_condensed_summaries_name_their_sources():
-    condensed = wrap_summary(summary("condensed", 1), "x", [SummaryId("sum_2")], RULES_0_1, UTC)
+    condensed = wrap_summary(summary("condensed", 1), "x", ["sum_2"], RULES_0_1, UTC)
     assert '\n  <parents>\n    <summary_ref id="sum_2" />\n  </parents>\n' in condensed
     assert "<parents>" not in wrap_summary(summary("condensed", 1), "x", (), RULES_0_1, UTC)
-    assert "<parents>" not in wrap_summary(summary(), "x", [SummaryId("sum_2")], RULES_0_1, UTC)
+    assert "<parents>" not in wrap_summary(summary(), "x", ["sum_2"], RULES_0_1, UTC)
 
 
 def test_a_brief_escapes_its_prompt_and_leaves_out_what_it_does_not_know():
     brief = FocusBrief(
-        "focus_1", ConversationId(1), 'a "b" & <c>', "x < y", "active", 3, 9, None, None, None, None,
-        Timestamp("2026-03-04 12:14:42"), Timestamp(""),
+        "focus_1", 1, 'a "b" & <c>', "x < y", "active", 3, 9, None, None, None, None,
+        "2026-03-04 12:14:42", "",
     )  # fmt: skip
     assert wrap_brief(brief, UTC).split("\n") == [
         '<focus_brief id="focus_1" prompt="a &quot;b&quot; &amp; &lt;c&gt;" token_count="3" target_tokens="9"'

@@ -7,7 +7,8 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.engine_settings import KEYS, EngineSettings
+from lcm_core.api import Database, EngineSettings
+from lcm_core.base.engine_settings import KEYS
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.tokens import Estimator
 from lcm_core.base.values import Record, replace
@@ -15,7 +16,6 @@ from lcm_core.engine.rules import (
     NAMED,
     RULES_0_1,
     RULES_PRESENT,
-    EngineRules,
     configured,
     engine_rules,
     fresh_tail,
@@ -23,7 +23,6 @@ from lcm_core.engine.rules import (
 from lcm_core.operations.compact import load_for_compaction
 from lcm_core.operations.selection import tail_start
 from lcm_core.store.context import context_entries, context_items
-from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import FEATURES, MARKS_OF_1X, NOT_IN_1X, Schema
 from lcm_core.writers.source import Rendering
 
@@ -88,7 +87,7 @@ TOLD_BY = {
 }
 
 
-def rules_without(*gone: str) -> EngineRules:
+def rules_without(*gone: str):
     """The rules of a file of the newest engine without some tables and columns."""
     tables: dict[str, frozenset[str]] = {}
     for _, table, column in FEATURES:
@@ -156,7 +155,7 @@ async def test_the_tail_is_that_of_the_context_screen(version: str, database_fil
     async with await Database.open(database_file(version)) as database:
         rules = engine_rules(database.schema)
 
-        async def compare(reader: Reader) -> list[tuple[int | None, int | None]]:
+        async def compare(reader) -> list[tuple[int | None, int | None]]:
             pairs = []
             for row in await reader.rows("SELECT DISTINCT conversation_id FROM context_items"):
                 loaded = await load_for_compaction(reader, row[0], Rendering(rules))
@@ -207,7 +206,7 @@ READ_ELSEWHERE = {
 FOR_A_PROGRAM = {"expansion_provider", "expansion_model"}
 
 
-def values_of(rules: EngineRules) -> dict[str, object]:
+def values_of(rules) -> dict[str, object]:
     """Every value of every group by its name."""
     groups = (getattr(rules, name) for name in rules.__struct_fields__)
     grouped = {

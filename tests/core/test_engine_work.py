@@ -10,13 +10,11 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import Conversation, ConversationId, Timestamp
+from lcm_core.api import Conversation
 from lcm_core.base.times import iso_z, sql_utc
 from lcm_core.base.values import replace
 from lcm_core.operations.engine_work import (
-    BatchState,
     DebtState,
-    EngineWork,
     Need,
     NodeState,
     Outdated,
@@ -31,7 +29,7 @@ from lcm_core.operations.engine_work import (
 from lcm_core.store.engine_work import BatchRow, DebtRow, EngineRows, NodeRow, PlacedItem
 
 NOW = datetime(2026, 9, 20, 13, 57, 35, tzinfo=UTC)
-ONE = ConversationId(1)
+ONE = 1
 #: A moment in both forms in which the engine writes times.
 FORMS = (iso_z, sql_utc)
 
@@ -93,9 +91,9 @@ def worked(
     *,
     active: bool = True,
     length: int = 4,
-) -> EngineWork:
+):
     """The state of one conversation with a context of *length* messages."""
-    stamp = Timestamp("")
+    stamp = ""
     conversation = Conversation(ONE, "s", "k", active, None, None, None, None, stamp, stamp)
     items = [PlacedItem(ONE, at, None) for at in range(length)]
     rows = EngineRows([conversation], batches, nodes, items, debts, [], [], [], [])
@@ -279,7 +277,7 @@ class Publisher:
             for one in self.nodes
         ]
 
-    def work(self) -> BatchState:
+    def work(self):
         """What the code says of it."""
         within = enumerate(self.context)
         items = [
@@ -287,7 +285,7 @@ class Publisher:
             for at, ref in within
             if self.start <= at <= self.end
         ]
-        stamp = Timestamp("")
+        stamp = ""
         conversation = Conversation(ONE, "s", "k", True, None, None, None, None, stamp, stamp)
         rows = EngineRows(
             [conversation], [self.row()], self.rows(), items, [], [], [], [], [], has_live_ranges=True
@@ -440,5 +438,5 @@ def test_how_long_it_took_is_counted_by_nearest_rank(runs) -> None:
 
 
 def test_rows_of_nobody_are_counted() -> None:
-    stray = BatchRow(ConversationId(9), "x", "planning", 0, 1, None, None, None)
+    stray = BatchRow(9, "x", "planning", 0, 1, None, None, None)
     assert worked([batch(), stray], [node(batch="gone"), node()]).unowned == 2

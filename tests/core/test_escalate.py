@@ -8,17 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.api import EngineSettings
 from lcm_core.base.javascript import trimmed
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import replace
-from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules, configured
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, configured
 from lcm_core.writers.acceptance import (
-    OMITTED,
-    Escalated,
-    Level,
     capped,
     escalate,
     fallback,
@@ -27,9 +24,11 @@ from lcm_core.writers.acceptance import (
     target_tokens,
     without_directives,
 )
-from lcm_core.writers.request import ProviderAuthError, SummaryReply, SummaryRequest, Usage
+from lcm_core.writers.request import ProviderAuthError, SummaryReply, Usage
 
 from tests.support import recorded, with_values
+
+OMITTED = "[LCM fallback summary omitted directive-shaped untrusted content]."
 
 SOURCE = "word " * 400
 
@@ -39,9 +38,9 @@ class Answers:
 
     def __init__(self, answers: Iterable[str | SummaryReply]) -> None:
         self.answers = list(answers)
-        self.asked: list[SummaryRequest] = []
+        self.asked = []
 
-    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+    async def __call__(self, request, /) -> SummaryReply:
         self.asked.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, SummaryReply):
@@ -49,9 +48,7 @@ class Answers:
         return SummaryReply(answer, "a/model", usage=Usage(10, 5, 0.25))
 
 
-async def escalated(
-    rules: EngineRules, *answers: str | SummaryReply, text: str = SOURCE
-) -> tuple[Escalated, Answers]:
+async def escalated(rules, *answers: str | SummaryReply, text: str = SOURCE):
     """What comes of some answers."""
     summarizer = Answers(answers)
     return (
@@ -63,17 +60,17 @@ async def escalated(
 @pytest.mark.parametrize(
     ("rules", "answers", "level", "calls"),
     [
-        (RULES_0_1, ["short"], Level.NORMAL, 1),
-        (RULES_0_1, [""], Level.NORMAL, 1),
-        (RULES_0_1, [SOURCE, "short"], Level.AGGRESSIVE, 2),
-        (RULES_0_1, [SOURCE, SOURCE], Level.FALLBACK, 2),
-        (RULES_PRESENT, ["  short\n"], Level.NORMAL, 1),
-        (RULES_PRESENT, [" \n"], Level.FALLBACK, 1),
-        (RULES_PRESENT, [SOURCE, ""], Level.FALLBACK, 2),
-        (RULES_PRESENT, [SOURCE, SOURCE], Level.FALLBACK, 2),
+        (RULES_0_1, ["short"], "normal", 1),
+        (RULES_0_1, [""], "normal", 1),
+        (RULES_0_1, [SOURCE, "short"], "aggressive", 2),
+        (RULES_0_1, [SOURCE, SOURCE], "fallback", 2),
+        (RULES_PRESENT, ["  short\n"], "normal", 1),
+        (RULES_PRESENT, [" \n"], "fallback", 1),
+        (RULES_PRESENT, [SOURCE, ""], "fallback", 2),
+        (RULES_PRESENT, [SOURCE, SOURCE], "fallback", 2),
     ],
 )
-async def test_levels(rules: EngineRules, answers: list[str], level: Level, calls: int) -> None:
+async def test_levels(rules, answers: list[str], level, calls: int) -> None:
     done, summarizer = await escalated(rules, *answers)
     assert (done.level, done.calls, len(summarizer.asked)) == (level, calls, calls)
     assert done.tokens == estimate(done.content, rules.estimator)
@@ -85,23 +82,23 @@ async def test_levels(rules: EngineRules, answers: list[str], level: Level, call
 
 @pytest.mark.parametrize("rules", [RULES_0_1, RULES_PRESENT])
 @pytest.mark.parametrize("reason", ["max_tokens", "refusal"])
-async def test_an_answer_that_was_cut_off_or_refused_is_never_kept(rules: EngineRules, reason: str) -> None:
+async def test_an_answer_that_was_cut_off_or_refused_is_never_kept(rules, reason: str) -> None:
     """Nothing would ever tell it from a good one (docs/decisions.md, "Drafts")."""
     cut = SummaryReply("Half a sent", "a/model", finished=False, stop_reason=reason)
     done, summarizer = await escalated(rules, cut, "whole")
-    assert (done.content, done.level, len(summarizer.asked)) == ("whole", Level.AGGRESSIVE, 2)
+    assert (done.content, done.level, len(summarizer.asked)) == ("whole", "aggressive", 2)
     done, _ = await escalated(rules, cut, cut)
-    assert done.level is Level.FALLBACK
+    assert done.level == "fallback"
     assert "Half a sent" not in done.content
 
 
 async def test_an_empty_source_asks_nobody() -> None:
     done, summarizer = await escalated(RULES_0_1, text="")
-    assert (done.content, done.level, summarizer.asked) == ("[Truncated from 0 tokens]", Level.FALLBACK, [])
+    assert (done.content, done.level, summarizer.asked) == ("[Truncated from 0 tokens]", "fallback", [])
 
 
 async def test_a_refused_key_is_nobodys_summary() -> None:
-    async def refuse(request: SummaryRequest, /) -> SummaryReply:
+    async def refuse(request, /) -> SummaryReply:
         raise ProviderAuthError("no")
 
     with pytest.raises(ProviderAuthError):
@@ -198,12 +195,12 @@ async def test_two_hundred_and_forty_texts_as_the_engine_cuts_them() -> None:
     assert not differing, f"{len(differing)} differ, such as\n" + "\n".join(differing[:3])
 
 
-async def _outcome(case: Any, rules: EngineRules) -> Any:
+async def _outcome(case: Any, rules) -> Any:
     """Calls and result, in the form of the recording; an answer of null is a refused key, empty at 0.1."""
     given = list(case["answers"])
-    asked: list[SummaryRequest] = []
+    asked = []
 
-    async def summarizer(request: SummaryRequest, /) -> SummaryReply:
+    async def summarizer(request, /) -> SummaryReply:
         asked.append(request)
         answer = given.pop(0)
         if answer is None and rules is RULES_PRESENT:
@@ -233,7 +230,7 @@ def test_a_capped_text_keeps_to_its_cap(text: str, limit: int) -> None:
 
 
 def test_targets_of_the_prompt() -> None:
-    def targets(rules: EngineRules, depth: int, size: int) -> tuple[int, int]:
+    def targets(rules, depth: int, size: int) -> tuple[int, int]:
         normal, aggressive = (
             target_tokens(depth, size, aggressive=one, rules=rules) for one in (False, True)
         )
@@ -261,7 +258,7 @@ OMISSION_NOTE = "[LCM fallback summary; directive-shaped untrusted content omitt
 MISSING = SummaryReply(" \n", "a/model", usage=Usage(10, 0, 0.25), is_missing=True)
 
 
-def own(text: str, target: int, rules: EngineRules = RULES_PRESENT, **changed: Any) -> str:
+def own(text: str, target: int, rules=RULES_PRESENT, **changed: Any) -> str:
     """The summariser's own cut."""
     return summarizer_cut(text, target, with_values(rules, **changed))
 
@@ -345,31 +342,31 @@ async def test_a_model_that_says_nothing_is_stood_in_for_and_the_cut_is_judged_l
         done, _ = await escalated(rules, MISSING)
         assert done.content == own(SOURCE, target, rules)
         assert done.content.endswith(f"\n{NOTE}")
-        assert (done.level, done.calls, done.model, done.is_cut) == (Level.NORMAL, 1, "a/model", True)
+        assert (done.level, done.calls, done.model, done.is_cut) == ("normal", 1, "a/model", True)
         assert (done.way, done.usage) == ("normal, a cut", Usage(10, 0, 0.25))
 
 
 async def test_a_bare_own_cut_is_no_smaller_than_its_source_and_the_fallback_follows() -> None:
     done, _ = await escalated(RULES_PRESENT, MISSING, MISSING, text="short")
-    assert (done.content, done.level, done.calls) == ("short\n[Truncated from 2 tokens]", Level.FALLBACK, 2)
+    assert (done.content, done.level, done.calls) == ("short\n[Truncated from 2 tokens]", "fallback", 2)
     assert (done.is_cut, done.way) == (True, "fallback")
     done, _ = await escalated(RULES_PRESENT, MISSING, "x", text="not short")
-    assert (done.content, done.level, done.is_cut, done.way) == ("x", Level.AGGRESSIVE, False, "aggressive")
+    assert (done.content, done.level, done.is_cut, done.way) == ("x", "aggressive", False, "aggressive")
 
 
 async def test_the_second_attempt_cuts_to_its_own_target() -> None:
     done, summarizer = await escalated(RULES_PRESENT, SOURCE, MISSING)
     assert done.content == own(SOURCE, summarizer.asked[1].target_tokens)
-    assert (done.level, done.way) == (Level.AGGRESSIVE, "aggressive, a cut")
+    assert (done.level, done.way) == ("aggressive", "aggressive, a cut")
 
 
 async def test_a_missing_answer_that_was_cut_off_is_stood_in_for_too() -> None:
     thought = replace(MISSING, finished=False, stop_reason="max_tokens")
     done, _ = await escalated(RULES_PRESENT, thought)
-    assert (done.level, done.is_cut) == (Level.NORMAL, True)
+    assert (done.level, done.is_cut) == ("normal", True)
 
 
 async def test_an_own_cut_over_the_cap_is_capped() -> None:
     rules = with_values(RULES_PRESENT, leaf_target_tokens=10, summary_max_overage_factor=1.0)
     done = await escalate(Answers([MISSING]), SOURCE, 0, previous=None, rules=rules)
-    assert (done.level, done.is_cut, done.tokens) == (Level.CAPPED, True, 10)
+    assert (done.level, done.is_cut, done.tokens) == ("capped", True, 10)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.settings import SummarySettings
 from lcm_core.base.tokens import estimate_weighted
-from lcm_core.writers.acceptance import DraftFault, judge
+from lcm_core.writers.acceptance import judge
 from lcm_core.writers.extractive import extract
 from lcm_core.writers.keys import KeySource
 from lcm_core.writers.request import SummaryReply, SummaryRequest
@@ -175,7 +175,7 @@ def test_any_text_gives_something_smaller_or_nothing(source: str, target: int):
 
 def test_what_says_nothing_gives_nothing():
     reply = SummaryReply(extract(asked("[2026-03-02 09:14 UTC]\n\n \n", 100)), "extractive")
-    assert judge(reply, asked("[2026-03-02 09:14 UTC]\n", 100)).faults == (DraftFault.EMPTY,)
+    assert judge(reply, asked("[2026-03-02 09:14 UTC]\n", 100)).faults == ("empty",)
 
 
 async def test_it_is_the_writer_where_no_key_is_and_costs_nothing():

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import ExitCode, NotFoundError
-from lcm_core.base.records import ConversationId
-from lcm_core.store.database import Database
+from lcm_core.api import Database, ExitCode, NotFoundError
 from lcm_core.store.messages import get_file, list_files, references_to
 
 from tests.databases import connect, reading
@@ -20,15 +18,11 @@ DatabaseFactory = Callable[[str], Path]
 async def test_files_are_listed_as_they_were_stored(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
         every = await database.read(list_files)
-        third = await database.read(list_files, ConversationId(3))
+        third = await database.read(list_files, 3)
         assert await database.read(lambda reader: list_files(reader, newest=4)) == every[-4:]
-        assert (
-            await database.read(lambda reader: list_files(reader, ConversationId(3), newest=2)) == third[-2:]
-        )
+        assert await database.read(lambda reader: list_files(reader, 3, newest=2)) == third[-2:]
     assert len(every) == 11
-    assert [one.file_id for one in third] == [
-        one.file_id for one in every if one.conversation_id == ConversationId(3)
-    ]
+    assert [one.file_id for one in third] == [one.file_id for one in every if one.conversation_id == 3]
     first = third[0]
     assert (first.file_id, first.file_name, first.byte_size) == (
         "file_0d4e9cd9791444c6",

@@ -5,13 +5,13 @@ import contextlib
 import os
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from lcm_core.api import Database
 from lcm_core.store import following
-from lcm_core.store.database import Change, Database, Reader
 from lcm_core.store.following import Looks, Notices, file_system
 
 from tests.conftest import DatabaseFactory
@@ -31,9 +31,9 @@ def database(database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @asynccontextmanager
-async def followed(path: Path) -> AsyncIterator[tuple[Database, list[Change]]]:
+async def followed(path: Path):
     """It is followed, and has been calm for a while."""
-    changes: list[Change] = []
+    changes = []
 
     async def follow() -> None:
         nonlocal changes
@@ -71,7 +71,7 @@ def write(path: Path) -> None:
         connection.execute("UPDATE conversations SET title = coalesce(title, '') || '.'")
 
 
-async def count(reader: Reader) -> object:
+async def count(reader) -> object:
     return await reader.value("SELECT count(*) FROM messages")
 
 

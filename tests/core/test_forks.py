@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from lcm_core.engine.assembly import weight
 from lcm_core.engine.blocks import live_message
-from lcm_core.engine.messages import SentMessage
 from lcm_core.engine.pairing import fork_suffix, with_suffix
 from lcm_core.engine.rules import RULES_PRESENT
 from lcm_host.appending import Session
@@ -25,11 +24,11 @@ RECORDED: dict[str, Any] = recorded("lcm-0.15.3.policy.json.xz")
 KEY = Session("s1", "agent:main:main")
 
 
-def messages(documents: Sequence[Any]) -> tuple[SentMessage, ...]:
+def messages(documents: Sequence[Any]):
     return tuple(map(live_message, documents))
 
 
-def weigh(message: SentMessage) -> int:
+def weigh(message) -> int:
     return weight(message, RULES_PRESENT)
 
 

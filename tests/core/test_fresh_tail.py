@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, engine_rules, fresh_tail, protected
 from lcm_core.store.context import context_messages
-from lcm_core.store.database import Database
 
 from tests.support import recorded, with_values
 
@@ -50,7 +49,7 @@ def items(text: str, tokens: int = 10) -> list[Item]:
 @pytest.mark.parametrize("number", ENGINE)
 async def test_the_tail_of_the_real_engine(database_file: DatabaseFactory, number: int):
     async with await Database.open(database_file("0.15.3")) as database:
-        raw = (await database.read(context_messages, [ConversationId(number)]))[ConversationId(number)]
+        raw = (await database.read(context_messages, [number]))[number]
         rules = engine_rules(database.schema)
     found = [
         fresh_tail(raw, with_values(rules, fresh_tail_count=count, fresh_tail_max_tokens=limit).tail)
@@ -67,7 +66,7 @@ async def test_the_tail_of_the_engines_command(database_file: DatabaseFactory):
     assert len(listed) == 8
     async with await Database.open(database_file("0.15.3")) as database:
         for one in listed:
-            owner = ConversationId(one["conversationId"])
+            owner = one["conversationId"]
             raw = (await database.read(context_messages, [owner]))[owner]
             tail = fresh_tail(raw, engine_rules(database.schema).tail)
             assert (tail.messages, tail.tokens) == (one["freshTailMessages"], one["freshTailTokens"])

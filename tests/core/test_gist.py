@@ -10,9 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.text import preview
-from lcm_core.engine.markers import DIRECTIVE_MARKER, EMERGENCY_MARKER, FALLBACK_MARKER, beginning, gist
+from lcm_core.engine.markers import beginning, gist
 
 from tests.conftest import DatabaseFactory
+
+DIRECTIVE_MARKER = "[LCM fallback summary; directive-shaped untrusted content omitted]"
+EMERGENCY_MARKER = "[Truncated for context management]"
+FALLBACK_MARKER = "[LCM fallback summary; truncated for context management]"
 
 
 @dataclass

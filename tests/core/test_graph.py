@@ -8,17 +8,17 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId, Edge, SummaryId
-from lcm_core.engine.graph import PlainNode, SummaryGraph
+from lcm_core.api import Database, SummaryGraph
+from lcm_core.base.records import Edge
+from lcm_core.engine.graph import PlainNode
 from lcm_core.store.conversations import list_conversations
-from lcm_core.store.database import Database
 from lcm_core.store.summaries import load_graph
 
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS
 
 #: Ids of which the first few have rows: an edge or the context may name any of them.
-NAMES = [SummaryId(f"sum_{number:x}") for number in range(9)]
+NAMES = [f"sum_{number:x}" for number in range(9)]
 names = st.sampled_from(NAMES)
 
 
@@ -27,13 +27,10 @@ def graph_of(
     in_context: Sequence[str] = (),
     present: int | list[str] = 9,
 ) -> SummaryGraph:
-    rows = NAMES[:present] if isinstance(present, int) else [SummaryId(name) for name in present]
-    ordered = [
-        Edge(SummaryId(consumer), SummaryId(source), ordinal)
-        for ordinal, (consumer, source) in enumerate(edges)
-    ]
+    rows = NAMES[:present] if isinstance(present, int) else list(present)
+    ordered = [Edge(consumer, source, ordinal) for ordinal, (consumer, source) in enumerate(edges)]
     nodes = [PlainNode(name, "leaf", 0) for name in rows]
-    return SummaryGraph.build(nodes, ordered, [SummaryId(name) for name in in_context])
+    return SummaryGraph.build(nodes, ordered, list(in_context))
 
 
 @st.composite
@@ -52,7 +49,7 @@ def acyclic(draw: st.DrawFn) -> SummaryGraph:
     return graph_of([(max(pair), min(pair)) for pair in pairs if pair[0] != pair[1]])
 
 
-def on_cycle(graph: SummaryGraph, node: SummaryId) -> bool:
+def on_cycle(graph: SummaryGraph, node) -> bool:
     return node in graph.walk(graph.sources.get(node, ()))
 
 
@@ -190,9 +187,9 @@ def test_ten_thousand_levels_need_no_recursion(closed: bool) -> None:
     ids = [f"sum_{number:06}" for number in range(10_000)]
     edges = list(pairwise(ids)) + ([(ids[-1], ids[0])] if closed else [])
     graph = graph_of(edges, [ids[0]], present=ids)
-    assert list(graph.walk([SummaryId(ids[0])])) == ids
-    assert len(graph.bottom_up(SummaryId(ids[0]))) == 10_000
-    assert on_cycle(graph, SummaryId(ids[5_000])) is closed
+    assert list(graph.walk([ids[0]])) == ids
+    assert len(graph.bottom_up(ids[0])) == 10_000
+    assert on_cycle(graph, ids[5_000]) is closed
     assert len(graph.cycle_heads) == closed
     assert len(graph.unreachable) == 10_000 * closed
 
@@ -201,7 +198,7 @@ def test_ten_thousand_levels_need_no_recursion(closed: bool) -> None:
 async def test_the_recorded_graphs_are_whole(version: str, database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file(version)) as database:
         for entry in await database.read(list_conversations):
-            graph = await database.read(load_graph, ConversationId(entry.conversation.conversation_id))
+            graph = await database.read(load_graph, entry.conversation.conversation_id)
             depths = {name: node.depth for name, node in graph.nodes.items()}
             assert not graph.unreachable
             assert not graph.dangling

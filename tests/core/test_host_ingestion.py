@@ -11,18 +11,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from lcm_core.base.errors import ExitCode
-from lcm_core.base.findings import Report
+from lcm_core.api import Database, ExitCode, Folders, Options, resolve
 from lcm_core.base.jsonl import read_moment
-from lcm_core.base.settings import Options, resolve
 from lcm_core.base.times import iso_z, sql_utc
-from lcm_core.checks.check import Folders
-from lcm_core.store.database import Database
 from lcm_host import reading
-from lcm_host.archives import Source
 from lcm_host.checks import run_checks
-from lcm_host.ingestion import Ingestion, ingestions
-from lcm_host.reading import TranscriptScan
+from lcm_host.ingestion import ingestions
 from lcm_host.sessions import list_sessions
 
 from tests.cli.support import run
@@ -80,14 +74,14 @@ class Host:
                     transcript_entry_id=name if ids else None,
                 )
 
-    async def compare(self, **environ: str) -> list[Ingestion]:
+    async def compare(self, **environ: str):
         settings = resolve(Options(openclaw_dir=self.folder), environ, home=self.folder)
         listing = list_sessions(self.folder / "agents")
         assert listing.problems == ()
         async with await Database.open(self.database) as database:
             return await database.read(ingestions, listing.sessions, settings.engine)
 
-    async def one(self, **environ: str) -> Ingestion:
+    async def one(self, **environ: str):
         [found] = await self.compare(**environ)
         return found
 
@@ -596,7 +590,7 @@ async def test_the_end_of_a_large_file_is_read_as_far_as_is_needed(
     read: list[int] = []
     scanned = reading._scan_end
 
-    def counted(source: Source, file: BinaryIO, begin: int, until: int) -> TranscriptScan:
+    def counted(source, file: BinaryIO, begin: int, until: int):
         read.append(until - begin)
         return scanned(source, file, begin, until)
 
@@ -674,7 +668,7 @@ def test_status_and_doctor_say_the_same_of_a_file_with_spoiled_lines(
     assert f"no: {behind} message" in out
     assert ("of session one cannot be read." in out) is bool(bad)
 
-    async def examined() -> Report:
+    async def examined():
         folders = Folders(sessions=file_host.folder / "agents")
         async with await Database.open(file_host.database) as database:
             return await run_checks(database, only=["H"], folders=folders)

@@ -16,10 +16,10 @@ from typing import Any
 
 import backports.zstd as zstd
 import pytest
-from lcm_core.base.errors import LcmError, NotFoundError
+from lcm_core.api import LcmError, NotFoundError
 from lcm_host import reading
-from lcm_host.reading import SessionPage, extents, open_session, read_page
-from lcm_host.sessions import HostSession, Storage, cold_folder, find_session, list_sessions
+from lcm_host.reading import extents, open_session, read_page
+from lcm_host.sessions import Storage, cold_folder, find_session, list_sessions
 
 from tests.core.host_home import SCHEMA, AgentFolder, Story
 from tests.support import DATA, recorded, sampled
@@ -61,17 +61,17 @@ def agent(agents: Path) -> AgentFolder:
     return AgentFolder(agents / "main")
 
 
-def sessions(agents: Path) -> dict[str, HostSession]:
+def sessions(agents: Path):
     listing = list_sessions(agents)
     assert listing.problems == ()
     return {one.session_id: one for one in listing.sessions}
 
 
-def said(page: SessionPage) -> list[tuple[str | None, str | None, str | None]]:
+def said(page) -> list[tuple[str | None, str | None, str | None]]:
     return [(one.entry_id, one.role, one.text) for one in page.entries if one.is_message]
 
 
-def check(session: HostSession, story: Story) -> None:
+def check(session, story: Story) -> None:
     whole = read_page(session)
     assert said(whole) == story.messages
     assert [one.entry_id for one in whole.entries] == story.path
@@ -320,7 +320,7 @@ def test_an_old_sqlite_is_one_sentence(
 # -- damage ----------------------------------------------------------------------------------------------
 
 
-def one_bad_row(agent: AgentFolder, sql: str, told: Story) -> SessionPage:
+def one_bad_row(agent: AgentFolder, sql: str, told: Story):
     agent.write(sql)
     return read_page(list_sessions(agent.path.parent).sessions[0])
 

@@ -17,7 +17,6 @@ from lcm_core.base.values import replace
 from lcm_core.engine.rules import RULES_PRESENT
 from lcm_host.messages import HostMessage, StoredMessage, store_message
 from lcm_host.payloads import (
-    NewId,
     Payload,
     PayloadError,
     decoded,
@@ -37,7 +36,7 @@ PNG = "iVBORw0KGgoA" + base64.b64encode(b"...").decode()
 def stored(
     message: dict[str, Any],
     threshold: int = 1000,
-    new_id: NewId | None = None,
+    new_id=None,
 ) -> StoredMessage:
     ids = iter([ID, OTHER])
     found = store_message(

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from lcm_core.engine.sessions import matches_any
 from lcm_host.reconciling import (
     Anchor,
-    AnchorProof,
     anchor_by_content,
     anchor_by_entry,
     comparable,
@@ -16,18 +15,18 @@ from lcm_host.reconciling import (
 
 
 def test_entry_ids_prove_the_place_and_tell_of_holes() -> None:
-    assert anchor_by_entry(["a", "b", None, "c", "d"], {"a", "c"}) == Anchor(4, AnchorProof.ENTRY_ID, 2)
-    assert anchor_by_entry(["a", "b"], {"a", "b"}) == Anchor(2, AnchorProof.ENTRY_ID)
+    assert anchor_by_entry(["a", "b", None, "c", "d"], {"a", "c"}) == Anchor(4, "entry ids", 2)
+    assert anchor_by_entry(["a", "b"], {"a", "b"}) == Anchor(2, "entry ids")
     assert anchor_by_entry(["a"], {"x"}) is None
     assert anchor_by_entry([], {"x"}) is None
 
 
 def test_texts_prove_it_with_their_predecessors() -> None:
-    assert anchor_by_content("abcdefg", "bcd") == Anchor(4, AnchorProof.CONTENT)
+    assert anchor_by_content("abcdefg", "bcd") == Anchor(4, "role and text")
     assert anchor_by_content("abcabcx", "abc") is None  # twice the same run
-    assert anchor_by_content("xabcabc", "xabc") == Anchor(4, AnchorProof.CONTENT)
+    assert anchor_by_content("xabcabc", "xabc") == Anchor(4, "role and text")
     assert anchor_by_content("abcd", "zzd") is None  # one agreeing message is not enough
-    assert anchor_by_content("ab", "b") == Anchor(2, AnchorProof.CONTENT)  # but all that there is
+    assert anchor_by_content("ab", "b") == Anchor(2, "role and text")  # but all that there is
     assert anchor_by_content("ab", "") is None
 
 
@@ -36,7 +35,7 @@ def test_a_prefix_that_is_stored_is_found(transcript: list[int], data: st.DataOb
     names = [str(number) for number in transcript]
     stored = data.draw(st.integers(1, len(names)))
     tail = data.draw(st.integers(1, stored))
-    assert anchor_by_content(names, names[stored - tail : stored]) == Anchor(stored, AnchorProof.CONTENT)
+    assert anchor_by_content(names, names[stored - tail : stored]) == Anchor(stored, "role and text")
 
 
 def test_ids_of_files_are_no_difference() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lcm_core.base.javascript import js_json, js_number, read_json, well_formed
 from lcm_core.engine.identity import entry_hash, identity_of
 from lcm_core.engine.rules import RULES_PRESENT
-from lcm_core.engine.sessions import Skipped, is_acknowledgement, is_poll
+from lcm_core.engine.sessions import is_acknowledgement, is_poll
 from lcm_core.store.messages import new_file_id
 from lcm_host.messages import (
     HostMessage,
@@ -145,7 +145,10 @@ def test_what_the_parts_keep_gives_the_same_rows(database_file: Callable[[str], 
 def test_roles_that_are_not_stored() -> None:
     for role in ("bashExecution", "developer", "custom", "User", "", None, 5):
         message: dict[str, Any] = {"role": role, "content": "x", "command": "ls", "output": "a"}
-        assert store_message(HostMessage(message), RULES_PRESENT.ingest) is Skipped.ROLE
+        assert (
+            store_message(HostMessage(message), RULES_PRESENT.ingest)
+            == "of roles that the engine does not store"
+        )
     command = stored({"role": "user", "command": "ls", "output": "a\nb"})
     assert (command.content, command.parts[0].part_type) == ("$ ls\na\nb", "text")
     assert json.loads(command.parts[0].metadata)["source"] == "bash-exec"
@@ -229,21 +232,27 @@ def test_the_hash_of_the_last_entry_is_the_recorded_one(openclaw_home: Path) -> 
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        ({"role": "assistant", "content": [], "stopReason": "error"}, Skipped.FAILED),
-        ({"role": "assistant", "content": "", "stopReason": "aborted"}, Skipped.FAILED),
-        ({"role": "assistant", "stop_reason": "error"}, Skipped.FAILED),
+        (
+            {"role": "assistant", "content": [], "stopReason": "error"},
+            "empty answers of a turn that failed or was stopped",
+        ),
+        (
+            {"role": "assistant", "content": "", "stopReason": "aborted"},
+            "empty answers of a turn that failed or was stopped",
+        ),
+        ({"role": "assistant", "stop_reason": "error"}, "empty answers of a turn that failed or was stopped"),
         (
             {
                 "role": "assistant",
                 "content": "\n OpenClaw runtime context for the immediately preceding user message. "
                 "This context is runtime-generated, not user-author. And so on",
             },
-            Skipped.RUNTIME,
+            "runtime context of the host",
         ),
     ],
 )
-def test_what_the_engine_does_not_store(message: dict[str, Any], reason: Skipped) -> None:
-    assert store_message(HostMessage(message), RULES_PRESENT.ingest) is reason
+def test_what_the_engine_does_not_store(message: dict[str, Any], reason) -> None:
+    assert store_message(HostMessage(message), RULES_PRESENT.ingest) == reason
 
 
 @pytest.mark.parametrize(

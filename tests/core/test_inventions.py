@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.writers.identifiers import IdentifierKind, folded
+from lcm_core.writers.identifiers import folded
 from lcm_core.writers.quantities import quantities, readings
 from lcm_core.writers.retention import measure, read_retention_source
 
@@ -157,7 +157,7 @@ def test_people_are_not_checked_where_no_capital_tells_them():
     kept = measure(
         read_retention_source("It was agreed that Alice decides."), "It was agreed that Bob decides."
     )
-    assert [(one.kind, one.text) for one in kept.invented] == [(IdentifierKind.PERSON, "Bob")]
+    assert [(one.kind, one.text) for one in kept.invented] == [("person", "Bob")]
 
 
 def test_a_weekday_of_a_date_is_known_where_none_is_named():

@@ -6,20 +6,18 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import NotFoundError
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database, NotFoundError
 from lcm_core.base.values import replace
-from lcm_core.engine.assembly import AssemblySettings, AssemblyStep
+from lcm_core.engine.assembly import AssemblySettings
 from lcm_core.engine.compare import compare_contexts, names_of, sent_now, write_lines
 from lcm_core.engine.messages import OriginKind
 from lcm_core.engine.rules import engine_rules
-from lcm_core.engine.sent import Ledger, ledger_of
+from lcm_core.engine.sent import ledger_of
 from lcm_core.operations.assembly import assemble_context
 from lcm_core.operations.compact import CompactionSetting, load_for_compaction
 from lcm_core.operations.snapshots import ComparedContext, read_comparison
 from lcm_core.store.context import context_items
 from lcm_core.store.context_view import distance_of, read_context
-from lcm_core.store.database import Database, Reader
 from lcm_core.writers.source import Rendering
 
 from tests.conftest import DatabaseFactory
@@ -30,16 +28,16 @@ VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged")
 BUDGETS = (300, 1_500, 3_500, 128_000)
 
 
-async def ledger(path: Path, number: int, budget: int, *, fresh_tail_count: int | None = 5) -> Ledger:
+async def ledger(path: Path, number: int, budget: int, *, fresh_tail_count: int | None = 5):
     settings = AssemblySettings(budget, fresh_tail_count=fresh_tail_count, clamp=True)
     async with await Database.open(path) as database:
-        found = await database.read(assemble_context, ConversationId(number), settings, zone=UTC)
+        found = await database.read(assemble_context, number, settings, zone=UTC)
     return ledger_of(found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_every_item_has_a_fate_and_they_add_up(version: str, database_file: DatabaseFactory):
-    async def look(reader: Reader) -> None:
+    async def look(reader) -> None:
         for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
             items = await context_items(reader, row["number"])
             for budget in BUDGETS:
@@ -65,12 +63,12 @@ async def test_every_item_has_a_fate_and_they_add_up(version: str, database_file
 async def test_each_step_is_named(database_file: DatabaseFactory):
     small = await ledger(database_file("0.15.3"), 1, 3_500, fresh_tail_count=None)
     fates = [small.fate(at, item) for at, item in enumerate(["sum_4c4bd5292abfa225", "sum_6f28c0a7f6f90a1a"])]
-    assert [fate.step for fate in fates if fate] == [AssemblyStep.BUDGET, AssemblyStep.CLAMP]
-    assert small.left_out == {AssemblyStep.BUDGET: 1, AssemblyStep.CLAMP: 4}
+    assert [fate.step for fate in fates if fate] == ["budget", "final clamp"]
+    assert small.left_out == {"budget": 1, "final clamp": 4}
     focused = await ledger(database_file("0.15.3"), 2, 128_000)
     covered = focused.fate(0, "sum_253c14ef1ca84d7c")
     assert covered is not None
-    assert (covered.step, covered.sent) == (AssemblyStep.FOCUS, False)
+    assert (covered.step, covered.sent) == ("focus brief", False)
     # The brief stands at the same ordinal and is a message of its own.
     assert focused.keys[0][0] == "brief"
     assert focused.key_at(0) == focused.keys[0]
@@ -90,8 +88,8 @@ async def test_what_was_not_read_has_a_fate_too(database_file: DatabaseFactory):
     cut = ledger_of(replace(one.assembled, unread=UnreadItems(40, 2, 0, 100, 139)))
     found = cut.fate(120, 12_345)
     assert found is not None
-    assert (found.read, found.step) == (False, AssemblyStep.BUDGET)
-    assert cut.left_out[AssemblyStep.BUDGET] == 40
+    assert (found.read, found.step) == (False, "budget")
+    assert cut.left_out["budget"] == 40
     assert cut.fate(140, 12_345) is None
 
 
@@ -119,7 +117,7 @@ async def test_what_is_mended_is_told_at_the_item(database_copy: DatabaseFactory
 async def test_the_distance_says_what_the_engine_would_do(version: str, database_file: DatabaseFactory):
     seen = set()
 
-    async def look(reader: Reader) -> None:
+    async def look(reader) -> None:
         rules = engine_rules(reader.schema)
         for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
             loaded = await load_for_compaction(reader, row["number"], Rendering(rules))
@@ -184,7 +182,7 @@ async def test_a_conversation_that_there_is_not_is_said(database_file: DatabaseF
         with pytest.raises(NotFoundError):
             await database.read(
                 read_comparison,
-                ComparedContext(ConversationId(1), settings),
-                ComparedContext(ConversationId(99), settings),
+                ComparedContext(1, settings),
+                ComparedContext(99, settings),
                 None,
             )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lcm_core.base.errors import NotFoundError
-from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.api import Database, NotFoundError
 from lcm_core.store.conversations import list_conversations
-from lcm_core.store.database import Database
 from lcm_core.store.lineage import (
     messages_under,
     summaries_with,
@@ -19,10 +17,10 @@ from tests.conftest import DatabaseFactory
 from tests.databases import building, reading, run
 from tests.support import VERSIONS
 
-ONE = ConversationId(1)
-D2 = SummaryId("sum_07742015d971b59d")
+ONE = 1
+D2 = "sum_07742015d971b59d"
 ITS_SOURCES = ("sum_698811c2167466f4", "sum_32c213081e481418")
-LEAF = SummaryId("sum_afbaa0d9045b3dd1")
+LEAF = "sum_afbaa0d9045b3dd1"
 
 
 async def test_the_graph_is_another_one_only_where_it_has_changed(database_copy: DatabaseFactory):
@@ -84,7 +82,7 @@ async def test_a_message_without_text_previews_what_its_parts_say(database_file:
             WHERE trim(m.content) = '' AND part.tool_name IS NOT NULL LIMIT 1"""
         ).fetchone()
     async with await Database.open(path) as database:
-        found = (await database.read(messages_under, [SummaryId(leaf)]))[leaf]
+        found = (await database.read(messages_under, [leaf]))[leaf]
     silent = [source for source in found if source.message and not source.message.content.strip()]
     assert any(source.preview.startswith(f"{name}: ") for source in silent)
 
@@ -95,8 +93,8 @@ async def test_a_detail_names_everything_around_a_summary(database_copy: Databas
         rows.links(ITS_SOURCES[0], sources=["sum_gone"], first=9)
         rows.links("sum_nobody", sources=[ITS_SOURCES[0]])
     async with await Database.open(path) as database:
-        detail = await database.read(summary_detail, SummaryId(ITS_SOURCES[0]))
-        [entry] = await database.read(summary_entries, [SummaryId(ITS_SOURCES[0])])
+        detail = await database.read(summary_detail, ITS_SOURCES[0])
+        [entry] = await database.read(summary_entries, [ITS_SOURCES[0]])
     assert detail.entry == entry
     assert detail.text.content.startswith(entry.preview)
     assert len(detail.sources) == 5
@@ -120,7 +118,7 @@ async def test_every_summary_of_every_version_has_a_detail(version: str, databas
                 assert tuple(source.summary_id for source in detail.sources) == sources
                 assert len(detail.messages) == detail.entry.source_messages
         with pytest.raises(NotFoundError):
-            await database.read(summary_detail, SummaryId("sum_none"))
+            await database.read(summary_detail, "sum_none")
 
 
 async def test_texts_are_searched_literally_and_within_the_conversation(database_copy: DatabaseFactory):
@@ -129,4 +127,4 @@ async def test_texts_are_searched_literally_and_within_the_conversation(database
     async with await Database.open(path) as database:
         assert await database.read(summaries_with, ONE, "100% SURE_") == [LEAF]
         assert await database.read(summaries_with, ONE, "100_ sure") == []
-        assert await database.read(summaries_with, ConversationId(8), "100% sure_") == []
+        assert await database.read(summaries_with, 8, "100% sure_") == []

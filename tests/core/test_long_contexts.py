@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.change.commit import commit
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Cell, Cells, Plan, Splice, Symbol, SymbolKind
-from lcm_core.store.database import Database, Reader
+from lcm_core.change.plan import Cells, Splice, Symbol, SymbolKind
 from lcm_host.appending import plan_new_session
 
 from lcm_tui.cli import context as shown
@@ -20,7 +19,7 @@ from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.databases import building, connect, new_database
 
-ONE = ConversationId(1)
+ONE = 1
 
 
 @pytest.mark.parametrize("version", ["0.1.2", "0.8.2", "0.15.3"])
@@ -86,7 +85,7 @@ def test_removing_many_items_takes_a_few_statements(tmp_path: Path, monkeypatch:
         (2**63 - 1, 2**63 - 2, False),
     ],
 )
-def test_a_row_is_the_planned_one_only_with_the_same_types(planned: Cell, now: Cell, same: bool):
+def test_a_row_is_the_planned_one_only_with_the_same_types(planned, now, same: bool):
     assert Cells(("a", "b"), ("x", planned)).is_exactly(Cells(("a", "b"), ("x", now))) is same
     assert not Cells(("a",), (planned,)).is_exactly(Cells(("b",), (planned,)))
 
@@ -94,10 +93,10 @@ def test_a_row_is_the_planned_one_only_with_the_same_types(planned: Cell, now: C
 def test_a_commit_keeps_the_rows_of_a_long_run_once(tmp_path: Path):
     path = long_context(tmp_path / "lcm.db", 1_300)
 
-    async def planned(reader: Reader) -> Plan:
+    async def planned(reader):
         return await plan_new_session(reader, ONE, 2, now=datetime.now(UTC))
 
-    async def plan() -> Plan:
+    async def plan():
         async with await Database.open(path) as database:
             return await database.read(planned)
 

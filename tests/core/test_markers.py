@@ -11,19 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.text import BLANKS
-from lcm_core.engine.markers import (
-    DIRECTIVE_MARKER,
-    EMERGENCY_MARKER,
-    EMERGENCY_MODEL,
-    FALLBACK_MARKER,
-    MARKER_LIKE,
-    BrokenKind,
-    classify,
-    is_capped,
-)
+from lcm_core.engine.markers import MARKER_LIKE, classify, is_capped
 
 from tests.databases import reading
 from tests.support import recorded
+
+DIRECTIVE_MARKER = "[LCM fallback summary; directive-shaped untrusted content omitted]"
+EMERGENCY_MARKER = "[Truncated for context management]"
+EMERGENCY_MODEL = "emergency-fallback"
+FALLBACK_MARKER = "[LCM fallback summary; truncated for context management]"
 
 #: What the engine's own doctor listed in the database of 0.15.3, for the conversations it was asked about.
 DOCTORED = (1, 2, 3, 4, 7, 8)
@@ -46,16 +42,16 @@ DOCTOR_SAID = {
 }
 #: The kind that each deliberate change of the damaged database makes; three are decoys.
 CHANGED = {
-    "old: marker at the START": BrokenKind.OLD,
-    "old: marker only": BrokenKind.OLD,
-    "emergency: bare marker + model=unknown (v0.1-v0.8 style)": BrokenKind.EMERGENCY,
+    "old: marker at the START": "old",
+    "old: marker only": "old",
+    "emergency: bare marker + model=unknown (v0.1-v0.8 style)": "emergency",
     "bare marker but model set (not emergency)": None,
     "false positive: marker quoted mid-text far from the end": None,
     "false positive: [Truncated from outside the 40-char window": None,
-    "new: truncated marker at end": BrokenKind.TRUNCATED,
-    "fallback: marker near the end with trailing whitespace": BrokenKind.FALLBACK,
-    "empty content": BrokenKind.EMPTY,
-    "new: degenerate": BrokenKind.TRUNCATED,
+    "new: truncated marker at end": "truncated",
+    "fallback: marker near the end with trailing whitespace": "fallback",
+    "empty content": "empty",
+    "new: degenerate": "truncated",
 }
 
 
@@ -68,7 +64,7 @@ def summaries(path) -> Iterator[tuple[str, int, str, str | None]]:
 
 def test_the_engines_doctor_says_the_same(database_file) -> None:
     found = {
-        summary_id: {BrokenKind.TRUNCATED: "new"}.get(kind, str(kind))
+        summary_id: {"truncated": "new"}.get(kind, str(kind))
         for summary_id, conversation_id, content, model in summaries(database_file("0.15.3"))
         if conversation_id in DOCTORED and (kind := classify(content, model))
     }
@@ -100,32 +96,32 @@ def test_how_many_each_recorded_database_holds(database_file, version, counts, c
 @pytest.mark.parametrize(
     ("content", "model", "kind"),
     [
-        ("[Truncated from 0 tokens]", "m", BrokenKind.TRUNCATED),
-        ("text\n[Truncated from 9 tokens]" + " " * 15, "m", BrokenKind.TRUNCATED),
+        ("[Truncated from 0 tokens]", "m", "truncated"),
+        ("text\n[Truncated from 9 tokens]" + " " * 15, "m", "truncated"),
         ("text\n[Truncated from 9 tokens]" + " " * 16, "m", None),
         ("[Truncated from 9 tokens] " + "x" * 40 + " [Truncated from 9 tokens]", "m", None),
-        ("x" * 99 + FALLBACK_MARKER + " " * 24, "m", BrokenKind.FALLBACK),
+        ("x" * 99 + FALLBACK_MARKER + " " * 24, "m", "fallback"),
         ("x" * 99 + FALLBACK_MARKER + " " * 25, "m", None),
-        ("x" * 99 + FALLBACK_MARKER + "🎉" * 12, "m", BrokenKind.FALLBACK),
+        ("x" * 99 + FALLBACK_MARKER + "🎉" * 12, "m", "fallback"),
         ("x" * 99 + FALLBACK_MARKER + "🎉" * 13, "m", None),
-        ("🎉" * 99 + "[Truncated from 9 tokens]", "m", BrokenKind.TRUNCATED),
-        ("x" + DIRECTIVE_MARKER + "x" * 500, "m", BrokenKind.FALLBACK),
-        (FALLBACK_MARKER + DIRECTIVE_MARKER, "m", BrokenKind.OLD),
-        (DIRECTIVE_MARKER + FALLBACK_MARKER, "m", BrokenKind.FALLBACK),
+        ("🎉" * 99 + "[Truncated from 9 tokens]", "m", "truncated"),
+        ("x" + DIRECTIVE_MARKER + "x" * 500, "m", "fallback"),
+        (FALLBACK_MARKER + DIRECTIVE_MARKER, "m", "old"),
+        (DIRECTIVE_MARKER + FALLBACK_MARKER, "m", "fallback"),
         (" " + FALLBACK_MARKER + "x" * 99, "m", None),
-        (f"{EMERGENCY_MARKER} and more", "unknown", BrokenKind.EMERGENCY),
-        (f"{EMERGENCY_MARKER} and more", None, BrokenKind.EMERGENCY),
+        (f"{EMERGENCY_MARKER} and more", "unknown", "emergency"),
+        (f"{EMERGENCY_MARKER} and more", None, "emergency"),
         (f"{EMERGENCY_MARKER} and more", "m", None),
-        ("a good summary", EMERGENCY_MODEL, BrokenKind.EMERGENCY),
+        ("a good summary", EMERGENCY_MODEL, "emergency"),
         ("a good summary", "unknown", None),
-        ("", "m", BrokenKind.EMPTY),
-        (" \n\ufeff\u2003", "m", BrokenKind.EMPTY),
+        ("", "m", "empty"),
+        (" \n\ufeff\u2003", "m", "empty"),
         ("\x1f", "m", None),
         ("long text\n[Capped from 920 tokens to ~600]", "m", None),
     ],
 )
-def test_rules_and_their_order(content: str, model: str | None, kind: BrokenKind | None) -> None:
-    assert classify(content, model) is kind
+def test_rules_and_their_order(content: str, model: str | None, kind) -> None:
+    assert classify(content, model) == kind
 
 
 @pytest.mark.parametrize(

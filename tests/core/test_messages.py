@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.errors import NotFoundError
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database, NotFoundError
 from lcm_core.base.times import parse_utc
 from lcm_core.store import messages as store
-from lcm_core.store.database import Database
-from lcm_core.store.messages import HEAD, MessagePage
+from lcm_core.store.messages import MessagePage
 from msgspec.structs import astuple
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, reading, run
 from tests.support import VERSIONS, sampled
 
-MAIN = ConversationId(1)
+HEAD = 2000
+
+MAIN = 1
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def test_pages_are_the_whole_conversation_in_both_directions(
 
 async def walk(database: Database, conversation_id: int, limit: int, *, older: bool) -> list[int]:
     """All seqs, read page by page; the flags must say at each step what really lies beyond."""
-    key = ConversationId(conversation_id)
+    key = conversation_id
     read = store.newest_page if older else store.oldest_page
     page = await database.read(read, key, limit)
     found = seqs(page)
@@ -138,7 +138,7 @@ async def test_a_page_around_a_seq_holds_it_and_its_neighbours(opened: Database,
 
 async def test_a_conversation_without_messages_has_an_empty_page(opened: Database):
     for read in (store.newest_page, store.oldest_page):
-        page = await opened.read(read, ConversationId(999), 10)
+        page = await opened.read(read, 999, 10)
         assert page == MessagePage((), False, False)
 
 
@@ -150,7 +150,7 @@ async def test_seqs_may_be_negative_far_apart_and_huge(database_copy: DatabaseFa
     )
     async with await Database.open(path) as database:
         for conversation_id in (2, 3):
-            page = await database.read(store.oldest_page, ConversationId(conversation_id), 100_000)
+            page = await database.read(store.oldest_page, conversation_id, 100_000)
             everything = seqs(page)
             assert everything == sorted(everything)
             assert everything[0] < 0
@@ -243,7 +243,7 @@ async def test_the_seq_of_a_message_is_that_of_its_conversation_only(
         "SELECT message_id FROM messages WHERE conversation_id = 1 AND seq = 77"
     ).fetchone()
     assert await opened.read(store.seq_of_message, MAIN, message_id) == 77
-    assert await opened.read(store.seq_of_message, ConversationId(2), message_id) is None
+    assert await opened.read(store.seq_of_message, 2, message_id) is None
 
 
 @pytest.mark.long
@@ -267,7 +267,7 @@ async def test_the_first_message_from_a_time_on_is_found(database_file: Database
         assert await database.read(store.seq_at_time, MAIN, "1970-01-01") == times[0][0]
         assert await database.read(store.seq_at_time, MAIN, "2999-01-01") == times[-1][0]
         assert await database.read(store.seq_at_time, MAIN, "no time") is None
-        assert await database.read(store.seq_at_time, ConversationId(999), "2026-01-01") is None
+        assert await database.read(store.seq_at_time, 999, "2026-01-01") is None
 
 
 async def test_a_time_is_found_in_mixed_formats_with_gaps_and_unreadable_stamps(

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from lcm_core.base.errors import ConfigurationError
+from lcm_core.api import ConfigurationError
 from lcm_core.base.settings import SummarySettings
-from lcm_core.writers.acceptance import DraftCaution, DraftFault, judge
+from lcm_core.writers.acceptance import judge
 from lcm_core.writers.cost import CallBudget, CallMeter, LimitReachedError, Price
 from lcm_core.writers.keys import Credential, CredentialError, KeyKind, KeySource
 from lcm_core.writers.request import (
@@ -23,10 +23,8 @@ from lcm_core.writers.request import (
     ModelChoice,
     ProviderAuthError,
     SummarizerError,
-    SummaryReply,
     SummaryRequest,
 )
-from lcm_core.writers.wire import ATTEMPTS
 from lcm_core.writers.writer import (
     ModelSummarizer,
     answer_room,
@@ -39,6 +37,8 @@ from tests.fakes.choices import Waits, choice_for
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.openai_api import OpenAIApi
 from tests.fakes.server import Fail, Raw, Say, ScriptedServer
+
+ATTEMPTS = 4
 
 KEY = "sk-test-0123456789abcdef-SECRET"
 REQUEST = SummaryRequest("[2026-03-02 09:14 UTC]\n" + "Move the importer to the queue. " * 40, False, 0, 200)
@@ -66,7 +66,7 @@ async def asking(
         await writer.aclose()
 
 
-async def reply_of(server: ScriptedServer, request: SummaryRequest = REQUEST) -> SummaryReply:
+async def reply_of(server: ScriptedServer, request: SummaryRequest = REQUEST):
     async with asking(server) as writer:
         return await writer(request)
 
@@ -224,31 +224,29 @@ async def test_what_is_no_answer_is_said_to_be_none(api: type[ScriptedServer], r
 @pytest.mark.parametrize(
     ("say", "faults"),
     [
-        (Say(""), {DraftFault.EMPTY}),
-        (Say("", thinking="Let me think about it."), {DraftFault.EMPTY}),
-        (Say("<think>Hm.</think>"), {DraftFault.EMPTY}),
-        (Say("So. <think>Hm.</think> Done."), {DraftFault.REASONING}),
-        (Say("Here is the summary of the conversation: it moved."), {DraftFault.REASONING}),
-        (Say("It moved.\n[Truncated from 5000 tokens]"), {DraftFault.MARKER}),
-        (Say("[LCM fallback summary; truncated for context management] It moved."), {DraftFault.MARKER}),
-        (Say("It moved.\n[Capped from 900 tokens to ~600]"), {DraftFault.MARKER}),
-        (Say("I'm sorry, but I cannot summarise this."), {DraftFault.REFUSED}),
-        (Say("It moved", stop="refusal"), {DraftFault.REFUSED}),
-        (Say("It moved", stop="max_tokens"), {DraftFault.CUT_OFF}),
-        (Say("never mind " * 400), {DraftFault.NOT_SMALLER}),
-        (Say('{"error": {"message": "quota"}}'), {DraftFault.ERROR}),
-        (Say("Move the importer to the queue. " * 20), {DraftFault.COPY}),
+        (Say(""), {"empty"}),
+        (Say("", thinking="Let me think about it."), {"empty"}),
+        (Say("<think>Hm.</think>"), {"empty"}),
+        (Say("So. <think>Hm.</think> Done."), {"reasoning"}),
+        (Say("Here is the summary of the conversation: it moved."), {"reasoning"}),
+        (Say("It moved.\n[Truncated from 5000 tokens]"), {"marker"}),
+        (Say("[LCM fallback summary; truncated for context management] It moved."), {"marker"}),
+        (Say("It moved.\n[Capped from 900 tokens to ~600]"), {"marker"}),
+        (Say("I'm sorry, but I cannot summarise this."), {"refused"}),
+        (Say("It moved", stop="refusal"), {"refused"}),
+        (Say("It moved", stop="max_tokens"), {"cut off"}),
+        (Say("never mind " * 400), {"not smaller"}),
+        (Say('{"error": {"message": "quota"}}'), {"error"}),
+        (Say("Move the importer to the queue. " * 20), {"copy"}),
     ],
 )
-async def test_what_is_no_draft_is_refused_with_the_reason(
-    api: type[ScriptedServer], say: Say, faults: set[DraftFault]
-):
+async def test_what_is_no_draft_is_refused_with_the_reason(api: type[ScriptedServer], say: Say, faults):
     with api(say) as server:
         reply = await reply_of(server)
     verdict = judge(reply, REQUEST)
     assert set(verdict.faults) == faults
     assert not verdict.accepted
-    assert reply.is_missing is (faults == {DraftFault.EMPTY})
+    assert reply.is_missing == (faults == {"empty"})
     assert len(verdict.sentences) == len(verdict.faults) + len(verdict.cautions)
 
 
@@ -263,7 +261,7 @@ async def test_an_answer_over_its_target_is_a_caution():
     with MessagesApi(Say("word " * 220 + "\nExpand for details about: it")) as server:
         verdict = judge(await reply_of(server), REQUEST)
     assert verdict.accepted
-    assert verdict.cautions == (DraftCaution.OVER_TARGET,)
+    assert verdict.cautions == ("over target",)
 
 
 @SHAPES

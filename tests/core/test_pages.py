@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from lcm_core.base.engine_settings import KEYS, EngineSettings
-from lcm_core.change.schema import INDEXES, MIGRATION_STEPS, OBSOLETE_INDEXES, SEARCH_TABLES, TABLES, Table
+from lcm_core.api import EngineSettings
+from lcm_core.base.engine_settings import KEYS
+from lcm_core.change.schema import INDEXES, MIGRATION_STEPS, OBSOLETE_INDEXES, SEARCH_TABLES, TABLES
 from lcm_core.store.schema import FEATURES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,7 +28,7 @@ FORMAT = _sections("format.md")
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_every_column_is_on_the_page_of_the_format(table: Table) -> None:
+def test_every_column_is_on_the_page_of_the_format(table) -> None:
     section = next(text for heading, text in FORMAT.items() if table.name in heading.split())
     assert {name for name, _ in table.columns} <= _words(section)
 

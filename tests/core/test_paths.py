@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import NotFoundError
-from lcm_core.base.paths import StoredFile, StoredFileState, read_head, resolve_stored, resolve_transcript
+from lcm_core.api import NotFoundError
+from lcm_core.base.paths import read_head, resolve_stored, resolve_transcript
 
 from tests.databases import query
 
@@ -21,7 +21,7 @@ def state(tmp_path: Path) -> Path:
     return folder
 
 
-def find(stored: str, state: Path, *, conversation: int = 7, files: Path | None = None) -> StoredFile:
+def find(stored: str, state: Path, *, conversation: int = 7, files: Path | None = None):
     folder = files or state / "lcm-files"
     return resolve_stored(stored, conversation_id=conversation, large_files_dir=folder, state_dir=state)
 
@@ -32,7 +32,7 @@ def test_every_recorded_file_is_found_in_the_copied_state_folder(openclaw_home: 
     for conversation, uri in stored:
         assert uri.startswith("/home/operator/.openclaw/lcm-files/")
         found = find(uri, openclaw_home, conversation=conversation)
-        assert found.state is StoredFileState.FOUND
+        assert found.state == "found"
         assert found.path == openclaw_home / "lcm-files" / str(conversation) / Path(uri).name
         assert found.size == found.path.stat().st_size
 
@@ -93,14 +93,14 @@ def test_what_leads_nowhere_is_missing(state: Path, stored: str):
     result = find(stored, state)
     assert result.path is None
     # "/" and ".." do exist, but not inside the folder.
-    assert result.state is (StoredFileState.OUTSIDE if stored in {"/"} else StoredFileState.MISSING)
+    assert result.state == ("outside the configured folder" if stored in {"/"} else "missing")
 
 
 def test_a_relative_path_is_never_looked_up_in_the_current_folder(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(state / "lcm-files" / "7")
-    assert find("file_a.txt", state, conversation=99).state is StoredFileState.MISSING
+    assert find("file_a.txt", state, conversation=99).state == "missing"
 
 
 def test_files_outside_and_ways_out_are_refused(state: Path, tmp_path: Path):
@@ -117,13 +117,15 @@ def test_files_outside_and_ways_out_are_refused(state: Path, tmp_path: Path):
         f"file://{secret}",
     ):
         result = find(stored, state)
-        assert (result.state, result.path, result.size) == (StoredFileState.OUTSIDE, None, None), stored
+        assert (result.state, result.path, result.size) == ("outside the configured folder", None, None), (
+            stored
+        )
 
 
 def test_a_folder_that_only_begins_with_the_same_letters_is_outside(state: Path):
     (state / "lcm-files-evil").mkdir()
     (state / "lcm-files-evil" / "x.txt").write_text("x")
-    assert find(str(state / "lcm-files-evil" / "x.txt"), state).state is StoredFileState.OUTSIDE
+    assert find(str(state / "lcm-files-evil" / "x.txt"), state).state == "outside the configured folder"
 
 
 def test_links_that_stay_inside_and_a_linked_folder_are_fine(state: Path, tmp_path: Path):
@@ -139,10 +141,10 @@ def test_what_is_no_readable_file_is_unreadable(state: Path, monkeypatch: pytest
     (state / "lcm-files" / "7" / "loop").symlink_to("loop")
     (state / "lcm-files" / "7" / "folder").mkdir()
     for name in ("pipe", "loop", "folder"):
-        assert find(f"/old/lcm-files/7/{name}", state).state is StoredFileState.UNREADABLE
+        assert find(f"/old/lcm-files/7/{name}", state).state == "unreadable"
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     result = find("/old/lcm-files/7/file_a.txt", state)
-    assert (result.state, result.path) == (StoredFileState.UNREADABLE, None)
+    assert (result.state, result.path) == ("unreadable", None)
 
 
 def test_the_result_says_where_it_looked(state: Path):
@@ -163,7 +165,7 @@ def test_credentials_beside_the_sessions_are_no_transcripts(openclaw_home: Path)
     (folder / "sessions" / "link.jsonl").symlink_to(secret)
     for stored in (str(secret), str(folder / "sessions" / "link.jsonl")):
         result = resolve_transcript(stored, sessions=openclaw_home / "agents", state_dir=openclaw_home)
-        assert (result.state, result.path) == (StoredFileState.OUTSIDE, None)
+        assert (result.state, result.path) == ("outside the configured folder", None)
 
 
 def test_the_head_of_a_recorded_file_is_its_text(openclaw_home: Path):
@@ -238,5 +240,5 @@ def test_a_file_is_missing_only_where_its_folder_is_known(tmp_path: Path) -> Non
         state_dir=tmp_path,
         known=False,
     )
-    assert found.state is StoredFileState.NOT_LOOKED_FOR
+    assert found.state == "not looked for"
     assert "--openclaw-dir" in found.message

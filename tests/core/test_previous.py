@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.errors import NotFoundError
-from lcm_core.base.records import ConversationId, Summary, SummaryId, Timestamp
-from lcm_core.engine.markers import BrokenKind
-from lcm_core.engine.previous import Candidate, Making, PreviousContext, joined, reconstruct
-from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules
+from lcm_core.api import Database, NotFoundError, Summary
+from lcm_core.engine.previous import Candidate, Making, joined, reconstruct
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT
 from lcm_core.operations.selection import WeighedContext, WeighedItem, nearest_summaries
-from lcm_core.store.database import Database
 from lcm_core.writers.source import previous_of, previous_rules
 
 from tests.databases import building, reading, run
@@ -176,7 +173,7 @@ async def test_what_is_chosen_stood_there_at_the_time(version: str, database_fil
     assert asked > 5
 
 
-def check_leaf(rows: Rows, found: PreviousContext, standing: list[str], *, passes_over: bool) -> None:
+def check_leaf(rows: Rows, found, standing: list[str], *, passes_over: bool) -> None:
     """One of the possibilities is the last two, none is broken in a rewrite, and every reason is true."""
     left = [one.summary_id for one in found.as_given.passed_over if "removed from" in one.reason]
     usable = [one for one in standing if one not in left]
@@ -280,12 +277,10 @@ async def test_the_search_reads_little(database_file: DatabaseFactory):
             assert database.statements - before < 100
 
 
-def candidate(
-    number: int, depth: int = 0, broken: BrokenKind | None = None, text: str | None = None
-) -> Candidate:
+def candidate(number: int, depth: int = 0, broken=None, text: str | None = None) -> Candidate:
     summary = Summary(
-        SummaryId(f"sum_{number}"), ConversationId(1), "condensed" if depth else "leaf", depth, 1, None, None,
-        None, None, None, Timestamp(""), "[]", None,
+        f"sum_{number}", 1, "condensed" if depth else "leaf", depth, 1, None, None,
+        None, None, None, "", "[]", None,
     )  # fmt: skip
     return Candidate(summary, f"text {number}" if text is None else text, broken, None, None)
 
@@ -294,10 +289,10 @@ def decide(
     making: Making,
     *candidates: Candidate,
     preceding: str | None = None,
-    rules: EngineRules = RULES_PRESENT,
-) -> PreviousContext:
-    before = None if preceding is None else SummaryId(preceding)
-    return reconstruct(SummaryId("sum_x"), making, before, candidates, previous_rules(rules))
+    rules=RULES_PRESENT,
+):
+    before = None if preceding is None else preceding
+    return reconstruct("sum_x", making, before, candidates, previous_rules(rules))
 
 
 def test_a_sweep_hands_a_summary_on_as_it_is_and_a_pass_of_its_own_reads_it():
@@ -326,7 +321,7 @@ def test_a_summary_that_says_nothing_makes_room_for_one_farther_back_at_any_dist
 
 
 def test_a_blank_summary_takes_a_place_at_0_1_and_gives_nothing():
-    blank = candidate(1, broken=BrokenKind.EMPTY, text=" \n")
+    blank = candidate(1, broken="empty", text=" \n")
     found = decide(Making.SINGLE, blank, candidate(2), candidate(3), rules=RULES_0_1)
     assert (chosen(found.as_given), found.as_given.text) == (["sum_2"], "text 2")
     assert (chosen(found.for_rewrite), found.for_rewrite.text) == (["sum_2", "sum_3"], "text 3\n\ntext 2")
@@ -358,14 +353,14 @@ def test_one_rule_for_compaction_and_for_what_is_reconstructed(shape: list[tuple
 def test_a_rewrite_in_a_sweep_takes_the_nearest_sound_one_alone():
     found = decide(
         Making.IN_SWEEP,
-        candidate(1, broken=BrokenKind.FALLBACK),
-        candidate(2, broken=BrokenKind.TRUNCATED),
+        candidate(1, broken="fallback"),
+        candidate(2, broken="truncated"),
         candidate(3),
         candidate(4),
         preceding="sum_1",
     )
     assert chosen(found.as_given) == ["sum_1"]
-    assert found.as_given.nodes[0].broken is BrokenKind.FALLBACK
+    assert found.as_given.nodes[0].broken == "fallback"
     assert (chosen(found.for_rewrite), found.for_rewrite.nodes[0].origin) == (
         ["sum_3"],
         "3 places before it",

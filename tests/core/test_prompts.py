@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import NotFoundError
+from lcm_core.api import NotFoundError
 from lcm_core.base.tokens import Estimator
-from lcm_core.writers.prompts import (
-    CLOSING,
-    VARIABLES,
-    PromptError,
-    PromptTemplates,
-    built_in_template,
-    name_for,
-)
+from lcm_core.writers.prompts import VARIABLES, PromptError, PromptTemplates, built_in_template, name_for
 from lcm_core.writers.request import SummaryRequest
-from lcm_prompts import BASE, TEMPLATES, template_source
+from lcm_prompts import template_source
 
 from tests.cli.support import Result, run
+
+BASE = "base"
+CLOSING = "Expand for details about:"
+TEMPLATES = ("leaf", "condensed-d1", "condensed-d2", "condensed-d3")
 
 
 def request(text: str = "[2026-03-02 09:14 UTC]\nhello", depth: int = 0, **given: Any) -> SummaryRequest:

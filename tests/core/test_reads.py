@@ -6,26 +6,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.base.records import ConversationId, MessageId
+from lcm_core.api import Database
 from lcm_core.checks import running
 from lcm_core.checks.check import Limits
 from lcm_core.checks.running import run_checks
-from lcm_core.checks.structure import Structure
-from lcm_core.store.database import Database, Reader
 from lcm_core.store.lineage import whole_tree
 from lcm_core.store.listing import Window, message_page
 from lcm_core.store.messages import newest_page
-from lcm_core.store.search import WINDOW, DocumentKind, Filter
+from lcm_core.store.search import DocumentKind, Filter
 from lcm_core.store.state import transcripts
 from lcm_core.store.statistics import growth_of, growth_of_all, history_of, statistics_of
 from lcm_recall import search as recall
-from lcm_recall.search import FULL_TEXT_LACKS, Found, search
+from lcm_recall.search import search
 from lcm_recall.terms import parse
 
 from tests.core.recalling import settings_in
 from tests.databases import Work, building, connect, new_database, query, run
 
-OWNER = ConversationId(1)
+FULL_TEXT_LACKS = "tool calls, tool results and parts of words, since the engine's full text was searched"
+WINDOW = 2000
+
+OWNER = 1
 LARGE = 20_000
 
 
@@ -50,9 +51,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return filled(tmp_path_factory.mktemp("large") / "large.db", LARGE)
 
 
-async def pages(path: Path, limit: int) -> list[MessageId]:
+async def pages(path: Path, limit: int):
     """All messages by id, page by page."""
-    found: list[MessageId] = []
+    found = []
     async with await Database.open(path) as database:
         window = Window(limit)
         while True:
@@ -63,7 +64,7 @@ async def pages(path: Path, limit: int) -> list[MessageId]:
             window = Window(limit, page.next)
 
 
-def by_time(path: Path) -> list[MessageId]:
+def by_time(path: Path):
     """All messages by id, the newest first."""
     sql = "SELECT message_id FROM messages ORDER BY julianday(created_at) DESC, message_id DESC"
     return [row[0] for row in query(path, sql)]
@@ -165,7 +166,7 @@ async def test_a_conversation_that_cannot_be_read_leaves_the_others_to_be_read_a
             rows.message(number, "said")
     load, asked = running.load_structure, []
 
-    async def failing(reader: Reader, conversation_id: ConversationId) -> Structure | None:
+    async def failing(reader, conversation_id):
         asked.append(conversation_id)
         if conversation_id == 7:
             raise ValueError("odd")
@@ -233,13 +234,13 @@ def with_full_text(path: Path) -> Path:
     return path
 
 
-async def looked_for(path: Path, query: str, work: Work | None = None) -> Found:
+async def looked_for(path: Path, query: str, work: Work | None = None):
     """What a command finds in a large file without a private index."""
     work = work or Work()
     asked, settings = parse(query), settings_in(path.parent)
     async with await Database.open(path, arrange=work.count) as database:
 
-        async def load(reader: Reader) -> Found:
+        async def load(reader):
             schema = reader.schema
             return await reader.run(
                 lambda rows: search(rows, schema, asked, Filter(), settings, full_text=True)

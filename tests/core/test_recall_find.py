@@ -12,13 +12,10 @@ from typing import TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.base.errors import UsageError
-from lcm_core.store.database import Database, Reader
-from lcm_core.store.opening import Rows
-from lcm_core.store.schema import Schema
+from lcm_core.api import Database, UsageError
 from lcm_core.store.search import DocumentKind, Filter
-from lcm_recall.read import Verdict, cite, document_of, read_below, text_of, verify
-from lcm_recall.search import Found, search
+from lcm_recall.read import cite, document_of, read_below, text_of, verify
+from lcm_recall.search import search
 from lcm_recall.terms import KnownWords, Mode, parse
 
 from tests.core.recalling import settings_in
@@ -43,17 +40,15 @@ EVERYTHING = Filter()
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 
 
-async def ask(path: Path, load: Callable[[Rows, Schema], T]) -> T:
-    async def within(reader: Reader) -> T:
+async def ask(path: Path, load) -> T:
+    async def within(reader) -> T:
         return await reader.run(lambda rows: load(rows, reader.schema))
 
     async with await Database.open(path) as database:
         return await database.read(within)
 
 
-async def found(
-    path: Path, query: str, mode: Mode = Mode.WORDS, wanted: Filter = EVERYTHING, **more: int
-) -> Found:
+async def found(path: Path, query: str, mode: Mode = Mode.WORDS, wanted: Filter = EVERYTHING, **more: int):
     known = settings_in(path.parent)
     return await ask(
         path, lambda rows, schema: search(rows, schema, parse(query, mode), wanted, known, **more)
@@ -273,7 +268,7 @@ def test_pages_put_together_are_every_text_whole(texts: list[str], tokens: int) 
             rows.summary(owner, "sum_top", "the top", sources=["sum_leaf", "sum_other"])
         expected = ["the top", "a leaf " + clean[-1], clean[0], "another leaf", *clean[1:]]
 
-        def read(rows: Rows, schema: Schema) -> list[str]:
+        def read(rows, schema) -> list[str]:
             known, joined, cursor = settings_in(Path(folder)), dict[str, str](), None
             order: list[str] = []
             for _ in range(2_000):
@@ -304,7 +299,7 @@ async def test_a_citation_holds_until_the_text_changes(tmp_path: Path) -> None:
         rows.part(number, "tool", None, tool_name="exec", tool_input="ls")
     known = settings_in(tmp_path)
 
-    def cited(rows: Rows, schema: Schema) -> str:
+    def cited(rows, schema) -> str:
         document = document_of(rows, schema, f"msg#{number}", known)
         assert document is not None
         assert text_of(document) == "as it was\n[tool name] exec\n[tool input] ls"
@@ -315,7 +310,7 @@ async def test_a_citation_holds_until_the_text_changes(tmp_path: Path) -> None:
     for change in ("SELECT 1", "UPDATE message_parts SET tool_input = 'rm'", "DELETE FROM messages"):
         run(path, change)
         verdicts.append((await ask(path, lambda rows, schema: verify(rows, schema, citation, known)))[0])
-    assert verdicts == [Verdict.HOLDS, Verdict.CHANGED, Verdict.GONE]
+    assert verdicts == ["holds", "changed", "gone"]
 
 
 async def test_a_circle_of_summaries_ends(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.api import Database
 from lcm_core.base.files import forget_cache
-from lcm_core.store.database import Database
 from lcm_core.store.search import DocumentKind, Filter
-from lcm_recall.search import Found, index_of, make_index, recent, remember, search_live
+from lcm_recall.search import index_of, make_index, recent, remember, search_live
 from lcm_recall.terms import Mode, parse
 
 from tests.core.recalling import settings_in
@@ -56,7 +56,7 @@ async def searched(
     mode: Mode = Mode.WORDS,
     wanted: Filter = EVERYTHING,
     **more: int,
-) -> Found:
+):
     index = index_of(path, path.parent / "cache") if by_index else None
     known = settings_in(path.parent)
     async with await Database.open(path) as database:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.store.opening import Rows
-from lcm_core.store.schema import Schema
-from lcm_recall.read import Level, levels_below, read_level
+from lcm_recall.read import levels_below, read_level
 
 from tests.core.test_recall_find import ask
 from tests.databases import building, new_database
@@ -35,7 +33,7 @@ def steps_to(sources: list[tuple[list[int], list[int]]]) -> dict[str, int]:
     return steps
 
 
-def read_all(rows: Rows, schema: Schema, tokens: int) -> tuple[tuple[Level, ...], list[list[str]]]:
+def read_all(rows, schema, tokens: int):
     """The levels below the first summary, and all texts of each, page by page."""
     levels = levels_below(rows, schema, "sum_0")
     texts = []

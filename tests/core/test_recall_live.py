@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from lcm_core.store.database import Database
+from lcm_core.api import Database
 from lcm_core.store.search import Filter
-from lcm_recall.search import Found, Progress, search_live
-from lcm_recall.terms import Mode, Query, parse
+from lcm_recall.search import search_live
+from lcm_recall.terms import Mode, parse
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database
@@ -32,14 +31,14 @@ def indexed(path: Path, *texts: str) -> Path:
     return path
 
 
-async def live(path: Path, query: Query, heard: Callable[[Progress], None]) -> Found:
+async def live(path: Path, query, heard):
     async with await Database.open(path) as database:
         return await search_live(database, query, Filter(), settings_in(path.parent), heard)
 
 
 async def test_what_the_search_table_knows_is_told_before_the_scan_finds_the_rest(tmp_path: Path) -> None:
     path = indexed(tmp_path / "lcm.db", "subleases abound", "the lease is over")
-    heard: list[Progress] = []
+    heard = []
     found = await live(path, parse("lease"), heard.append)
     assert [hit.id for hit in heard[0].found.hits] == ["2"]
     assert heard[0].share == 0
@@ -56,7 +55,7 @@ async def test_a_stale_or_missing_search_table_shows_nothing_wrong(tmp_path: Pat
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(damage)
         connection.execute("UPDATE messages SET content = 'another lease' WHERE message_id = 2")
-    heard: list[Progress] = []
+    heard = []
     found = await live(path, parse("another"), heard.append)
     assert [hit.id for hit in found.hits] == ["2"]
     assert all(hit.id == "2" for progress in heard for hit in progress.found.hits)
@@ -64,16 +63,16 @@ async def test_a_stale_or_missing_search_table_shows_nothing_wrong(tmp_path: Pat
 
 async def test_a_pattern_is_told_with_its_first_hit(tmp_path: Path) -> None:
     path = indexed(tmp_path / "lcm.db", "lease 1", "lease 22")
-    heard: list[Progress] = []
+    heard = []
     await live(path, parse(r"lease \d+", Mode.REGEX), heard.append)
     assert any(progress.found.total for progress in heard)
 
 
 async def test_a_search_that_is_cancelled_is_heard_of_no_more(tmp_path: Path) -> None:
     path = indexed(tmp_path / "lcm.db", *["lease"] * 10)
-    heard: list[Progress] = []
+    heard = []
 
-    def first(progress: Progress) -> None:
+    def first(progress) -> None:
         heard.append(progress)
         searching.cancel()
 

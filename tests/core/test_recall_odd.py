@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.store.database import Database
-from lcm_recall.answer import ToolAnswer
+from lcm_core.api import Database
 from lcm_recall.grants import Caller, Grants
-from lcm_recall.tools import TOOLS, RecallTools
+from lcm_recall.tools import RecallTools
 
 from tests.core.recalling import NOW, settings_in
 from tests.databases import building, new_database, value
+
+TOOLS = ("lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query")
 
 ODD: list[Any] = [
     *(None, True, False, 0, -1, 1, 2, 2.5, 1e308, -1e308, 2**63, -(2**63), 10**400),
@@ -37,8 +38,8 @@ CALLS: Any = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=9)
 SUB_AGENT = "agent:main:subagent:x"
 
 
-def call(path: Path, name: str, asked: dict[str, Any], caller: Caller) -> ToolAnswer:
-    async def once() -> ToolAnswer:
+def call(path: Path, name: str, asked: dict[str, Any], caller: Caller):
+    async def once():
         async with await Database.open(path) as database:
             tools = RecallTools(database, settings_in(path.parent), grants=caller.grants)
             return await tools.call(name, asked, caller.session_key, caller.session_id)
@@ -100,7 +101,7 @@ async def test_a_grant_for_a_session_covers_its_conversations_that_begin_later_a
     async with await Database.open(path) as database:
         tools = RecallTools(database, settings_in(path.parent), grants=grants)
 
-        async def told(name: str, **asked: Any) -> ToolAnswer:
+        async def told(name: str, **asked: Any):
             return await tools.call(name, asked, SUB_AGENT)
 
         found = await told("lcm_grep", pattern="needle", allConversations=True)

@@ -11,22 +11,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from lcm_core.base.files import FIGURES, cache_path, forget_cache
+from lcm_core.api import Database
+from lcm_core.base.files import cache_path, forget_cache
 from lcm_core.base.values import replace
 from lcm_core.change.guard import OWN_TABLES
 from lcm_core.store import remembered
 from lcm_core.store.conversations import count_rows, first_words, list_conversations
-from lcm_core.store.database import Database, Reader
-from lcm_core.store.opening import TICK_NS
 from lcm_core.store.remembered import Figures, FileMemory, Memory, Place, Verdict, mark_of, place_of, since
-from lcm_core.store.schema import JOURNAL
 from lcm_core.store.statistics import sums_of, sums_since, text_bytes
 
 from tests.conftest import DatabaseFactory
 from tests.databases import building, connect, run
 
+FIGURES = ".figures"
+JOURNAL = "lcm_tui_operations"
+TICK_NS = 20_000_000
 
-async def figures_of(reader: Reader) -> tuple[Figures, ...]:
+
+async def figures_of(reader) -> tuple[Figures, ...]:
     entries = await list_conversations(reader)
     ids = [one.conversation.conversation_id for one in entries]
     counts, words = await count_rows(reader, ids), await first_words(reader, ids)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.api import Database
 from lcm_core.base.tokens import Estimator
 from lcm_core.change.schema import unknown_parts
 from lcm_core.engine.rules import engine_rules
 from lcm_core.store import context, conversations, lineage, listing, messages, state, statistics, summaries
 from lcm_core.store import focus as briefs
 from lcm_core.store import messages as files
-from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import FEATURES, FEATURES_OF_1X, MARKS_OF_1X, NOT_IN_1X, Schema
 from lcm_core.writers.source import previous_of
 
@@ -23,7 +22,7 @@ from tests.conftest import DatabaseFactory
 from tests.databases import connect
 from tests.support import VERSIONS, sampled
 
-MAIN = ConversationId(1)
+MAIN = 1
 Feature = tuple[str, str | None]
 #: All of them stand in the newest recorded database.
 PRESENT: tuple[Feature, ...] = tuple((table, column) for _, table, column in FEATURES)
@@ -56,7 +55,7 @@ def without(path: Path, features: Iterable[Feature]) -> Path:
 
 
 #: Everything that the store can be asked of conversation 1, which has all there is.
-QUESTIONS: Mapping[str, Callable[[Reader], Awaitable[object]]] = {
+QUESTIONS = {
     "list": conversations.list_conversations,
     "counts": lambda reader: conversations.count_rows(reader, [MAIN]),
     "conversation": lambda reader: conversations.get_conversation(reader, MAIN),
@@ -84,7 +83,7 @@ QUESTIONS: Mapping[str, Callable[[Reader], Awaitable[object]]] = {
 }
 
 
-async def ask_everything(reader: Reader) -> dict[str, object]:
+async def ask_everything(reader) -> dict[str, object]:
     """The answers to all questions, and to those about what was found."""
     answers = {name: await question(reader) for name, question in QUESTIONS.items()}
     items = await context.context_items(reader, MAIN)
@@ -92,7 +91,7 @@ async def ask_everything(reader: Reader) -> dict[str, object]:
     raw = await context.context_messages(reader, [MAIN])
     answers["weights"] = [(one.role, one.tokens) for one in raw[MAIN]]
     if reader.schema.has("summaries"):
-        ids = [SummaryId(row["summary_id"]) for row in await reader.rows("SELECT summary_id FROM summaries")]
+        ids = [row["summary_id"] for row in await reader.rows("SELECT summary_id FROM summaries")]
         answers["summary entries"] = await summaries.summary_entries(reader, ids)
         for summary_id in ids[:5]:
             answers[f"detail {summary_id}"] = await lineage.summary_detail(reader, summary_id)

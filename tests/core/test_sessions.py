@@ -10,11 +10,10 @@ from typing import BinaryIO
 
 import pytest
 from lcm_core.base.errors import CancelledError
-from lcm_core.base.jsonl import HEAD_BYTES, open_regular
+from lcm_core.base.jsonl import open_regular
 from lcm_host.backfill import find_to_import
 from lcm_host.sessions import (
     FilePlace,
-    HostSession,
     Storage,
     find_session,
     find_sessions,
@@ -23,6 +22,8 @@ from lcm_host.sessions import (
 )
 
 from tests.databases import reading
+
+HEAD_BYTES = 65_536
 
 TOPIC = "2b8481de-5074-498f-a26c-a4ecc47a74b7"
 UNKNOWN = {TOPIC, "4361652a-c630-427f-a157-12eb5ff25efa", "ce98a067-e9e5-403f-a6d5-7ded87bb123a"}
@@ -39,7 +40,7 @@ def write(path: Path, text: str | bytes, modified: float = 1_000_000) -> Path:
     return path
 
 
-def named(folder: Path) -> dict[str, HostSession]:
+def named(folder: Path):
     return {file_of(session).path.name: session for session in find_sessions(folder).sessions}
 
 
@@ -49,7 +50,7 @@ def known_in(database: Path) -> tuple[list[str], list[str]]:
     return [row[0] for row in rows], [row[1] for row in rows if row[1]]
 
 
-def file_of(session: HostSession) -> FilePlace:
+def file_of(session) -> FilePlace:
     assert isinstance(session.place, FilePlace)
     return session.place
 

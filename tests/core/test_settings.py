@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,11 +11,20 @@ import platformdirs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lcm_core.api import (
+    ConfigurationError,
+    EngineSettings,
+    ExitCode,
+    NotFoundError,
+    Options,
+    UsageError,
+    resolve,
+)
 from lcm_core.base import json5
-from lcm_core.base.engine_settings import KEYS, EngineSettings
-from lcm_core.base.errors import ConfigurationError, ExitCode, FileMissingError, NotFoundError, UsageError
-from lcm_core.base.setting_values import OutputFormat, Problem, SettingSource
-from lcm_core.base.settings import _FIELDS, _KNOWN, ENV_NAMES, Options, Settings, default_user_file, resolve
+from lcm_core.base.engine_settings import KEYS
+from lcm_core.base.errors import FileMissingError
+from lcm_core.base.setting_values import OutputFormat, SettingSource
+from lcm_core.base.settings import _FIELDS, _KNOWN, ENV_NAMES, default_user_file
 from lcm_core.base.settings_listed import config_value, config_view
 
 #: Names and defaults of docs/engine/settings.md, "Settings and defaults": variable, plugin key, default.
@@ -96,14 +105,11 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-Configure = Callable[[object], Settings]
-
-
 @pytest.fixture
-def with_plugin(home: Path) -> Configure:
+def with_plugin(home: Path):
     """Settings with this plugin config in the default place and nothing else."""
 
-    def configure(block: object) -> Settings:
+    def configure(block: object):
         write_host(home, {"plugins": {"entries": {"lossless-claw": {"config": block}}}})
         return resolve(Options(), {}, home=home)
 
@@ -116,7 +122,7 @@ def write_host(home: Path, document: object) -> Path:
     return path
 
 
-def problems(settings: Settings) -> list[tuple[Problem, str]]:
+def problems(settings):
     return [(each.problem, each.where) for each in settings.diagnostics]
 
 
@@ -151,7 +157,7 @@ def test_the_state_folder_follows_the_documented_order(home: Path):
     assert not resolve(Options(openclaw_dir=" "), blank, home=home).state_dir.is_set
 
 
-def test_the_database_follows_the_documented_order_and_says_why(home: Path, with_plugin: Configure):
+def test_the_database_follows_the_documented_order_and_says_why(home: Path, with_plugin):
     place = "plugins.entries.lossless-claw.config"
     old = with_plugin({"databasePath": "~/old.db"}).database
     assert (old.value, old.name) == (home / "old.db", f"{place}.databasePath")
@@ -176,12 +182,12 @@ def test_an_empty_option_does_not_mean_the_default(home: Path, options: Options)
         resolve(options, {}, home=home)
 
 
-def test_a_relative_path_in_the_plugin_config_is_pointed_out(with_plugin: Configure):
+def test_a_relative_path_in_the_plugin_config_is_pointed_out(with_plugin):
     settings = with_plugin({"dbPath": "data/lcm.db", "largeFilesDir": "/files"})
     assert settings.database.value == Path("data/lcm.db")
     assert settings.large_files_dir.value == Path("/files")
     assert problems(settings) == [
-        (Problem.RELATIVE_PATH, "plugins.entries.lossless-claw.config.dbPath"),
+        ("relative-path", "plugins.entries.lossless-claw.config.dbPath"),
     ]
 
 
@@ -199,7 +205,7 @@ def test_names_and_defaults_are_those_of_the_engine():
     assert KEYS["sweep_max_depth"].plugin == ("sweepMaxDepth", "incrementalMaxDepth")
 
 
-def defaults() -> Settings:
+def defaults():
     return resolve(Options(), {}, home=Path("/nowhere"))
 
 
@@ -226,7 +232,7 @@ def test_every_default_would_be_accepted_if_it_were_given():
             assert key.parse(value) == value, attribute
 
 
-def test_environment_beats_plugin_config_beats_default(home: Path, with_plugin: Configure):
+def test_environment_beats_plugin_config_beats_default(home: Path, with_plugin):
     from_file = with_plugin({"freshTailCount": 32, "incrementalMaxDepth": -1}).engine
     assert (from_file.fresh_tail_count.value, from_file.fresh_tail_count.is_set) == (32, True)
     assert from_file.sweep_max_depth.value == -1
@@ -240,7 +246,7 @@ def test_environment_beats_plugin_config_beats_default(home: Path, with_plugin: 
     assert resolve(Options(), environ, home=home).engine.sweep_max_depth.value == 0
 
 
-def test_a_value_that_does_not_fit_is_noted_and_the_next_source_applies(home: Path, with_plugin: Configure):
+def test_a_value_that_does_not_fit_is_noted_and_the_next_source_applies(home: Path, with_plugin):
     with_plugin({"freshTailCount": 32, "contextThreshold": 1.5, "leafMinFanout": True, "timezone": 5})
     environ = {"LCM_FRESH_TAIL_COUNT": "banana", "LCM_LEAF_MIN_FANOUT": "1"}
     settings = resolve(Options(), environ, home=home)
@@ -278,23 +284,21 @@ def test_a_value_that_does_not_fit_is_noted_and_the_next_source_applies(home: Pa
         ("timezone", [], ["../../etc/passwd", "No/Where", 5]),
     ],
 )
-def test_types_and_ranges(with_plugin: Configure, name: str, accepted: list[object], refused: list[object]):
+def test_types_and_ranges(with_plugin, name: str, accepted: list[object], refused: list[object]):
     for value in accepted:
         assert with_plugin({name: value}).diagnostics == (), value
     for value in refused:
-        assert [problem for problem, _ in problems(with_plugin({name: value}))] == [Problem.INVALID_VALUE], (
-            value
-        )
+        assert [problem for problem, _ in problems(with_plugin({name: value}))] == ["invalid-value"], value
 
 
-def test_a_time_zone_is_one_that_this_machine_knows(with_plugin: Configure, monkeypatch: pytest.MonkeyPatch):
+def test_a_time_zone_is_one_that_this_machine_knows(with_plugin, monkeypatch: pytest.MonkeyPatch):
     known: list[str] = []
     monkeypatch.setattr("zoneinfo.ZoneInfo", known.append)  # not every machine has the database of zones
     assert with_plugin({"timezone": ":Europe/Berlin"}).engine.timezone.value == "Europe/Berlin"
     assert known == ["Europe/Berlin"]
 
 
-def test_lists_come_out_the_same_from_either_source(home: Path, with_plugin: Configure):
+def test_lists_come_out_the_same_from_either_source(home: Path, with_plugin):
     pairs = [{"provider": "a", "model": "b"}, {"provider": "c", "model": "d/e"}]
     from_file = with_plugin({"fallbackProviders": pairs, "ignoreSessionPatterns": ["x", "y"]})
     environ = {"LCM_FALLBACK_PROVIDERS": "a/b, c/d/e", "LCM_IGNORE_SESSION_PATTERNS": "x,,y,"}
@@ -361,7 +365,7 @@ def test_a_block_that_is_no_object_is_noted_and_the_next_place_applies(home: Pat
     write_host(home, {"plugins": {"entries": entries, "config": {"lossless-claw": {"freshTailCount": 9}}}})
     settings = resolve(Options(), {}, home=home)
     assert settings.engine.fresh_tail_count.value == 9
-    assert problems(settings) == [(Problem.INVALID_VALUE, "plugins.entries.lossless-claw.config")]
+    assert problems(settings) == [("invalid-value", "plugins.entries.lossless-claw.config")]
     assert "hunter2" not in repr(settings)
 
 
@@ -399,7 +403,7 @@ def test_a_broken_config_stops_only_who_named_it(home: Path, content: bytes):
     path = write_host(home, "")
     path.write_bytes(content)
     settings = resolve(Options(), {}, home=home)
-    assert problems(settings) == [(Problem.UNREADABLE_FILE, str(path))]
+    assert problems(settings) == [("unreadable-file", str(path))]
     assert settings.engine == EngineSettings()
     assert settings.config_found
     assert settings.config_unusable
@@ -420,7 +424,7 @@ def test_a_link_that_leads_nowhere_is_not_a_missing_config(home: Path, tmp_path:
     assert settings.config_file.value == path
     assert settings.config_found
     assert settings.config_unusable == "it is a link to something that is not there"
-    assert problems(settings) == [(Problem.UNREADABLE_FILE, str(path))]
+    assert problems(settings) == [("unreadable-file", str(path))]
     with pytest.raises(ConfigurationError, match="a link to something that is not there"):
         resolve(Options(config=path), {}, home=home)
 
@@ -429,7 +433,7 @@ def test_a_missing_config_is_an_error_only_when_the_command_line_names_it(home: 
     missing = home / "none.json"
     assert resolve(Options(), {}, home=home).diagnostics == ()
     settings = resolve(Options(), {"OPENCLAW_CONFIG_PATH": str(missing)}, home=home)
-    assert problems(settings) == [(Problem.MISSING_FILE, str(missing))]
+    assert problems(settings) == [("missing-file", str(missing))]
     with pytest.raises(FileMissingError, match=re.escape(str(missing))) as caught:
         resolve(Options(config=missing), {}, home=home)
     assert caught.value.code == "CONFIG_NOT_FOUND"
@@ -438,7 +442,7 @@ def test_a_missing_config_is_an_error_only_when_the_command_line_names_it(home: 
 def test_a_folder_in_the_place_of_a_config_is_noted(home: Path):
     (home / ".openclaw" / "openclaw.json").mkdir()
     settings = resolve(Options(), {}, home=home)
-    assert [problem for problem, _ in problems(settings)] == [Problem.UNREADABLE_FILE]
+    assert [problem for problem, _ in problems(settings)] == ["unreadable-file"]
     with pytest.raises(ConfigurationError, match="Is a directory"):
         resolve(Options(config=home), {}, home=home)
 
@@ -548,7 +552,7 @@ SECRETS = {
 }
 
 
-def test_secrets_are_not_kept(with_plugin: Configure):
+def test_secrets_are_not_kept(with_plugin):
     settings = with_plugin({**SECRETS, "summaryModel": {"apiKey": "hunter2"}})
     assert "hunter2" not in repr(settings)
     assert "hunter2" not in repr(config_view(settings))
@@ -559,7 +563,7 @@ def test_secrets_are_not_kept(with_plugin: Configure):
     assert settings.engine.fallback_providers.value == ("a/b",)
 
 
-def test_settings_that_only_sound_like_secrets_are_kept(with_plugin: Configure):
+def test_settings_that_only_sound_like_secrets_are_kept(with_plugin):
     block = {
         "leafTargetTokens": 1200,
         "freshTailMaxTokens": "9000",
@@ -637,13 +641,13 @@ def test_mistakes_in_our_own_file_are_noted_one_by_one(home: Path, tmp_path: Pat
     assert dict(settings.keys) == {"down": "j"}
     assert (settings.budget.value, settings.theme.value) == (None, None)
     assert set(problems(settings)) == {
-        (Problem.UNKNOWN_KEY, "colour"),
-        (Problem.INVALID_VALUE, "budget"),
-        (Problem.INVALID_VALUE, "format"),
-        (Problem.INVALID_VALUE, "theme"),
-        (Problem.INVALID_VALUE, "backup_offer_mb"),
-        (Problem.INVALID_VALUE, "check_seconds"),
-        (Problem.INVALID_VALUE, "keys.up"),
+        ("unknown-key", "colour"),
+        ("invalid-value", "budget"),
+        ("invalid-value", "format"),
+        ("invalid-value", "theme"),
+        ("invalid-value", "backup_offer_mb"),
+        ("invalid-value", "check_seconds"),
+        ("invalid-value", "keys.up"),
     }
 
 
@@ -704,7 +708,7 @@ def test_our_own_file_stands_in_the_user_config_folder(home: Path, monkeypatch: 
     assert default_user_file({}, home) == home / ".config" / "lcm-tui" / "config.toml"
 
 
-def test_config_show_has_effective_values_under_the_names_of_the_plugin(with_plugin: Configure):
+def test_config_show_has_effective_values_under_the_names_of_the_plugin(with_plugin):
     settings = with_plugin({"freshTailCount": 9, "other": {"deep": [1, {"x": "y"}]}})
     view = config_view(settings)
     assert view.effective["freshTailCount"] == 9
@@ -733,7 +737,7 @@ def test_config_show_has_effective_values_under_the_names_of_the_plugin(with_plu
     assert view.raw == {"freshTailCount": 9, "other": {"deep": [1, {"x": "y"}]}}
 
 
-def test_config_get_reads_effective_then_raw(with_plugin: Configure):
+def test_config_get_reads_effective_then_raw(with_plugin):
     settings = with_plugin({"freshTailCount": "9", "other": {"deep": [1, {"x": "y"}]}})
     found = config_value(settings, "freshTailCount")
     assert (found.value, found.origin) == (9, "effective")
@@ -898,7 +902,7 @@ def test_one_bad_include_makes_a_whole_config_unusable(home: Path, files: dict[s
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**TAIL, **document, "env": {"LCM_LEAF_MIN_FANOUT": "3"}}))
     settings = resolve(Options(), {}, home=home)
-    assert problems(settings) == [(Problem.UNREADABLE_FILE, str(path))]
+    assert problems(settings) == [("unreadable-file", str(path))]
     assert words in settings.config_unusable
     assert settings.engine.fresh_tail_count.value == 64
     assert settings.engine.leaf_min_fanout.value == 8
@@ -1006,9 +1010,7 @@ def test_a_variable_in_place_of_a_number_is_a_text_which_the_setting_judges(home
     write_files(home, {"openclaw.json": plugin_of({"freshTailCount": "${N}", "enabled": "${B}"})})
     settings = resolve(Options(), {"N": "hunter2", "B": "false"}, home=home)
     assert not settings.engine.enabled.value
-    assert problems(settings) == [
-        (Problem.INVALID_VALUE, "plugins.entries.lossless-claw.config.freshTailCount")
-    ]
+    assert problems(settings) == [("invalid-value", "plugins.entries.lossless-claw.config.freshTailCount")]
     assert "${N}" in settings.diagnostics[0].message
     assert "hunter2" not in repr(settings)
 
@@ -1102,7 +1104,7 @@ def test_a_file_of_variables_that_cannot_be_read_is_named(home: Path, content: b
     path.mkdir() if content is None else path.write_bytes(content)
     write_files(home, {"openclaw.json": TAIL})
     settings = resolve(Options(), {}, home=home)
-    assert problems(settings) == [(Problem.UNREADABLE_FILE, str(path))]
+    assert problems(settings) == [("unreadable-file", str(path))]
     assert str(path) in settings.unread[0]
     assert settings.engine.fresh_tail_count.value == 17
 
@@ -1118,10 +1120,10 @@ def test_a_login_shell_is_mentioned_and_not_started(home: Path, monkeypatch: pyt
     monkeypatch.setattr("subprocess.Popen", None)
     document = {"env": {"shellEnv": {"enabled": True, "timeoutMs": 5}}}
     write_files(home, {"openclaw.json": document})
-    assert problems(resolve(Options(), {}, home=home)) == [(Problem.LOGIN_SHELL, "env.shellEnv.enabled")]
+    assert problems(resolve(Options(), {}, home=home)) == [("login-shell", "env.shellEnv.enabled")]
     write_files(home, {"openclaw.json": {}})
     assert problems(resolve(Options(), {"OPENCLAW_LOAD_SHELL_ENV": "1"}, home=home)) == [
-        (Problem.LOGIN_SHELL, "OPENCLAW_LOAD_SHELL_ENV")
+        ("login-shell", "OPENCLAW_LOAD_SHELL_ENV")
     ]
 
 
@@ -1201,7 +1203,7 @@ def test_a_named_database_brings_its_state_folder(
 
 
 def test_a_database_that_the_host_names_keeps_the_folders_of_the_host(
-    home: Path, tmp_path: Path, with_plugin: Configure
+    home: Path, tmp_path: Path, with_plugin
 ) -> None:
     (tmp_path / "data" / "lcm-files").mkdir(parents=True)
     database = tmp_path / "data" / "lcm.db"
@@ -1236,13 +1238,13 @@ def test_heartbeat_polls_are_preserved_where_the_variable_or_else_the_block_says
     assert not settings.diagnostics
 
 
-def test_a_heartbeat_setting_that_is_no_boolean_is_skipped(with_plugin: Configure):
+def test_a_heartbeat_setting_that_is_no_boolean_is_skipped(with_plugin):
     settings = with_plugin({"preserveHeartbeatPoll": 1})
     assert settings.engine.preserve_heartbeat_poll.value is False
     assert problems(settings)
 
 
-def test_retired_settings_are_shown_as_retired_whether_they_are_set_or_not(with_plugin: Configure):
+def test_retired_settings_are_shown_as_retired_whether_they_are_set_or_not(with_plugin):
     for block in ({}, {"transcriptGcEnabled": True, "autoRotateSessionFiles": {"enabled": False}}):
         settings = with_plugin(block)
         view = config_view(settings)

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.javascript import js_json, read_json, trimmed
-from lcm_core.base.records import MessagePart
 from lcm_core.base.values import replace
 from lcm_core.engine.blocks import rebuilt_content
 from lcm_core.engine.meaning import message_says, plain, value_says
 from lcm_core.engine.messages import Role, content_document
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT
-from lcm_core.writers.source import WholeMessage, leaf_source, message_source_text, uncut_message_text
+from lcm_core.writers.source import leaf_source, message_source_text, uncut_message_text
 
 from tests.core.test_source_text import message, part
 
@@ -95,7 +94,7 @@ def as_read(text: str | None) -> str | None:
     return text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def told(one: WholeMessage) -> str:
+def told(one) -> str:
     """What a message says by the five steps of the page."""
     parts = [
         part(
@@ -136,7 +135,7 @@ def told(one: WholeMessage) -> str:
     return "\n\n".join(filter(None, sections))
 
 
-def is_medium(row: MessagePart) -> bool:
+def is_medium(row) -> bool:
     """Whether a part is a file or an image by its type or by what its metadata names."""
     try:
         noted: Any = json.loads(row.metadata or "")
@@ -150,7 +149,7 @@ def is_medium(row: MessagePart) -> bool:
     return medium or row.part_type in ("file", "snapshot")
 
 
-def column(row: MessagePart, title: str, stored: str | None) -> str:
+def column(row, title: str, stored: str | None) -> str:
     """A section of a tool's column; empty when that says nothing."""
     bare = trimmed(stored or "")
     try:
@@ -168,7 +167,7 @@ def without_injected(text: str) -> str:
     return trimmed(re.sub(rf"(?m)^{re.escape(UNTRUSTED)}\s*", "", text))
 
 
-def header(one: WholeMessage) -> str:
+def header(one) -> str:
     """Stamp, role and, of a user, who said it."""
     words = ["2026-03-06 23:30 UTC", one.message.role]
     try:
@@ -186,7 +185,7 @@ def header(one: WholeMessage) -> str:
 
 @pytest.mark.long
 @given(st.lists(_MESSAGES, max_size=3))
-def test_source_texts_of_shapes_nobody_recorded(messages: list[WholeMessage]) -> None:
+def test_source_texts_of_shapes_nobody_recorded(messages) -> None:
     for tags in ((), TAGS):
         rules = replace(PRESENT, strip_injected_context_tags=tags)
         blocks = []
@@ -201,7 +200,7 @@ def test_source_texts_of_shapes_nobody_recorded(messages: list[WholeMessage]) ->
 
 
 @given(st.lists(_MESSAGES, min_size=1, max_size=3))
-def test_an_old_engine_sends_contents_whatever_their_parts(messages: list[WholeMessage]) -> None:
+def test_an_old_engine_sends_contents_whatever_their_parts(messages) -> None:
     blocks = [f"[2026-03-06 23:30 UTC]\n{as_read(one.message.content)}" for one in messages]
     assert leaf_source(messages, replace(RULES_0_1.source, strip_injected_context_tags=TAGS), UTC) == trimmed(
         "\n\n".join(blocks)

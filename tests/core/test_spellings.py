@@ -11,16 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.base.text import fold, places_of, same_spelling, sought_as
 from lcm_core.store import lineage
-from lcm_core.store.database import Database, Reader
 from lcm_core.store.messages import find_text
-from lcm_core.store.opening import Rows
-from lcm_core.store.schema import Schema
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_recall.ask import Memory, terms_of
-from lcm_recall.search import Found, index_of, make_index, search_live
+from lcm_recall.search import index_of, make_index, search_live
 from lcm_recall.terms import Mode, parse
 
 from lcm_tui.kit import listing as finding
@@ -76,11 +73,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def searched(path: Path, query: str, mode: Mode, *, by_index: bool) -> Found:
+def searched(path: Path, query: str, mode: Mode, *, by_index: bool):
     return asyncio.run(_searched(path, query, mode, by_index=by_index))
 
 
-async def _searched(path: Path, query: str, mode: Mode, *, by_index: bool) -> Found:
+async def _searched(path: Path, query: str, mode: Mode, *, by_index: bool):
     index = index_of(path, path.parent / "cache") if by_index else None
     async with await Database.open(path) as database:
         return await search_live(
@@ -159,12 +156,12 @@ def test_the_spelling_that_was_typed_comes_first_and_others_say_so(
 
 
 def test_a_question_finds_every_spelling(path: Path) -> None:
-    def find(rows: Rows, schema: Schema, question: str) -> list[tuple[str, bool]]:
+    def find(rows, schema, question: str) -> list[tuple[str, bool]]:
         gathered = Memory(rows, schema, settings_in(path.parent), None).find(question, 8_000)
         assert gathered.unfound == ()
         return [(one.text, not one.other_spelling) for one in gathered.passages]
 
-    async def load(reader: Reader, question: str) -> list[tuple[str, bool]]:
+    async def load(reader, question: str) -> list[tuple[str, bool]]:
         return await reader.run(lambda rows: find(rows, reader.schema, question))
 
     async def ask() -> None:
@@ -237,9 +234,7 @@ def test_filters_of_lists_find_every_spelling() -> None:
 async def _walked(database: Database, typed: str, *, forward: bool) -> list[int]:
     found: list[int] = []
     at = -1 if forward else 10**6
-    while (
-        seq := await database.read(find_text, ConversationId(1), typed, start=at, forward=forward)
-    ) is not None:
+    while (seq := await database.read(find_text, 1, typed, start=at, forward=forward)) is not None:
         found.append(seq)
         at = seq
     return found
@@ -258,13 +253,13 @@ def test_every_spelling_is_found_in_a_conversation_and_a_tree(path: Path, word: 
                 mine = {*(f"One says {text}" for text in written(word))}
                 assert mine <= {text.partition(" —")[0] for text in said}
                 assert sum(text == f"result {number}" for text in said) == 2, "the output of its tool"
-                summaries = await database.read(lineage.summaries_with, ConversationId(1), typed)
+                summaries = await database.read(lineage.summaries_with, 1, typed)
                 assert {f"sum_{number:02}_{form}" for form in FORMS} <= set(summaries)
 
     asyncio.run(look())
 
 
-async def _content(reader: Reader, seq: int) -> str:
+async def _content(reader, seq: int) -> str:
     return str(await reader.value("SELECT content FROM messages WHERE seq = ?", seq))
 
 
@@ -273,7 +268,7 @@ def test_marks_alone_are_in_no_conversation_and_no_tree(path: Path) -> None:
         async with await Database.open(path) as database:
             for typed in ("\u0301", "\u0301\u0308", "\u3099"):
                 assert await _walked(database, typed, forward=True) == []
-                assert await database.read(lineage.summaries_with, ConversationId(1), typed) == []
+                assert await database.read(lineage.summaries_with, 1, typed) == []
 
     asyncio.run(look())
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.engine_settings import EngineSettings, ThresholdRule, threshold_rules
+from lcm_core.api import EngineSettings
+from lcm_core.base.engine_settings import ThresholdRule, threshold_rules
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.engine.sessions import (
     UNKNOWN_MODEL,
     NotedThreshold,
     RuntimeModel,
-    ThresholdSource,
     settings_for_session,
     still_holds,
     threshold_for,
@@ -149,7 +149,7 @@ def test_the_most_specific_rule_holds_and_the_first_of_equal_ones(rules, key, mo
     fitting = [(-rule.specificity, at) for at, rule in enumerate(rules) if fits(rule, key, model)]
     assert found.rule_index == (min(fitting)[1] if fitting else None)
     if found.rule_index is None:
-        assert (found.share, found.source) == (0.75, ThresholdSource.GLOBAL)
+        assert (found.share, found.source) == (0.75, "global")
     else:
         assert (found.share, found.fresh_tail_count) == (
             rules[found.rule_index].threshold,
@@ -163,7 +163,7 @@ def test_what_was_noted_a_moment_ago_holds_also_when_the_model_is_not_known_late
     noted = NotedThreshold(live.share, live.source.value, live.fresh_tail_count, live.leaf_chunk_tokens)
     assert still_holds(noted, 0.75, rules, key, model)
     unknown = threshold_for(0.75, rules, key, UNKNOWN_MODEL)
-    if live.source is ThresholdSource.OVERRIDE and unknown.source is ThresholdSource.GLOBAL:
+    if live.source == "override" and unknown.source == "global":
         assert still_holds(noted, 0.75, rules, key, UNKNOWN_MODEL)
     assert not still_holds(NotedThreshold(0.9, live.source.value), 0.75, rules, key, model)
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.tokens import (
     Estimator,
-    Lacking,
     TokenCheck,
     Verdict,
     blocks_json,
@@ -112,11 +111,11 @@ def test_only_the_summaries_that_were_changed_do_not_fit(database_file) -> None:
 @pytest.mark.parametrize(
     ("version", "weighted", "utf16", "lacking"),
     [
-        ("0.1.2", 898, 89, {Lacking.PARTS: 35}),
-        ("0.3.0", 898, 89, {Lacking.PARTS: 35}),
-        ("0.8.2", 846, 0, {Lacking.PARTS: 33, Lacking.SIGNATURE: 20}),
-        ("0.15.3", 843, 0, {Lacking.SIGNATURE: 22}),
-        ("0.15.3-damaged", 842, 0, {Lacking.SIGNATURE: 22}),
+        ("0.1.2", 898, 89, {"no parts are stored": 35}),
+        ("0.3.0", 898, 89, {"no parts are stored": 35}),
+        ("0.8.2", 846, 0, {"no parts are stored": 33, "signed reasoning was counted in another form": 20}),
+        ("0.15.3", 843, 0, {"signed reasoning was counted in another form": 22}),
+        ("0.15.3-damaged", 842, 0, {"signed reasoning was counted in another form": 22}),
     ],
 )
 def test_every_stored_message_count_is_explained(database_file, version, weighted, utf16, lacking) -> None:
@@ -148,13 +147,18 @@ RAW = '{"originalRole":"assistant","raw":{"type":"text","text":"one two three"}}
         (4, "one two three", [RAW], TokenCheck(Verdict.FITS, Estimator.WEIGHTED, None, 4)),
         (5, "one two three", [RAW], TokenCheck(Verdict.DIFFERS, weighted=10)),
         (1, "数据", [], TokenCheck(Verdict.FITS, Estimator.UTF16, None, 3)),
-        (9, "数据", [], TokenCheck(Verdict.NOT_RECOMPUTABLE, lacking=Lacking.PARTS)),
-        (9, "x", [RAW, None], TokenCheck(Verdict.NOT_RECOMPUTABLE, lacking=Lacking.RAW)),
+        (9, "数据", [], TokenCheck(Verdict.NOT_RECOMPUTABLE, lacking="no parts are stored")),
+        (
+            9,
+            "x",
+            [RAW, None],
+            TokenCheck(Verdict.NOT_RECOMPUTABLE, lacking="a part lacks the block that the host sent"),
+        ),
         (
             9,
             "x",
             ['{"raw":{"type":"thinking","thinking":"t","thinkingSignature":"sig"}}'],
-            TokenCheck(Verdict.NOT_RECOMPUTABLE, lacking=Lacking.SIGNATURE),
+            TokenCheck(Verdict.NOT_RECOMPUTABLE, lacking="signed reasoning was counted in another form"),
         ),
         (
             9,

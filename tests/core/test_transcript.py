@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lcm_core.api import MessagePart
 from lcm_core.base import jsonl
 from lcm_core.base.errors import CancelledError
 from lcm_core.base.jsonl import (
-    HEAD_BYTES,
-    Cancelled,
     TranscriptChangedError,
     TranscriptError,
     TranscriptMissingError,
@@ -26,13 +25,14 @@ from lcm_core.base.jsonl import (
     never_cancelled,
     peek_object,
 )
-from lcm_core.base.records import MessagePart
-from lcm_core.engine.content import ContentPart, PartKind, engine_role, host_parts, row_parts, shorten
+from lcm_core.engine.content import PartKind, engine_role, host_parts, row_parts, shorten
 from lcm_host.messages import read_host_file
-from lcm_host.reading import FileSession, SessionEntry, open_session
+from lcm_host.reading import FileSession, open_session
 from lcm_host.sessions import FilePlace, HostSession, Storage
 
 from tests.databases import reading
+
+HEAD_BYTES = 65_536
 
 SESSION = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-03-02T09:25:49.000Z"}
 ODD = "research/sessions/ce98a067-e9e5-403f-a6d5-7ded87bb123a.jsonl"
@@ -61,19 +61,19 @@ def write(path: Path, *lines: object) -> Path:
     return path
 
 
-def text_of(parts: tuple[ContentPart, ...]) -> str:
+def text_of(parts) -> str:
     """The plain text in parts, one below the other."""
     return "\n".join(part.text for part in parts if part.kind is PartKind.TEXT)
 
 
-def open_file(path: Path, cancelled: Cancelled = never_cancelled) -> FileSession:
+def open_file(path: Path, cancelled=never_cancelled) -> FileSession:
     session = HostSession(None, "s", None, Storage.JSONL, False, None, None, FilePlace(path))
     opened = open_session(session, cancelled=cancelled)
     assert isinstance(opened, FileSession)
     return opened
 
 
-def everything(index: FileSession) -> list[SessionEntry]:
+def everything(index: FileSession):
     return list(index.entries())
 
 
@@ -122,7 +122,7 @@ def test_a_command_of_the_operator_is_a_call_and_its_result(openclaw_home: Path)
     assert (result.kind, result.text, result.is_error) == (PartKind.TOOL_RESULT, "total 0", False)
 
 
-def seen(parts: tuple[ContentPart, ...]) -> list[tuple[object, ...]]:
+def seen(parts) -> list[tuple[object, ...]]:
     return [
         (each.kind, each.text, each.call_id, each.tool_name, each.arguments, each.is_error, each.mime)
         for each in parts
@@ -372,7 +372,7 @@ def test_any_value_in_any_place_is_an_entry(
 # Content
 
 
-def parts_of(*blocks: object, role: str = "assistant") -> tuple[ContentPart, ...]:
+def parts_of(*blocks: object, role: str = "assistant"):
     return host_parts(decode_object(json.dumps({"role": role, "content": list(blocks)})))
 
 

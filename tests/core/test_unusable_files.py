@@ -15,12 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import DatabaseBusyError, DatabaseError
-from lcm_core.change.backup import restore
+from lcm_core.api import Database, DatabaseBusyError, DatabaseError, restore
 from lcm_core.change.connection import open_writer
 from lcm_core.change.plan import BusyError
 from lcm_core.store import opening
-from lcm_core.store.database import Database
 from lcm_core.store.opening import Access, sidecar
 from lcm_core.store.wal import examine_wal
 

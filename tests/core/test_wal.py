@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
+from lcm_core.api import Database, RefusedError
 from lcm_core.change import connection as beside
 from lcm_core.change.connection import check_beside, keep_wal, open_writer, wals_folder
 from lcm_core.checks.running import run_checks
-from lcm_core.store.database import Database
 from lcm_core.store.opening import sidecar
-from lcm_core.store.wal import WalState, examine_wal
+from lcm_core.store.wal import examine_wal
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, leave_unread_wal
@@ -80,7 +79,7 @@ def rows_read(path: Path, folder: Path) -> int:
     return int(count)
 
 
-def examined(path: Path) -> WalState:
+def examined(path: Path):
     found = examine_wal(path)
     assert found is not None
     return found

@@ -7,13 +7,9 @@ import asyncio
 import pytest
 from lcm_core.base.values import replace
 from lcm_core.writers.request import NO_USAGE, SummaryReply, SummaryRequest, Usage
-from lcm_core.writers.wire import (
-    MOST_REPLIES,
-    CachingSummarizer,
-    ReplyCache,
-    StoppableSummarizer,
-    StoppedError,
-)
+from lcm_core.writers.wire import CachingSummarizer, ReplyCache, StoppableSummarizer, StoppedError
+
+MOST_REPLIES = 64
 
 REQUEST = SummaryRequest("what was said", aggressive=False, depth=0, target_tokens=100)
 COST = Usage(10, 5, 0.25)

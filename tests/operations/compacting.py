@@ -13,7 +13,7 @@ import json
 import lzma
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.base.text import BLANKS
-from lcm_core.engine.rules import EngineRules, engine_rules
-from lcm_core.operations.compact import CompactionSetting, PassDone, Runner
-from lcm_core.operations.selection import Compaction, Outcome, Pass, Result, UnderResult
-from lcm_core.store.database import Database
-from lcm_core.writers.request import ProviderAuthError, SummaryReply, SummaryRequest
+from lcm_core.engine.rules import engine_rules
+from lcm_core.operations.compact import CompactionSetting, Runner
+from lcm_core.operations.selection import UnderResult
+from lcm_core.writers.request import ProviderAuthError, SummaryReply
 from lcm_core.writers.source import Rendering
 
 from tests.databases import connect
@@ -98,9 +97,9 @@ class FakeSummarizer:
     parameters: Recorded
     model: str = "unknown"
     asked: int = 0  #: requests so far, over the whole case
-    calls: list[SummaryRequest] = field(default_factory=list)
+    calls: Any = field(default_factory=list)
 
-    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+    async def __call__(self, request, /) -> SummaryReply:
         self.calls.append(request)
         self.asked += 1
         if self.asked - 1 in self.parameters.get("authCalls", ()):
@@ -108,7 +107,7 @@ class FakeSummarizer:
         return SummaryReply(fake_summary(request, self.parameters), self.model)
 
 
-def fake_summary(request: SummaryRequest, parameters: Recorded) -> str:
+def fake_summary(request, parameters: Recorded) -> str:
     """What the fake answers."""
     text = request.text
     modes = parameters["modes"]["condensed" if request.depth else "leaf"]
@@ -163,7 +162,7 @@ def _as_utf8(text: str) -> bytes:
     return re.sub("[\ud800-\udfff]", "\ufffd", text).encode()
 
 
-def _standard(request: SummaryRequest, parameters: Recorded) -> str:
+def _standard(request, parameters: Recorded) -> str:
     lines = request.text.split("\n")
     headers = [at for at, line in enumerate(lines) if _HEADER.fullmatch(line)]
     width = parameters["kAggressive" if request.aggressive else "k"]
@@ -195,10 +194,10 @@ class Clock:
         """The time as rows are stamped with it."""
         return datetime.fromtimestamp(self.now / 1000, UTC)
 
-    def ticking(self, operation: Callable[[Compaction], Generator[Pass, Outcome, Any]]) -> Any:
+    def ticking(self, operation) -> Any:
         """The operation with a clock that goes on before each pass."""
 
-        def passes(compaction: Compaction) -> Generator[Pass, Outcome, Any]:
+        def passes(compaction):
             running = operation(compaction)
             due = next(running)
             while True:
@@ -206,7 +205,7 @@ class Clock:
                 outcome = yield due
                 due = running.send(outcome)
 
-        def ended(compaction: Compaction) -> Generator[Pass, Outcome, Any]:
+        def ended(compaction):
             try:
                 return (yield from passes(compaction))
             except RuntimeError as error:  # StopIteration inside a generator
@@ -221,12 +220,12 @@ class Clock:
 class Repeated:
     """What came of one recorded operation."""
 
-    steps: list[PassDone]
-    result: Result | UnderResult | None
-    calls: list[list[SummaryRequest]]  #: of each step
+    steps: Any
+    result: Any
+    calls: Any  #: of each step
 
 
-def with_config(rules: EngineRules, config: Mapping[str, Any]) -> EngineRules:
+def with_config(rules, config: Mapping[str, Any]):
     """The rules with the values of a recorded configuration."""
     values = {_SETTINGS[key]: value for key, value in config.items() if key in _SETTINGS}
     if "strip_injected_context_tags" in values:
@@ -252,7 +251,7 @@ async def _operations(database: Database, case: Recorded) -> AsyncIterator[Repea
         summarizer = FakeSummarizer(case["summarizer"], arguments.get("summaryModel", "unknown"), asked)
         runner: Runner[Any] = Runner(
             database,
-            ConversationId(case["conversation"]),
+            case["conversation"],
             CompactionSetting(
                 Rendering(own, _zone(config["timezone"])),
                 arguments["tokenBudget"],
@@ -282,8 +281,8 @@ def _zone(name: str) -> tzinfo:
         return UTC
 
 
-def _passes(name: str, arguments: Recorded) -> Callable[[Compaction], Generator[Pass, Outcome, Any]]:
-    def operation(compaction: Compaction) -> Generator[Pass, Outcome, Any]:
+def _passes(name: str, arguments: Recorded):
+    def operation(compaction):
         if name == "compactLeaf":
             return compaction.leaf(
                 force=arguments["force"],
@@ -304,7 +303,7 @@ def _passes(name: str, arguments: Recorded) -> Callable[[Compaction], Generator[
     return operation
 
 
-def report(result: Result | UnderResult, names: Mapping[str, str]) -> Recorded:
+def report(result, names: Mapping[str, str]) -> Recorded:
     """A result as the engine reports it."""
     failed = {"authFailure": True} if result.auth_failure else {}
     if isinstance(result, UnderResult):

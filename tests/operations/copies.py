@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lcm_core.api import plan_transplant
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Plan
-from lcm_core.operations.transplant import plan_transplant
 
 from tests.change.support import context_of, planned
 from tests.databases import column, connect
@@ -26,7 +25,7 @@ NAMES = frozenset(
 Row = dict[str, Any]
 
 
-def plan(path: Path, source: int, target: int, **options: Any) -> Plan:
+def plan(path: Path, source: int, target: int, **options: Any):
     return asyncio.run(planned(path, plan_transplant, source, target, now=NOW, **options))
 
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.api import Database, plan_undo_batch
 from lcm_core.change.commit import commit_plan
-from lcm_core.change.undo import plan_undo_batch
 from lcm_core.checks.running import run_checks
 from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.batch import Batch, BatchOptions
-from lcm_core.operations.drafting import BatchItem, DraftSetting, ItemState
-from lcm_core.operations.repair import RepairList, find_repair
-from lcm_core.store.database import Database
-from lcm_core.store.schema import Schema
-from lcm_core.writers.request import SummaryReply, SummaryRequest, Usage
+from lcm_core.operations.drafting import DraftSetting
+from lcm_core.operations.repair import find_repair
+from lcm_core.writers.request import SummaryReply, Usage
 from lcm_core.writers.source import Rendering
 
-CONVERSATION = ConversationId(1)
+CONVERSATION = 1
 VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")
 #: What a change of a text must leave right.
 NUMBERS = {"D1", "D2", "D3", "D4", "D7", "D11", "D12", "F3", "F5"}
@@ -30,7 +26,7 @@ NUMBERS = {"D1", "D2", "D3", "D4", "D7", "D11", "D12", "F3", "F5"}
 Answer = SummaryReply | BaseException
 
 
-def setting_of(schema: Schema) -> DraftSetting:
+def setting_of(schema) -> DraftSetting:
     """How a database is drafted for, by the defaults of its engine."""
     rules = engine_rules(schema)
     return DraftSetting(Rendering(rules, UTC))
@@ -47,12 +43,12 @@ class Writer:
     """Answers by its script (the last step stands for all that follow), while something else happens."""
 
     script: list[Answer] = field(default_factory=list)
-    meanwhile: Callable[[SummaryRequest], Awaitable[None]] | None = None
-    calls: list[SummaryRequest] = field(default_factory=list)
+    meanwhile: Any = None
+    calls: Any = field(default_factory=list)
     most: int = 0  #: calls in flight at once
     flying: int = 0
 
-    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+    async def __call__(self, request, /) -> SummaryReply:
         number = len(self.calls)
         self.calls.append(request)
         self.flying += 1
@@ -69,19 +65,17 @@ class Writer:
         return answer
 
 
-def states(batch: Batch) -> dict[str, ItemState]:
+def states(batch: Batch):
     """How far each item has come."""
     return {item.summary_id: item.state for item in batch.items}
 
 
-async def repair_of(database: Database, conversation_id: ConversationId = CONVERSATION) -> RepairList:
+async def repair_of(database: Database, conversation_id=CONVERSATION):
     """What there is to repair."""
     return await database.read(find_repair, conversation_id)
 
 
-def batch_of(
-    database: Database, items: Iterable[BatchItem], writer: Any, *, keep: Any = None, **options: Any
-) -> Batch:
+def batch_of(database: Database, items, writer: Any, *, keep: Any = None, **options: Any) -> Batch:
     """A batch with the settings of the file."""
     extra = {} if keep is None else {"keep": keep}
     return Batch(database, items, setting_of(database.schema), writer, BatchOptions(**options), **extra)
@@ -100,6 +94,6 @@ async def faults_of(path: Path) -> set[str]:
         return {f"{one.check} {one.sentence}" for one in report.findings()}
 
 
-def bad_ids(repair: RepairList) -> list[SummaryId]:
+def bad_ids(repair):
     """The summaries that are to be repaired."""
     return [one.summary.summary_id for one in repair.bad]

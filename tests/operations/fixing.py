@@ -2,60 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from lcm_core.base.findings import Confidence, Finding
-from lcm_core.change.commit import Committed, commit
+from lcm_core.api import Confidence, Database, plan_undo
+from lcm_core.change.commit import commit
 from lcm_core.change.reindex import resync
-from lcm_core.change.undo import plan_undo
 from lcm_core.checks.check import Limits
 from lcm_core.checks.running import run_checks
 from lcm_core.operations.fix import Keep
-from lcm_core.operations.fixing import Fixes, plan_fixes
-from lcm_core.store.database import Database
+from lcm_core.operations.fixing import plan_fixes
 
 from tests.change.support import dump
 
 NOW = datetime(2026, 3, 20, tzinfo=UTC)
 LIMITS = Limits(NOW)
 
-Wanted = Callable[[Finding], bool]
 #: A finding without the numbers in its sentence: check, conversation, first row, confidence.
 Key = tuple[object, ...]
 
 
-def key_of(finding: Finding) -> Key:
+def key_of(finding) -> Key:
     row = finding.rows[0] if finding.rows else None
     return finding.check, finding.conversation_id, row, finding.confidence
 
 
-async def findings_of(path: Path, *, whole_file: bool = True) -> list[Finding]:
+async def findings_of(path: Path, *, whole_file: bool = True):
     async with await Database.open(path) as database:
         report = await run_checks(database, limits=LIMITS, whole_file=whole_file)
         return list(report.findings())
 
 
-async def fixes_of(path: Path, findings: Collection[Finding], keep: Keep = Keep.SUMMARIES) -> Fixes:
+async def fixes_of(path: Path, findings, keep: Keep = Keep.SUMMARIES):
     async with await Database.open(path) as database:
         return await database.read(plan_fixes, findings, limits=LIMITS, keep=keep, now=NOW)
 
 
 @dataclass(frozen=True)
 class Fixed:
-    fixes: Fixes
-    committed: Committed | None
-    before: list[Finding]
-    after: list[Finding]
+    fixes: Any
+    committed: Any
+    before: Any
+    after: Any
 
     @property
     def gone(self) -> set[Key]:
         return {key_of(one) for one in self.before} - {key_of(one) for one in self.after}
 
     @property
-    def new(self) -> list[Finding]:
+    def new(self):
         """What the doctor says only now, but for what is by design."""
         known = {(one.check, one.conversation_id) for one in self.before}
         rows = {(one.check, row) for one in self.before for row in one.rows}
@@ -71,7 +68,7 @@ class Fixed:
         ]
 
 
-async def fix(path: Path, wanted: Wanted, keep: Keep = Keep.SUMMARIES) -> Fixed:
+async def fix(path: Path, wanted, keep: Keep = Keep.SUMMARIES) -> Fixed:
     """Fix what the doctor finds and a test wants; the rows come back by undo and go again by redo."""
     before = await findings_of(path)
     fixes = await fixes_of(path, [one for one in before if wanted(one)], keep)

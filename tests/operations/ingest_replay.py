@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lcm_core.base.engine_settings import EngineSettings
-from lcm_core.base.errors import RefusedError
+from lcm_core.api import EngineSettings, RefusedError
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.values import replace
 from lcm_core.engine.identity import entry_hash, identity_of

@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import NotFoundError, RefusedError
-from lcm_core.base.settings import Options, resolve
+from lcm_core.api import NotFoundError, Options, RefusedError, StalePlanError, migrate, resolve
 from lcm_core.change.commit import commit
-from lcm_core.change.migrate import migrate
-from lcm_core.change.plan import StalePlanError
 from lcm_core.change.reindex import reindex
 from lcm_core.engine.rules import RULES_PRESENT
 from lcm_host.appending import Session

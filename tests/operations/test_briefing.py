@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import LcmError, RefusedError
-from lcm_core.base.records import ConversationId
+from lcm_core.api import BriefText, Database, LcmError, RefusedError
 from lcm_core.operations.focus import (
     BriefDraft,
-    BriefText,
-    FocusWish,
     brief_retention,
     forget_brief_drafts,
     have_written,
@@ -25,24 +22,23 @@ from lcm_core.operations.focus import (
     text_of,
     write_draft,
 )
-from lcm_core.store.database import Database
 from lcm_core.writers.briefing import (
     BriefLimits,
     BriefPassage,
     BriefQuestion,
-    WrittenBrief,
     fitting,
     forecast_brief,
 )
 from lcm_core.writers.cost import CallLoad
 from lcm_core.writers.request import SummarizerError, SummaryReply, Usage
-from lcm_core.writers.wire import ATTEMPTS
 
 from tests.conftest import DatabaseFactory
 from tests.databases import run
 from tests.operations.drafting import setting_of
 
-ONE = ConversationId(1)
+ATTEMPTS = 4
+
+ONE = 1
 FIRST, SECOND = "sum_4c4bd5292abfa225", "sum_6f28c0a7f6f90a1a"
 
 
@@ -67,9 +63,7 @@ class Scripted:
         return CallLoad(1, len(user) // 4 + more_tokens, target_tokens, 1.0)
 
 
-async def written(
-    path: Path, model: Scripted, prompt: str = "Which port?"
-) -> tuple[FocusWish, BriefQuestion, WrittenBrief]:
+async def written(path: Path, model: Scripted, prompt: str = "Which port?"):
     async with await Database.open(path) as database:
         rendering = setting_of(database.schema).rendering
         wish = await database.read(read_wish, ONE, prompt)
@@ -186,7 +180,7 @@ async def test_kept_drafts_are_found_by_database_and_forgotten(
     kept = keep_draft(await a_draft(path), folder)
     keep_draft(await a_draft(database_copy("0.15.3-damaged")), folder)
     assert [one.path for one in kept_drafts(path, folder)] == [kept]
-    assert forget_brief_drafts(path, [ConversationId(2)], folder) == []
+    assert forget_brief_drafts(path, [2], folder) == []
     assert forget_brief_drafts(path, [ONE], folder) == [kept]
     assert not kept.exists()
 

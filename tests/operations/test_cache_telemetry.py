@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId
 from lcm_core.engine.sessions import UNKNOWN_MODEL, RuntimeModel
 from lcm_host.appending import CacheSnapshot, Session, cache_snapshot, plan_telemetry
 from lcm_host.engine import Engine
@@ -105,7 +104,7 @@ async def test_turn_after_turn(tmp_path: Path) -> None:
 def test_nothing_is_noted_where_nothing_is_known_or_can_be(
     version: str, database_file: DatabaseFactory
 ) -> None:
-    one, path = ConversationId(1), database_file(version)
+    one, path = 1, database_file(version)
     snapshot = None if version == "0.15.3" else CacheSnapshot(1)
     load = lambda reader: plan_telemetry(reader, one, snapshot, None, now=NOW)  # noqa: E731
     assert asyncio.run(reading(path, load)) is None

@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Plan, RefusedError, StalePlanError
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Cells, Plan, RowChange, StalePlanError
+from lcm_core.change.plan import Cells, RowChange
 from lcm_core.change.preview import preview_plan
 from lcm_core.operations.engine_work import plan_close_debt
 
@@ -19,12 +18,12 @@ from tests.conftest import DatabaseFactory
 from tests.databases import connect, query
 
 NOW = datetime(2026, 9, 20, 14, tzinfo=UTC)
-ENDED = ConversationId(7)
+ENDED = 7
 TABLE = "conversation_compaction_maintenance"
 
 
 def closing(path: Path, conversation: int = ENDED) -> Plan:
-    return asyncio.run(planned(path, plan_close_debt, ConversationId(conversation), now=NOW))
+    return asyncio.run(planned(path, plan_close_debt, conversation, now=NOW))
 
 
 def debt(path: Path) -> tuple[object, ...]:

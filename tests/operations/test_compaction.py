@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.operations.compact import PassDone
 from lcm_core.operations.selection import PassMade, PassRefused, PassSkipped
-from lcm_core.writers.request import SummaryRequest
 
 from tests.change.support import search_faults
 from tests.databases import value
@@ -91,9 +89,7 @@ async def _repeat(version: str, case: Recorded, path: Path, *, wide: bool) -> No
     assert wide or search_faults(path) == [], name  # the odd start files have no rows for searching
 
 
-def _pass(
-    step: PassDone, calls: list[SummaryRequest], names: dict[str, str], wanted: Recorded
-) -> dict[str, Any]:
+def _pass(step, calls, names: dict[str, str], wanted: Recorded) -> dict[str, Any]:
     """A pass as the recordings hold it; of what only some of them hold, what is *wanted*."""
     due, draft, text = step.chunk.due, step.draft, step.draft.text if step.draft is not None else None
     sources = [names.get(ref, ref) if isinstance(ref, str) else ref for ref in step.chunk.refs]

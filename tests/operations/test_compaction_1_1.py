@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.compact import CompactionSetting, Runner
-from lcm_core.operations.selection import Result
-from lcm_core.store.database import Database
-from lcm_core.writers.request import SummaryReply, SummaryRequest
+from lcm_core.writers.request import SummaryReply
 from lcm_core.writers.source import Rendering
 
 from tests.conftest import DatabaseFactory
@@ -35,7 +33,7 @@ class Gists:
     made: int = 0
     calls: list[tuple[str, str | None]] = field(default_factory=list)
 
-    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+    async def __call__(self, request, /) -> SummaryReply:
         self.made += 1
         self.calls.append((request.text, request.previous))
         return SummaryReply(self.write(self.made, request.text), "unknown")
@@ -43,13 +41,11 @@ class Gists:
 
 async def swept(
     path: Path, conversation: int, config: dict[str, Any], budget: int, gists: Gists, *, recovers: bool
-) -> Result:
+):
     async with await Database.open(path) as database:
         rules = with_config(engine_rules(database.schema), config)
         setting = CompactionSetting(Rendering(rules, UTC), budget, current_turn=recovers)
-        runner: Runner[Result] = Runner(
-            database, ConversationId(conversation), setting, gists, lambda passes: passes.sweep(force=True)
-        )
+        runner = Runner(database, conversation, setting, gists, lambda passes: passes.sweep(force=True))
         async for _ in runner.steps():
             pass
     assert runner.result is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -19,13 +19,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.base.values import replace
 from lcm_core.checks.running import run_checks
-from lcm_core.operations.compact import CompactionSetting, PassDone, Runner
-from lcm_core.operations.selection import Compaction, Outcome, Pass, PassMade, PassRefused, PassSkipped
-from lcm_core.store.database import Database
-from lcm_core.writers.request import ProviderAuthError, SummaryReply, SummaryRequest
+from lcm_core.operations.compact import CompactionSetting, Runner
+from lcm_core.operations.selection import PassMade, PassRefused, PassSkipped
+from lcm_core.writers.request import ProviderAuthError, SummaryReply
 from lcm_core.writers.source import Rendering
 
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model
@@ -115,7 +114,7 @@ class Summarizer:
     drawn: Sequence[str]
     asked: int = 0
 
-    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+    async def __call__(self, request, /) -> SummaryReply:
         kind = self.drawn[self.asked] if self.asked < len(self.drawn) else "short"
         self.asked += 1
         if kind == "refuse":
@@ -169,7 +168,7 @@ def store(path: Path, rows: Sequence[Row], ordinals: Sequence[int]) -> list[Item
 class Ran:
     """What the runner did."""
 
-    steps: list[PassDone]
+    steps: Any
     result: dict[str, Any]
     findings: list[str]  #: what the doctor says of counts and depths then
 
@@ -179,10 +178,10 @@ async def ran(
 ) -> Ran:
     seconds = 0
 
-    def ticking(compaction: Compaction) -> Generator[Pass, Outcome, Any]:
+    def ticking(compaction):
         nonlocal seconds
         running = operation_of(compaction, name, call)
-        outcome: Outcome | None = None
+        outcome = None
         while True:
             try:
                 due = next(running) if outcome is None else running.send(outcome)
@@ -195,7 +194,7 @@ async def ran(
         rules = rules_of(config, present=True)
         runner: Runner[Any] = Runner(
             database,
-            ConversationId(1),
+            1,
             CompactionSetting(Rendering(rules, UTC), budget, call.tail, call.chunk),
             Summarizer(answers),
             ticking,
@@ -270,7 +269,7 @@ def _context(path: Path, names: dict[str, str]) -> list[tuple[int, int | str]]:
     return [(row[0], row[1] or names.get(row[2], row[2])) for row in rows]
 
 
-def _check_rows(path: Path, items: Sequence[Item], steps: Sequence[PassDone]) -> None:
+def _check_rows(path: Path, items: Sequence[Item], steps) -> None:
     """Every message stands in the context or under one leaf, and a leaf counts what its messages weigh."""
     weights = {item.ref: item.weight for item in items}
     with connect(path) as connection:

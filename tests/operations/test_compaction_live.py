@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -14,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database, StalePlanError, plan_undo_batch
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import ReadOnlyError, StalePlanError
-from lcm_core.change.undo import plan_undo_batch
+from lcm_core.change.plan import ReadOnlyError
 from lcm_core.engine.rules import engine_rules
-from lcm_core.operations.compact import Accept, CompactionSetting, PassDone, PassDraft, Runner
-from lcm_core.operations.selection import Compaction, PassMade, PassMoved, PassRefused, Result
-from lcm_core.store.database import Database
-from lcm_core.writers.request import ProviderAuthError, SummaryReply, SummaryRequest
+from lcm_core.operations.compact import CompactionSetting, Runner
+from lcm_core.operations.selection import Compaction, PassMade, PassMoved, PassRefused
+from lcm_core.writers.request import ProviderAuthError, SummaryReply
 from lcm_core.writers.source import Rendering
 
 from tests.change.host import Host
@@ -34,19 +31,18 @@ from tests.databases import connect, run, value
 from tests.operations.compacting import VERSIONS, start_database
 from tests.support import with_values
 
-CONVERSATION = ConversationId(1)
-Meanwhile = Callable[[SummaryRequest], Awaitable[None]]
+CONVERSATION = 1
 
 
 @dataclass(slots=True)
 class Summarizer:
     """Writes one line, while something else happens."""
 
-    meanwhile: list[Meanwhile] = field(default_factory=list)  #: at the first call, at the second ...
-    calls: list[SummaryRequest] = field(default_factory=list)
+    meanwhile: Any = field(default_factory=list)  #: at the first call, at the second ...
+    calls: Any = field(default_factory=list)
     words: int = 100
 
-    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+    async def __call__(self, request, /) -> SummaryReply:
         self.calls.append(request)
         if self.meanwhile:
             await self.meanwhile.pop(0)(request)
@@ -54,9 +50,7 @@ class Summarizer:
         return SummaryReply(text, "a/model")
 
 
-def runner(
-    database: Database, summarizer: Summarizer, accept: Accept | None = None, **changed: Any
-) -> Runner[Result]:
+def runner(database: Database, summarizer: Summarizer, accept=None, **changed: Any):
     """A sweep with small numbers."""
     rules = engine_rules(database.schema)
     numbers = {
@@ -78,7 +72,7 @@ def runner(
     )
 
 
-async def swept(path: Path, summarizer: Summarizer, **changed: Any) -> tuple[list[PassDone], Runner[Result]]:
+async def swept(path: Path, summarizer: Summarizer, **changed: Any):
     """A whole sweep."""
     async with await Database.open(path) as database:
         running = runner(database, summarizer, **changed)
@@ -134,7 +128,7 @@ async def test_what_a_host_appends_meanwhile_stays(tmp_path: Path) -> None:
     run(path, "PRAGMA journal_mode = wal")
     appended: list[int] = []
 
-    async def append(_: SummaryRequest) -> None:
+    async def append(_) -> None:
         host = Host(str(path), CONVERSATION, 1)
         host.connection.execute("PRAGMA busy_timeout = 0")  # a lock would fail it at once
         host.connection.execute("BEGIN IMMEDIATE")
@@ -151,7 +145,7 @@ async def test_what_a_host_appends_meanwhile_stays(tmp_path: Path) -> None:
 async def test_a_chunk_that_the_host_compacted_meanwhile_is_left_alone(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
 
-    async def compact(_request: SummaryRequest) -> None:
+    async def compact(_request) -> None:
         first, _ = await swept(path, Summarizer(), max_sweep_iterations=1)
         assert isinstance(first[0].outcome, PassMade)
 
@@ -168,7 +162,7 @@ async def test_a_text_that_changed_meanwhile_is_summarised_as_it_is_now(tmp_path
     path = start_database("0.15.3", tmp_path / "lcm.db")
     first = context_of(path, CONVERSATION)[0][1]
 
-    async def change(_: SummaryRequest) -> None:
+    async def change(_) -> None:
         run(path, f"UPDATE messages SET content = 'Another text' WHERE message_id = {first}")
 
     summarizer = Summarizer([change])
@@ -184,7 +178,7 @@ async def test_two_at_once_share_the_chunks(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
     run(path, "PRAGMA journal_mode = wal")
 
-    async def pause(_: SummaryRequest) -> None:
+    async def pause(_) -> None:
         await asyncio.sleep(0.01)
 
     both = await asyncio.gather(
@@ -202,9 +196,9 @@ async def test_two_at_once_share_the_chunks(tmp_path: Path) -> None:
 
 async def test_stops_where_a_draft_is_not_accepted(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
-    seen: list[PassDraft] = []
+    seen = []
 
-    async def accept(draft: PassDraft) -> PassDraft | None:
+    async def accept(draft):
         seen.append(draft)
         return draft if len(seen) < 3 else None
 
@@ -294,7 +288,7 @@ async def _with_a_host(path: Path, count: int) -> None:
     run(path, "PRAGMA journal_mode = wal")
     log = path.with_name("host.log")
 
-    async def pause(_: SummaryRequest) -> None:
+    async def pause(_) -> None:
         await asyncio.sleep(0.02)
 
     with at_work(path, CONVERSATION, count, 3, log) as process:
@@ -328,9 +322,9 @@ class Refusing:
     """Writes one line, but for one request."""
 
     number: int  #: of the request that is refused, from 1
-    calls: list[SummaryRequest] = field(default_factory=list)
+    calls: Any = field(default_factory=list)
 
-    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+    async def __call__(self, request, /) -> SummaryReply:
         self.calls.append(request)
         if len(self.calls) == self.number:
             raise ProviderAuthError("The key is refused.")
@@ -391,7 +385,7 @@ async def test_counts_that_nobody_wrote_stop_no_sweep(count: object, tmp_path: P
         async with await Database.open(path) as database:
             running = replace(
                 runner(database, Summarizer(words=5), summary_prefix_target_tokens=1, fresh_tail_count=2),
-                conversation_id=ConversationId(conversation),
+                conversation_id=conversation,
             )
             steps = [step async for step in running.steps()]
         assert running.result is not None

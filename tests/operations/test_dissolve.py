@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import DatabaseError, NotFoundError, RefusedError
+from lcm_core.api import DatabaseError, NotFoundError, RefusedError, plan_dissolve, plan_undo
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Plan, Splice
-from lcm_core.change.schema import unknown_schema_allowed
-from lcm_core.change.undo import plan_undo
-from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.change.plan import Splice
 
 from tests.change.oracle import Whole
 from tests.change.support import (
     REAL,
+    allowed,
     changed,
     context_of,
     dissolvable,
@@ -33,7 +31,7 @@ from tests.support import recorded, sampled
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 
 
-def plan(path: Path, conversation: int, *summaries: str, **options: Any) -> Plan:
+def plan(path: Path, conversation: int, *summaries: str, **options: Any):
     return asyncio.run(planned(path, plan_dissolve, conversation, summaries, now=NOW, **options))
 
 
@@ -93,8 +91,7 @@ def test_every_trace_of_the_node_goes(database_copy):
         f"INSERT INTO later_children VALUES ('node', '{summary}')",
     )
     before = dump(path)
-    with unknown_schema_allowed():
-        done = commit(path, plan(path, conversation, summary))
+    done = allowed(lambda: commit(path, plan(path, conversation, summary)))
     with connect(path) as connection:
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for table in tables:
@@ -154,8 +151,8 @@ def test_an_unknown_column_that_forbids_the_deletion_is_named_and_the_summary_ca
     path = database_copy("0.15.3")
     conversation, summary = dissolvable(path)[0]
     run(path, *(one.format(summary=summary, owner=conversation) for one in statements))
-    with unknown_schema_allowed(), pytest.raises(RefusedError) as told:
-        plan(path, conversation, summary)
+    with pytest.raises(RefusedError) as told:
+        allowed(lambda: plan(path, conversation, summary))
     assert named in told.value.message
     assert "--keep" in told.value.message
     assert told.value.code == "SCHEMA_UNKNOWN"

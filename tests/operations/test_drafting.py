@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import RefusedError, UsageError
+from lcm_core.api import Database, RefusedError, UsageError
 from lcm_core.base.files import drafts_folder
-from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.base.values import replace
 from lcm_core.change.plan import DiskFullError
 from lcm_core.operations import drafting as drafts
-from lcm_core.operations.batch import Batch
-from lcm_core.operations.drafting import BatchItem, DraftOrigin, ItemState, select_items
+from lcm_core.operations.drafting import ItemState, select_items
 from lcm_core.operations.drafts import (
-    DEFAULT,
     AcceptanceRule,
     DraftsHeader,
     DraftsWriter,
@@ -30,16 +27,16 @@ from lcm_core.operations.drafts import (
 )
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError
 from lcm_core.store import summaries as summary_store
-from lcm_core.store.database import Database
-from lcm_core.writers.acceptance import DraftFault
 from lcm_core.writers.cost import LimitReachedError, Spent
-from lcm_core.writers.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest, Usage
+from lcm_core.writers.request import ProviderAuthError, SummarizerError, SummaryReply, Usage
 from lcm_core.writers.source import source_of_messages
 
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory
 from tests.databases import column, run, value
 from tests.operations.drafting import CONVERSATION, Writer, batch_of, good, repair_of, setting_of, states
+
+DEFAULT = "nothing invented, no rule lost, no worse"
 
 EVERY = AcceptanceRule()
 
@@ -53,7 +50,7 @@ def path(database_copy: DatabaseFactory) -> Path:
     return database_copy("0.15.3")
 
 
-async def leaves(database: Database, count: int = 4) -> list[BatchItem]:
+async def leaves(database: Database, count: int = 4):
     return (await database.read(select_items, CONVERSATION, depth=0))[:count]
 
 
@@ -75,7 +72,7 @@ async def test_no_more_calls_in_flight_than_agreed(path: Path) -> None:
     async with await Database.open(path) as database:
         writer = Writer()
 
-        async def slow(_: SummaryRequest) -> None:
+        async def slow(_) -> None:
             while writer.flying < 3 and len(writer.calls) < 8:
                 await asyncio.sleep(0)
 
@@ -87,7 +84,7 @@ async def test_no_more_calls_in_flight_than_agreed(path: Path) -> None:
 async def test_a_writer_is_never_blocked_while_drafts_are_made(path: Path) -> None:
     written: list[int] = []
 
-    async def host(_: SummaryRequest) -> None:
+    async def host(_) -> None:
         with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")  # nobody reads or writes at this moment
             other.execute("UPDATE conversations SET title = 'host' WHERE conversation_id = 2")
@@ -132,17 +129,17 @@ async def test_a_refused_key_and_a_limit_end_the_run_and_keep_what_is_done(
 @pytest.mark.parametrize(
     ("reply", "fault"),
     [
-        (SummaryReply("", "m"), DraftFault.EMPTY),
-        (good("Cut off in the mid", finished=False, stop_reason="max_tokens"), DraftFault.CUT_OFF),
-        (good("Kept it. [Truncated from 900 tokens]"), DraftFault.MARKER),
-        (good("<think>hm</think>"), DraftFault.REASONING),
-        (SummaryReply("I'm sorry, but I can't help with that.", "m"), DraftFault.REFUSED),
-        (SummaryReply('{"error": {"message": "overloaded"}}', "m"), DraftFault.ERROR),
-        (good("far too long " * 4000), DraftFault.NOT_SMALLER),
+        (SummaryReply("", "m"), "empty"),
+        (good("Cut off in the mid", finished=False, stop_reason="max_tokens"), "cut off"),
+        (good("Kept it. [Truncated from 900 tokens]"), "marker"),
+        (good("<think>hm</think>"), "reasoning"),
+        (SummaryReply("I'm sorry, but I can't help with that.", "m"), "refused"),
+        (SummaryReply('{"error": {"message": "overloaded"}}', "m"), "error"),
+        (good("far too long " * 4000), "not smaller"),
     ],
 )
 async def test_what_cannot_stand_is_asked_again_and_then_shown_but_never_taken(
-    path: Path, reply: SummaryReply, fault: DraftFault
+    path: Path, reply: SummaryReply, fault
 ) -> None:
     before = dump(path)
     async with await Database.open(path) as database:
@@ -153,9 +150,9 @@ async def test_what_cannot_stand_is_asked_again_and_then_shown_but_never_taken(
         assert item.state is ItemState.REVIEW
         assert [call.aggressive for call in writer.calls] == [False, True]
         assert [one.origin for one in item.drafts] == [
-            DraftOrigin.NORMAL,
-            DraftOrigin.AGGRESSIVE,
-            DraftOrigin.FALLBACK,
+            "normal",
+            "aggressive",
+            "fallback",
         ]
         assert all(fault in one.faults for one in item.drafts[:2])
         assert item.draft is None
@@ -173,7 +170,7 @@ async def test_the_second_answer_may_stand_when_the_first_cannot(path: Path) -> 
         batch = batch_of(database, await leaves(database, 1), Writer([SummaryReply(""), good("Second.")]))
         await batch.run()
         [item] = batch.items
-        assert [one.origin for one in item.drafts] == [DraftOrigin.NORMAL, DraftOrigin.AGGRESSIVE]
+        assert [one.origin for one in item.drafts] == ["normal", "aggressive"]
         assert item.chosen == 2
 
 
@@ -189,7 +186,7 @@ async def test_what_a_call_gave_stays_when_the_next_one_fails(path: Path) -> Non
 class TestDecisions:
     """What the operator does with drafts."""
 
-    async def drafted(self, database: Database, count: int = 1) -> tuple[Batch, SummaryId]:
+    async def drafted(self, database: Database, count: int = 1):
         batch = batch_of(database, await leaves(database, count), Writer())
         await batch.run()
         return batch, batch.items[0].summary_id
@@ -216,7 +213,7 @@ class TestDecisions:
                 (2, "other"),
                 (3, "manual"),
             ]
-            assert (item.chosen, draft.origin, draft.faults) == (3, DraftOrigin.MANUAL, ())
+            assert (item.chosen, draft.origin, draft.faults) == (3, "manual", ())
             with pytest.raises(SummarizerError):
                 await batch.again(one, Writer([SummarizerError("no")]))
             assert batch.item(one) == item
@@ -304,7 +301,7 @@ async def test_a_draft_that_says_what_stands_there_holds_nobody_up(path: Path) -
 async def test_cancelling_breaks_the_calls_off_and_they_wait_again(path: Path) -> None:
     broken, begun, writer = 0, asyncio.Event(), Writer()
 
-    async def forever(_: SummaryRequest) -> None:
+    async def forever(_) -> None:
         nonlocal broken
         if writer.flying == 2:
             begun.set()
@@ -332,7 +329,7 @@ async def test_stopping_lets_the_calls_in_flight_end(path: Path) -> None:
         writer = Writer()
         batch = batch_of(database, await leaves(database), writer, in_flight=1)
 
-        async def stop(_: SummaryRequest) -> None:
+        async def stop(_) -> None:
             batch.stop()
 
         writer.meanwhile = stop
@@ -388,7 +385,7 @@ class TestRules:
             await batch.run()
             [item] = batch.items
             assert item.state is ItemState.REVIEW
-            assert [draft.faults for draft in item.drafts[:2]] == [(DraftFault.REVERSED,)] * 2
+            assert [draft.faults for draft in item.drafts[:2]] == [("reversed",)] * 2
             assert "“You must not re-index the orders table.” became" in item.drafts[0].sentences[0]
             assert not any(draft.may_be_taken for draft in item.drafts)
             kept = replace(item.drafts[0], faults=(), sentences=())
@@ -452,7 +449,7 @@ class TestKeeping:
             script: list[Any] = [good("\u202eone\udcff 漢字"), good("Two."), Killed()]
             writer = Writer(script)
 
-            def keep(item: BatchItem) -> None:
+            def keep(item) -> None:
                 keeper.keep(item, Spent(len(writer.calls), Usage(cost_usd=0.25)))
 
             batch = batch_of(database, items, writer, in_flight=1, keep=keep)
@@ -513,7 +510,7 @@ class TestKeeping:
             batch = batch_of(database, await leaves(database, 2), Writer([good("A secret.")]))
             await batch.run()
         one, two = batch.items
-        other = replace(two, conversation_id=ConversationId(2))
+        other = replace(two, conversation_id=2)
         first = replace(self.header(path), batch="batch_1")
         for header, items in ((first, [one]), (replace(first, batch="batch_2"), [one, other])):
             DraftsWriter.create(folder, header, items).close(finished=False)
@@ -564,9 +561,9 @@ async def test_all_messages_below_each_once_and_none_when_there_are_too_many(
     ids = sorted(column(path, BELOW, top))
     async with await Database.open(path) as database:
         rendering = setting_of(database.schema).rendering
-        summary = (await database.read(summary_store.get_summary, SummaryId(top))).summary
+        summary = (await database.read(summary_store.get_summary, top)).summary
         text = await database.read(drafts.text_below, summary, rendering)
-        whole = await database.read(source_of_messages, list(map(MessageId, ids)), rendering)
+        whole = await database.read(source_of_messages, ids, rendering)
         assert text == whole.text
         assert len(ids) > 1
         monkeypatch.setattr(drafts, "MOST_MESSAGES", len(ids) - 1)

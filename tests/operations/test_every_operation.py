@@ -6,30 +6,30 @@ What an operation changes, and what it refuses, its own file says; this is said 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.base.records import ConversationId, SummaryId
-from lcm_core.change.commit import Committed, commit
-from lcm_core.change.journal import edits_of, get, operations
-from lcm_core.change.plan import Plan, RowChange, StalePlanError
-from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.operations.export import export_conversation, plan_import, read_conversation_file
-from lcm_core.operations.focus import (
+from lcm_core.api import (
     BriefText,
+    Database,
+    StalePlanError,
     plan_activate_brief,
+    plan_archive,
     plan_clear_brief,
     plan_create_brief,
     plan_delete_brief,
+    plan_dissolve,
+    plan_merge,
+    plan_transplant,
 )
-from lcm_core.operations.merge import plan_merge
-from lcm_core.operations.prune import plan_archive, plan_delete
+from lcm_core.change.commit import commit
+from lcm_core.change.journal import edits_of, get, operations
+from lcm_core.change.plan import RowChange
+from lcm_core.operations.export import export_conversation, plan_import, read_conversation_file
+from lcm_core.operations.prune import plan_delete
 from lcm_core.operations.rewrite import plan_rewrite
-from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.conversations import get_conversation
-from lcm_core.store.database import Database, Reader
 
 from tests.change.support import dissolvable, dump, planned, reading, search_faults, undo
 from tests.conftest import DatabaseFactory
@@ -39,83 +39,82 @@ from tests.operations.fixing import findings_of, fixes_of
 from tests.support import sampled
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
-Make = Callable[[Path], Plan]
 
 
-def a_dissolve(path: Path) -> Plan:
+def a_dissolve(path: Path):
     conversation, summary = dissolvable(path)[0]
     return asyncio.run(planned(path, plan_dissolve, conversation, [summary], levels=2))
 
 
-def a_transplant(path: Path) -> Plan:
+def a_transplant(path: Path):
     return asyncio.run(planned(path, plan_transplant, 2, 7, now=NOW))
 
 
-def a_merge(path: Path) -> Plan:
+def a_merge(path: Path):
     return asyncio.run(planned(path, plan_merge, [5], now=NOW))
 
 
-def a_rewrite(path: Path) -> Plan:
-    summary = SummaryId(dissolvable(path)[0][1])
+def a_rewrite(path: Path):
+    summary = dissolvable(path)[0][1]
 
-    async def load() -> Plan:
+    async def load():
         async with await Database.open(path) as database:
             rendering = setting_of(database.schema).rendering
             return await database.read(
-                plan_rewrite, ConversationId(1), summary, "Another text.", model="m", rendering=rendering
+                plan_rewrite, 1, summary, "Another text.", model="m", rendering=rendering
             )
 
     return asyncio.run(load())
 
 
-def a_fix(path: Path) -> Plan:
-    async def load() -> Plan:
+def a_fix(path: Path):
+    async def load():
         found = [one for one in await findings_of(path, whole_file=False) if one.check in ("A11", "D2")]
         return (await fixes_of(path, found)).plan
 
     return asyncio.run(load())
 
 
-def an_archive(path: Path) -> Plan:
-    return asyncio.run(planned(path, plan_archive, [ConversationId(7)], now=NOW))
+def an_archive(path: Path):
+    return asyncio.run(planned(path, plan_archive, [7], now=NOW))
 
 
-def a_deletion(path: Path) -> Plan:
-    return only_one(asyncio.run(planned(path, plan_delete, [ConversationId(7)])).plans)
+def a_deletion(path: Path):
+    return only_one(asyncio.run(planned(path, plan_delete, [7])).plans)
 
 
-def an_import(path: Path) -> Plan:
+def an_import(path: Path):
     """Of a conversation that is there, so all of it comes in under new ids."""
 
-    async def load(reader: Reader) -> Sequence[Plan]:
-        conversation = await get_conversation(reader, ConversationId(7))
+    async def load(reader):
+        conversation = await get_conversation(reader, 7)
         exported = await export_conversation(reader, conversation, path.parent.parent / "exports", path)
         return await plan_import(reader, read_conversation_file(exported.path), now=NOW)
 
     return only_one(asyncio.run(planned(path, load)))
 
 
-def a_focus(path: Path) -> Plan:
+def a_focus(path: Path):
     text = BriefText("It has a row for each worker.", "m", cited=("sum_253c14ef1ca84d7c",))
     question = "The lease table?"
-    return asyncio.run(planned(path, plan_create_brief, ConversationId(2), question, text, now=NOW))
+    return asyncio.run(planned(path, plan_create_brief, 2, question, text, now=NOW))
 
 
-def an_activation(path: Path) -> Plan:
+def an_activation(path: Path):
     old = "focus_b291d54f7a07a200"
-    return asyncio.run(planned(path, plan_activate_brief, ConversationId(2), old, now=NOW))
+    return asyncio.run(planned(path, plan_activate_brief, 2, old, now=NOW))
 
 
-def a_clearing(path: Path) -> Plan:
-    return asyncio.run(planned(path, plan_clear_brief, ConversationId(2), now=NOW))
+def a_clearing(path: Path):
+    return asyncio.run(planned(path, plan_clear_brief, 2, now=NOW))
 
 
-def a_deleted_brief(path: Path) -> Plan:
+def a_deleted_brief(path: Path):
     brief = "focus_f3a5d4aaa8f3f7d4"
-    return asyncio.run(planned(path, plan_delete_brief, ConversationId(3), brief))
+    return asyncio.run(planned(path, plan_delete_brief, 3, brief))
 
 
-def only_one(plans: Sequence[Plan]) -> Plan:
+def only_one(plans):
     [plan] = plans
     return plan
 
@@ -140,7 +139,7 @@ def path(database_copy: DatabaseFactory) -> Path:
     return path
 
 
-def journaled(path: Path, done: Committed) -> None:
+def journaled(path: Path, done) -> None:
     """The journal holds the operation, newest, with the edits as they were made."""
     newest = asyncio.run(reading(path, lambda reader: reader.run(operations, limit=1)))
     assert newest == [done.operation]
@@ -149,7 +148,7 @@ def journaled(path: Path, done: Committed) -> None:
 
 
 @pytest.mark.parametrize("make", sampled(OPERATIONS, OPERATIONS[::2]))
-def test_planned_without_a_trace_journaled_undone_and_redone(make: Make, path: Path):
+def test_planned_without_a_trace_journaled_undone_and_redone(make, path: Path):
     content, before = path.read_bytes(), dump(path)
     plan = make(path)
     assert path.read_bytes() == content
@@ -167,7 +166,7 @@ def test_planned_without_a_trace_journaled_undone_and_redone(make: Make, path: P
     assert search_faults(path) == []
 
 
-def disturb(path: Path, plan: Plan) -> None:
+def disturb(path: Path, plan) -> None:
     """Somebody changes a row that the plan replaces, or writes one that it adds."""
     changes = [edit for edit in plan.edits if isinstance(edit, RowChange)]
     replaced = next((edit for edit in changes if edit.before is not None), None)
@@ -186,7 +185,7 @@ def disturb(path: Path, plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("make", OPERATIONS)
-def test_what_somebody_changed_since_the_plan_is_not_overwritten(make: Make, path: Path):
+def test_what_somebody_changed_since_the_plan_is_not_overwritten(make, path: Path):
     plan = make(path)
     disturb(path, plan)
     before = dump(path)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lcm_core.base.findings import Confidence, Finding, FixId
-from lcm_core.base.records import SummaryId
+from lcm_core.api import Confidence, plan_dissolve, plan_transplant
+from lcm_core.base.findings import FixId
 from lcm_core.change.commit import commit
 from lcm_core.checks.running import CHECKS
-from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.operations.transplant import plan_transplant
 
 from tests.change.support import dump, planned, unpacked
 from tests.cli.support import run as lcm_tui
@@ -20,7 +18,7 @@ from tests.databases import run
 from tests.operations.fixing import findings_of, fix
 
 #: In the context of conversation 2 of 0.8.2, of which /new left the rest out.
-DEEP = SummaryId("sum_8ed7b7de0ddf5abe")
+DEEP = "sum_8ed7b7de0ddf5abe"
 
 #: Checks that go by texts and by what they were made from: copies of bad summaries are bad.
 BY_TEXT = "C"
@@ -105,7 +103,7 @@ def test_a_file_that_was_migrated_lacks_no_checkpoint(database_copy: DatabaseFac
 # -- the numbers of sources (B17) ---------------------------------------------------------------------------
 
 
-async def numbering(path: Path) -> list[Finding]:
+async def numbering(path: Path):
     return [one for one in await findings_of(path, whole_file=False) if one.check == "B17"]
 
 

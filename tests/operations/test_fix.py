@@ -6,20 +6,18 @@ import asyncio
 import contextlib
 import sqlite3
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.base.errors import LcmError
-from lcm_core.base.findings import Confidence, Finding, FixId
+from lcm_core.api import Confidence, Database, LcmError
+from lcm_core.base.findings import FixId
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
 from lcm_core.checks.running import run_checks
 from lcm_core.operations.fix import Keep
 from lcm_core.operations.fixing import plan_fixes
-from lcm_core.store.database import Database
 
 from tests.change.support import REAL, context_of, dump, search_faults
 from tests.conftest import DatabaseFactory
@@ -31,11 +29,11 @@ from tests.support import sampled, unpack_database
 BROKEN = Confidence.BROKEN
 
 
-def is_broken(one: Finding) -> bool:
+def is_broken(one) -> bool:
     return one.confidence is BROKEN
 
 
-def only(*fixes: FixId) -> Callable[[Finding], bool]:
+def only(*fixes: FixId):
     return lambda one: one.fix in fixes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from lcm_core.base.findings import Finding, FixId
+from lcm_core.base.findings import FixId
 
 from tests.conftest import DatabaseFactory
 from tests.core.checks.every_damage import DAMAGES
@@ -43,7 +43,7 @@ async def test_what_can_be_mended_is_gone_and_nothing_new_is_there(
     connection.commit()
     connection.close()
 
-    def wanted(one: Finding) -> bool:
+    def wanted(one) -> bool:
         return one.fix not in (None, FixId.MERGE_SPLIT) and key_of(one) not in _healthy
 
     done = await fix(path, wanted)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lcm_core.base.findings import Confidence, Finding, FixId
+from lcm_core.api import Confidence
+from lcm_core.base.findings import FixId
 from lcm_core.checks.running import CHECKS
 
 from tests.change.support import context_of
@@ -14,7 +15,7 @@ from tests.operations.fixing import findings_of, fix, fixes_of
 from tests.support import sampled
 
 
-async def of_check(path, *checks: str) -> list[Finding]:
+async def of_check(path, *checks: str):
     return [one for one in await findings_of(path, whole_file=False) if one.check in checks]
 
 

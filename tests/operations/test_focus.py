@@ -11,27 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import LcmError, NotFoundError, RefusedError
-from lcm_core.base.records import ConversationId, Timestamp
+from lcm_core.api import (
+    BriefText,
+    Database,
+    LcmError,
+    NotFoundError,
+    RefusedError,
+    StalePlanError,
+    plan_activate_brief,
+    plan_clear_brief,
+    plan_delete_brief,
+)
 from lcm_core.base.times import parse_utc, sql_utc
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Plan, StalePlanError
 from lcm_core.engine.assembly import AssemblySettings
-from lcm_core.engine.graph import BriefState, StaleReason, Watermark
+from lcm_core.engine.graph import Watermark
 from lcm_core.operations.assembly import assembly_basis
-from lcm_core.operations.focus import (
-    BriefText,
-    effect_of,
-    plan_activate_brief,
-    plan_brief,
-    plan_clear_brief,
-    plan_delete_brief,
-    plan_failed_brief,
-    read_refocus,
-    read_wish,
-)
-from lcm_core.store.database import Database, Reader
+from lcm_core.operations.focus import effect_of, plan_brief, plan_failed_brief, read_refocus, read_wish
 from lcm_core.store.focus import active_brief, focus_input, focus_overlay, list_briefs, state_of
 
 from tests.change.support import dump, planned, reading, undo
@@ -40,7 +37,7 @@ from tests.databases import building, column, query, run, value
 from tests.support import recorded
 
 RECORDED: dict[str, Any] = recorded("lcm-0.15.3.focus.json.xz")
-ONE, TWO, THREE = map(ConversationId, (1, 2, 3))
+ONE, TWO, THREE = 1, 2, 3
 NOW = datetime(2026, 3, 4, 13, tzinfo=UTC)
 STATES = """SELECT prompt, status, superseded_at IS NOT NULL FROM focus_briefs WHERE conversation_id = ?
     ORDER BY rowid"""
@@ -52,13 +49,13 @@ def put(
     text: BriefText,
     mark: Watermark | None = None,
     *,
-    owner: ConversationId = ONE,
+    owner=ONE,
     brief_id: str | None = None,
     now: datetime = NOW,
-) -> Plan:
+):
     """Commit a new brief, with another watermark than that of the context where one is given."""
 
-    async def plan(reader: Reader) -> Plan:
+    async def plan(reader):
         wish = await read_wish(reader, owner, prompt)
         if mark is not None:
             wish = replace(wish, made_from=replace(wish.made_from, watermark=mark))
@@ -74,13 +71,13 @@ def fail(
     prompt: str,
     error: str = "timed out",
     *,
-    owner: ConversationId = ONE,
+    owner=ONE,
     brief_id: str | None = None,
     now: datetime = NOW,
 ) -> None:
     """Commit the row of a brief that nobody wrote."""
 
-    async def plan(reader: Reader) -> Plan:
+    async def plan(reader):
         wish = await read_wish(reader, owner, prompt)
         return await plan_failed_brief(reader, wish, error, "m", brief_id=brief_id, now=now)
 
@@ -96,12 +93,12 @@ def refusal(path: Path, plan: Callable[..., Awaitable[Any]], *args: object) -> L
 
 
 def diagnostics(path: Path) -> dict[str, Any]:
-    async def load(reader: Reader) -> BriefState:
+    async def load(reader):
         brief = await active_brief(reader, ONE)
         brief = brief or (await list_briefs(reader, ONE))[0]
         return await state_of(reader, brief)
 
-    found: BriefState = asyncio.run(reading(path, load))
+    found = asyncio.run(reading(path, load))
     return {
         "postFocusMessageCount": found.messages,
         "postFocusSummaryCount": found.summaries,
@@ -122,7 +119,7 @@ def states(path: Path) -> list[dict[str, Any]]:
 async def test_what_a_brief_is_made_from_is_what_the_engine_takes(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
         found = await database.read(focus_input, ONE)
-        rest = {number: await database.read(focus_input, ConversationId(number)) for number in range(1, 9)}
+        rest = {number: await database.read(focus_input, number) for number in range(1, 9)}
     assert [
         {
             "ordinal": one.ordinal,
@@ -172,7 +169,7 @@ def test_the_recorded_sequence_row_by_row(database_copy: DatabaseFactory):
     assert len(plan.edits) == step["changed"]
     newest, *_ = asyncio.run(reading(path, lambda reader: list_briefs(reader, ONE)))
     assert newest.prompt == step["latest"]
-    put(path, "four", BriefText("body", "m"), Watermark(Timestamp(LATEST), 100))
+    put(path, "four", BriefText("body", "m"), Watermark(LATEST, 100))
     holds()
 
 
@@ -277,7 +274,7 @@ def test_the_rows_that_the_engine_left_are_made_again(database_copy: DatabaseFac
     run(path, "DELETE FROM focus_briefs", "DELETE FROM focus_brief_sources")
     for row in kept:
         brief_id, number, _, prompt, content, status, *_, error, _, _, _ = row
-        moment, owner = parse_utc(row[-3]), ConversationId(number)
+        moment, owner = parse_utc(row[-3]), number
         assert moment is not None
         if status == "failed":
             fail(path, prompt, error, owner=owner, brief_id=brief_id, now=moment)
@@ -322,7 +319,7 @@ def test_a_refocus_is_made_from_what_came_since(database_copy: DatabaseFactory):
         said = rows.message(1, "later", role="user")
         rows.summary(1, "sum_later", messages=[said], in_context=True)
 
-    async def again(reader: Reader) -> Plan:
+    async def again(reader):
         wish = await read_refocus(reader, ONE)
         assert [one.summary_id for one in wish.wanted] == ["sum_later"]
         return await plan_brief(reader, wish, BriefText("Second."), now=NOW)
@@ -369,7 +366,7 @@ async def test_the_effect_before_and_the_reasons(database_file: DatabaseFactory)
         208,
         0,
     )
-    assert state.reasons == (StaleReason.MESSAGES, StaleReason.SUMMARIES)
+    assert state.reasons == ("newer messages", "newer summaries")
 
 
 def test_a_brief_that_was_changed_meanwhile_is_not_overwritten(database_copy: DatabaseFactory):
@@ -387,7 +384,7 @@ def test_a_brief_that_somebody_else_made_active_meanwhile_stays_the_only_one(
 ):
     path = database_copy("0.15.3")
 
-    async def plan(reader: Reader) -> Plan:
+    async def plan(reader):
         return await plan_brief(reader, await read_wish(reader, ONE, "q"), BriefText("Ours."), now=NOW)
 
     plans = [asyncio.run(planned(path, plan)), asyncio.run(planned(path, plan))]
@@ -443,7 +440,7 @@ def test_an_engine_without_briefs_is_said_to_have_none(version: str, database_co
 
 def test_what_cannot_be_done_says_why(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    seven, none = ConversationId(7), ConversationId(99)
+    seven, none = 7, 99
     assert "no summaries" in refusal(path, read_wish, seven, "q").message
     assert "question of 1 to 4,000" in refusal(path, read_wish, ONE, " \u3000\0").message
     assert "question of 1 to 4,000" in refusal(path, read_wish, ONE, "x" * 4_001).message

@@ -7,21 +7,16 @@ import random
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import LcmError
-from lcm_core.change.commit import commit
-from lcm_core.change.plan import Plan
-from lcm_core.operations.focus import (
-    BriefEntry,
+from lcm_core.api import (
     BriefText,
-    load_briefs,
+    LcmError,
     plan_activate_brief,
-    plan_brief,
     plan_clear_brief,
     plan_create_brief,
     plan_delete_brief,
-    read_refocus,
 )
-from lcm_core.store.database import Reader
+from lcm_core.change.commit import commit
+from lcm_core.operations.focus import load_briefs, plan_brief, read_refocus
 from lcm_core.store.focus import active_brief
 
 from tests.change.support import dump, planned, reading, undo
@@ -31,7 +26,7 @@ from tests.databases import column, new_database
 ACTIVE = "SELECT brief_id FROM focus_briefs WHERE conversation_id = 1 AND status = 'active'"
 
 
-async def refocus(reader: Reader) -> Plan:
+async def refocus(reader):
     return await plan_brief(reader, await read_refocus(reader, ONE), BriefText("Again."))
 
 
@@ -41,7 +36,7 @@ async def refocus(reader: Reader) -> Plan:
 def test_every_change_of_odd_briefs_is_undone(seed: int, tmp_path: Path):
     path = new_database(tmp_path / "lcm.db")
     fill(path, random.Random(seed))
-    entries: tuple[BriefEntry, ...] = asyncio.run(reading(path, lambda reader: load_briefs(reader, ONE)))
+    entries = asyncio.run(reading(path, lambda reader: load_briefs(reader, ONE)))
     ids = [one.brief.brief_id for one in entries]
     wanted = [
         *((plan_activate_brief, (ONE, one)) for one in ids),

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import NotFoundError, RefusedError
+from lcm_core.api import Database, NotFoundError, RefusedError, StalePlanError, plan_merge
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import Plan, RowChange, StalePlanError
+from lcm_core.change.plan import RowChange
 from lcm_core.change.preview import preview_plan
 from lcm_core.checks.running import run_checks
-from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
-from lcm_core.store.database import Database
+from lcm_core.operations.merge import split_sessions
 
 from tests.change.host import Host
 from tests.change.oracle import Whole
@@ -33,11 +32,11 @@ def split(database_copy) -> Path:
     return path
 
 
-def plan(path: Path, *conversations: int, **options: Any) -> Plan:
+def plan(path: Path, *conversations: int, **options: Any):
     return asyncio.run(planned(path, plan_merge, conversations, now=NOW, **options))
 
 
-def listed(path: Path) -> list[SplitSession]:
+def listed(path: Path):
     return asyncio.run(reading(path, split_sessions))
 
 

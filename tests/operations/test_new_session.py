@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.engine_settings import EngineSettings
-from lcm_core.base.records import ConversationId
+from lcm_core.api import EngineSettings
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
@@ -32,9 +31,7 @@ ROWS = "SELECT conversation_id, active, archive_cause, session_id FROM conversat
 def test_what_new_leaves_in_a_context(case: dict[str, Any], database_copy: DatabaseFactory) -> None:
     path, owner = database_copy("0.15.3"), case["conversation"]
     before = dump(path)
-    plan = asyncio.run(
-        planned(path, plan_new_session, ConversationId(owner), int(case["retainDepth"]), now=NOW)
-    )
+    plan = asyncio.run(planned(path, plan_new_session, owner, int(case["retainDepth"]), now=NOW))
     assert len(context_of(path, owner)) == case["before"]
     done = commit(path, plan) if plan else None
     left = [(one["ordinal"], one["summary_id"]) for one in case["after"]]
@@ -61,7 +58,7 @@ def test_ordinals_stay_also_where_what_stays_is_scattered(
         )
     ]
     for one in {owner for owner, _, _ in items}:
-        plan = asyncio.run(planned(path, plan_new_session, ConversationId(one), depth, now=NOW))
+        plan = asyncio.run(planned(path, plan_new_session, one, depth, now=NOW))
         if plan:
             commit(path, plan)
         kept = [at for owner, at, level in items if owner == one and level is not None and level >= depth]

@@ -11,20 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import ExitCode
-from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.api import (
+    Database,
+    ExitCode,
+    plan_archive,
+    plan_dissolve,
+    plan_merge,
+    plan_transplant,
+    plan_undo_batch,
+)
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import operations
-from lcm_core.change.plan import Plan
-from lcm_core.change.undo import plan_undo_batch
-from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.export import export_conversation, plan_import, read_conversation_file
-from lcm_core.operations.merge import plan_merge
-from lcm_core.operations.prune import Criteria, TranscriptFolders, plan_archive, plan_delete, select
+from lcm_core.operations.prune import Criteria, TranscriptFolders, plan_delete, select
 from lcm_core.operations.rewrite import plan_rewrite
-from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.conversations import get_conversation
-from lcm_core.store.database import Database, Reader
 from lcm_host.appending import plan_new_session
 
 from tests.change.support import Rows, dissolvable, dump, planned, reading, search_faults, undo, unpacked
@@ -53,7 +54,7 @@ SPLIT = (
 )
 
 
-def made_and_undone(path: Path, plans: Sequence[Plan]) -> Rows:
+def made_and_undone(path: Path, plans) -> Rows:
     """Commit, undo, redo, undo: each leaves what it should; the rows in between."""
     before, faults = dump(path), set(search_faults(path))  # the file has a few of its own
     done = [commit(path, plan) for plan in plans]
@@ -78,7 +79,7 @@ def made_and_undone(path: Path, plans: Sequence[Plan]) -> Rows:
 
 
 def undo_batch(path: Path, batch: str) -> Sequence[object]:
-    async def load(reader: Reader) -> Sequence[Plan]:
+    async def load(reader):
         return await plan_undo_batch(reader, batch)
 
     return [commit(path, plan) for plan in asyncio.run(reading(path, load))]
@@ -88,8 +89,8 @@ def rows_in(found: Rows, table: str) -> list[dict[str, object]]:
     return [unpacked(row) for row in found.get(table, [])]
 
 
-def deletions(path: Path, conversation: int) -> Sequence[Plan]:
-    return asyncio.run(planned(path, plan_delete, [ConversationId(conversation)])).plans
+def deletions(path: Path, conversation: int):
+    return asyncio.run(planned(path, plan_delete, [conversation])).plans
 
 
 @pytest.mark.parametrize("chosen", [1, 2, 6, pytest.param(None, marks=pytest.mark.long)])
@@ -121,14 +122,14 @@ def test_a_gap_of_another_conversation_only_loses_its_neighbours(database_copy: 
 
 
 def an_export(path: Path, conversation: int, folder: Path) -> Path:
-    async def load(reader: Reader) -> Path:
-        found = await get_conversation(reader, ConversationId(conversation))
+    async def load(reader) -> Path:
+        found = await get_conversation(reader, conversation)
         return (await export_conversation(reader, found, folder, path, now=NOW)).path
 
     return asyncio.run(reading(path, load))
 
 
-def imports(path: Path, file: Path) -> Sequence[Plan]:
+def imports(path: Path, file: Path):
     return asyncio.run(planned(path, plan_import, read_conversation_file(file), now=NOW))
 
 
@@ -279,13 +280,13 @@ def test_other_changes_and_their_undo(database_copy: DatabaseFactory, version: s
         made_and_undone(path, [fixes])
 
 
-def a_rewrite(path: Path, conversation: int, summary: str) -> Plan:
-    async def load() -> Plan:
+def a_rewrite(path: Path, conversation: int, summary: str):
+    async def load():
         async with await Database.open(path) as database:
             return await database.read(
                 plan_rewrite,
-                ConversationId(conversation),
-                SummaryId(summary),
+                conversation,
+                summary,
                 "Another text.",
                 model="m",
                 rendering=setting_of(database.schema).rendering,
@@ -294,7 +295,7 @@ def a_rewrite(path: Path, conversation: int, summary: str) -> Plan:
     return asyncio.run(load())
 
 
-async def all_fixes(path: Path) -> Plan:
+async def all_fixes(path: Path):
     return (await fixes_of(path, await findings_of(path, whole_file=False))).plan
 
 

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import LcmError
+from lcm_core.api import Database, LcmError
 from lcm_core.change import preview as planning
 from lcm_core.change.guard import OWN_TABLES
-from lcm_core.change.journal import TABLE
 from lcm_core.change.plan import ReadOnlyError
 from lcm_core.operations.drafting import ItemState
-from lcm_core.store.database import Database
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, run
@@ -20,6 +18,8 @@ from tests.operations.compacting import start_database
 from tests.operations.drafting import Writer, batch_of, repair_of, states
 from tests.operations.test_briefing import Scripted, written
 from tests.operations.test_compaction_live import Summarizer, runner
+
+TABLE = "lcm_tui_operations"
 
 Hinder = Callable[[Path, pytest.MonkeyPatch], None]
 

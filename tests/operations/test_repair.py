@@ -6,16 +6,13 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from lcm_core.base.errors import NotFoundError
-from lcm_core.base.records import ConversationId
+from lcm_core.api import BadKind, Database, ExtractiveSummarizer, NotFoundError
 from lcm_core.checks.running import run_checks
 from lcm_core.engine.markers import MARKER_LIKE
 from lcm_core.operations.drafting import ItemState
 from lcm_core.operations.drafts import AcceptanceRule
-from lcm_core.operations.repair import SURE, BadKind, conversations_of, find_repair, kind_of_text
-from lcm_core.store.database import Database
+from lcm_core.operations.repair import SURE, conversations_of, find_repair, kind_of_text
 from lcm_core.writers.cost import FREE, CallMeter
-from lcm_core.writers.extractive import ExtractiveSummarizer
 
 from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
@@ -41,7 +38,7 @@ async def test_the_rows_that_the_doctor_repaired_in_its_order(database_file: Dat
         for command in commands["commands"]:
             owner = int(re.findall(r"conversation id: (\d+)", command["text"])[0])
             listed = re.findall(r"sum_[0-9a-f]{16}", command["text"].partition("Repaired summaries")[2])
-            ids = bad_ids(await repair_of(database, ConversationId(owner)))
+            ids = bad_ids(await repair_of(database, owner))
             assert ids == listed
             found.update(ids)
     assert found == changed
@@ -149,8 +146,8 @@ async def test_a_summary_whose_id_is_bytes_is_passed_over(database_copy: Databas
 
 async def test_it_is_narrowed_down(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3")) as database:
-        one = ConversationId(3)
-        truncated = await database.read(find_repair, one, kinds={BadKind.TRUNCATED})
+        one = 3
+        truncated = await database.read(find_repair, one, kinds={"truncated"})
         assert bad_ids(truncated) == ["sum_e3abe9b12886b92b"]
         named = await database.read(find_repair, one, summary_ids=["sum_cc7a115ea76fd980"])
         assert bad_ids(named) == ["sum_cc7a115ea76fd980"]
@@ -159,7 +156,7 @@ async def test_it_is_narrowed_down(database_file: DatabaseFactory) -> None:
         with pytest.raises(NotFoundError):
             await database.read(find_repair, one, summary_ids=["sum_6c18661f50d6fc7f"])
         with pytest.raises(NotFoundError):
-            await database.read(conversations_of, ConversationId(99))
+            await database.read(conversations_of, 99)
 
 
 async def test_quoted_markers_and_a_model_of_its_own_are_left_alone(database_copy: DatabaseFactory) -> None:
@@ -171,21 +168,21 @@ async def test_quoted_markers_and_a_model_of_its_own_are_left_alone(database_cop
         || content WHERE summary_id = '{sound}'""",
     )
     async with await Database.open(path) as database:
-        assert sound not in bad_ids(await repair_of(database, ConversationId(2)))
+        assert sound not in bad_ids(await repair_of(database, 2))
 
 
 @pytest.mark.parametrize(
     ("text", "model", "kind"),
     [
-        ("\u3000\n", "m", BadKind.EMPTY),
-        ('{"type": "error", "error": {"message": "no"}}', "m", BadKind.ERROR),
-        ("I'm sorry, but I can't help with that.", "m", BadKind.REFUSAL),
-        ("<think>What is this?</think>\nA text", "m", BadKind.REASONING),
-        ("A text\n[Capped from 900 tokens to ~600]", "m", BadKind.CAPPED),
-        ("... --- ...", "m", BadKind.WORDLESS),
+        ("\u3000\n", "m", "empty"),
+        ('{"type": "error", "error": {"message": "no"}}', "m", "error"),
+        ("I'm sorry, but I can't help with that.", "m", "refusal"),
+        ("<think>What is this?</think>\nA text", "m", "reasoning"),
+        ("A text\n[Capped from 900 tokens to ~600]", "m", "capped"),
+        ("... --- ...", "m", "wordless"),
         ("概要。決定した。", "m", None),
-        ("A text", "emergency-fallback", BadKind.EMERGENCY),
-        ("漢字" * 300 + "\n[Truncated from 900 tokens]", "m", BadKind.TRUNCATED),
+        ("A text", "emergency-fallback", "emergency"),
+        ("漢字" * 300 + "\n[Truncated from 900 tokens]", "m", "truncated"),
     ],
 )
 def test_kinds(text: str, model: str, kind: BadKind | None) -> None:

@@ -6,19 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import NotFoundError, RefusedError
-from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.api import Database, NotFoundError, RefusedError, plan_redo, plan_undo
 from lcm_core.base.tokens import Estimator, estimate_utf16, estimate_weighted
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit_plan
-from lcm_core.change.plan import Plan, RowChange, row_counts
+from lcm_core.change.plan import RowChange, row_counts
 from lcm_core.change.preview import preview_plan
-from lcm_core.change.undo import NotUndoableError, plan_redo, plan_undo
+from lcm_core.change.undo import NotUndoableError
 from lcm_core.engine.rules import engine_rules
-from lcm_core.operations.drafting import DraftBase, earlier_digest_of, read_material
+from lcm_core.operations.drafting import earlier_digest_of, read_material
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_restore, plan_rewrite
 from lcm_core.operations.stale import stale_in
-from lcm_core.store.database import Database
 
 from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
@@ -29,7 +27,7 @@ from tests.support import sampled
 TEXT = "概要: kept the 36s timeout. file_0123456789abcdef\nExpand for details about: the timeout"
 
 
-def deep(path: Path) -> SummaryId:
+def deep(path: Path):
     """A leaf with the most consumers above it."""
     with connect(path) as connection:
         found = connection.execute(
@@ -38,7 +36,7 @@ def deep(path: Path) -> SummaryId:
             JOIN summary_parents AS second ON second.parent_summary_id = first.summary_id
             WHERE s.conversation_id = 1 ORDER BY s.rowid LIMIT 1"""
         ).fetchone()
-    return SummaryId(found[0])
+    return found[0]
 
 
 def above(path: Path, summary_id: str) -> list[str]:
@@ -53,9 +51,7 @@ def above(path: Path, summary_id: str) -> list[str]:
     )
 
 
-async def planned(
-    database: Database, summary_id: SummaryId, text: str = TEXT, base: DraftBase | None = None, **how: str
-) -> Plan:
+async def planned(database: Database, summary_id, text: str = TEXT, base=None, **how: str):
     rendering = setting_of(database.schema).rendering
     model = how.pop("model", "m")
     return await database.read(
@@ -63,11 +59,11 @@ async def planned(
     )
 
 
-async def rewritten(database: Database, summary_id: SummaryId, text: str = TEXT) -> str:
+async def rewritten(database: Database, summary_id, text: str = TEXT) -> str:
     return (await commit_plan(database, await planned(database, summary_id, text))).id
 
 
-async def base_of(database: Database, summary_id: SummaryId) -> DraftBase:
+async def base_of(database: Database, summary_id):
     rendering = setting_of(database.schema).rendering
     return (await database.read(read_material, summary_id, rendering)).base
 
@@ -111,8 +107,8 @@ async def test_the_tokens_of_the_context_follow_the_text_of_what_stands_there(
     database_copy: DatabaseFactory,
 ) -> None:
     path = database_copy("0.15.3")
-    standing = SummaryId(
-        str(value(path, "SELECT summary_id FROM context_items WHERE conversation_id = 1 AND ordinal = 0"))
+    standing = str(
+        value(path, "SELECT summary_id FROM context_items WHERE conversation_id = 1 AND ordinal = 0")
     )
     sums = """SELECT sum(coalesce(m.token_count, 0) + coalesce(s.token_count, 0)) FROM context_items AS c
         LEFT JOIN messages AS m USING (message_id) LEFT JOIN summaries AS s USING (summary_id)
@@ -149,10 +145,10 @@ async def test_a_source_that_changed_since_the_draft_is_refused(database_copy: D
     leaf = deep(path)
     [consumer] = column(path, "SELECT summary_id FROM summary_parents WHERE parent_summary_id = ?", leaf)
     async with await Database.open(path) as database:
-        bases = {one: await base_of(database, one) for one in (leaf, SummaryId(consumer))}
+        bases = {one: await base_of(database, one) for one in (leaf, consumer)}
         await rewritten(database, leaf)
         with pytest.raises(SourceChangedError):
-            await planned(database, SummaryId(consumer), base=bases[SummaryId(consumer)])
+            await planned(database, consumer, base=bases[consumer])
         message = value(path, "SELECT message_id FROM summary_messages WHERE summary_id = ?", leaf)
         run(path, f"UPDATE messages SET content = content || '!' WHERE message_id = {message}")
         await database.refresh()
@@ -200,10 +196,10 @@ async def test_what_is_no_change_or_no_text_is_refused(database_copy: DatabaseFa
             with pytest.raises(RefusedError):
                 await planned(database, leaf, text)
         with pytest.raises(NotFoundError):
-            await planned(database, SummaryId("sum_0000000000000000"))
+            await planned(database, "sum_0000000000000000")
         rendering = setting_of(database.schema).rendering
         with pytest.raises(NotFoundError):
-            await database.read(plan_rewrite, ConversationId(2), leaf, TEXT, model="m", rendering=rendering)
+            await database.read(plan_rewrite, 2, leaf, TEXT, model="m", rendering=rendering)
 
 
 async def test_hostile_text_is_stored_as_it_is_but_for_what_no_column_holds(
@@ -261,17 +257,17 @@ class TestStale:
     """Stale is what rests on a text that has been replaced; the journal alone tells."""
 
     @pytest.fixture
-    async def chain(self, database_copy: DatabaseFactory) -> tuple[Path, SummaryId, SummaryId, SummaryId]:
+    async def chain(self, database_copy: DatabaseFactory):
         path = database_copy("0.15.3")
         leaf = deep(path)
-        middle, top = (SummaryId(one) for one in above(path, leaf)[:2])
+        middle, top = (one for one in above(path, leaf)[:2])
         return path, leaf, middle, top
 
     @staticmethod
     async def stale(database: Database) -> dict[str, tuple[str, ...]]:
         return {one.summary_id: one.sources for one in await database.read(stale_in, CONVERSATION)}
 
-    async def test_up_the_graph_one_by_one(self, chain: tuple[Path, SummaryId, SummaryId, SummaryId]) -> None:
+    async def test_up_the_graph_one_by_one(self, chain) -> None:
         path, leaf, middle, top = chain
         async with await Database.open(path) as database:
             assert await self.stale(database) == {}
@@ -282,7 +278,7 @@ class TestStale:
             await rewritten(database, leaf, "Again another text")
             assert await self.stale(database) == {middle: (leaf,), top: (middle,)}
 
-    async def test_undo_and_redo(self, chain: tuple[Path, SummaryId, SummaryId, SummaryId]) -> None:
+    async def test_undo_and_redo(self, chain) -> None:
         path, leaf, middle, _ = chain
         async with await Database.open(path) as database:
             first = await rewritten(database, leaf)
@@ -294,9 +290,7 @@ class TestStale:
             await commit_plan(database, await database.read(plan_undo, second))
             assert await self.stale(database) == {middle: (leaf,)}
 
-    async def test_one_of_several_is_given_back_its_text(
-        self, chain: tuple[Path, SummaryId, SummaryId, SummaryId]
-    ) -> None:
+    async def test_one_of_several_is_given_back_its_text(self, chain) -> None:
         path, leaf, middle, top = chain
         before = dump(path)
         async with await Database.open(path) as database:
@@ -318,9 +312,7 @@ class TestStale:
             assert third != first
         assert dump(path) == before
 
-    async def test_a_consumer_made_afterwards_is_not(
-        self, chain: tuple[Path, SummaryId, SummaryId, SummaryId]
-    ) -> None:
+    async def test_a_consumer_made_afterwards_is_not(self, chain) -> None:
         path, leaf, middle, _ = chain
         async with await Database.open(path) as database:
             await rewritten(database, leaf)

@@ -9,10 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import RefusedError
+from lcm_core.api import RefusedError, StalePlanError, plan_dissolve
 from lcm_core.change.commit import commit
-from lcm_core.change.plan import StalePlanError, insertions
-from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.change.plan import insertions
 from lcm_core.operations.transplant import DuplicatesError
 
 from tests.change.host import Host

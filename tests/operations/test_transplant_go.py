@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import LcmError, NotFoundError, RefusedError
+from lcm_core.api import LcmError, NotFoundError, RefusedError
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Splice, row_counts
 

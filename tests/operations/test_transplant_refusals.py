@@ -7,12 +7,9 @@ import random
 from pathlib import Path
 
 import pytest
-from lcm_core.base.errors import LcmError, NotFoundError, RefusedError
+from lcm_core.api import Database, Folders, LcmError, NotFoundError, RefusedError, plan_transplant
 from lcm_core.change.commit import commit
-from lcm_core.checks.check import Folders
 from lcm_core.checks.running import run_checks
-from lcm_core.operations.transplant import plan_transplant
-from lcm_core.store.database import Database
 
 from tests.change.oracle import Whole
 from tests.change.support import dump, search_faults, undo

@@ -15,11 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from lcm_core.change.plan import StalePlanError
+from lcm_core.api import StalePlanError
 from lcm_core.operations import compact as running
 from lcm_core.operations.compact import STUCK, HostCompactsError, still_resting
 from lcm_core.operations.selection import PassMade, PassMoved
-from lcm_core.writers.request import SummaryRequest
 
 from tests.change.host import CHUNK, Host
 from tests.change.support import dump, reading
@@ -107,7 +106,7 @@ async def test_nothing_is_lost_and_nothing_covered_twice(path: Path, seed: int) 
     host = EngineHost(path, seed)
     pauses = random.Random(100 + seed)
 
-    async def pause(_: SummaryRequest) -> None:
+    async def pause(_) -> None:
         await asyncio.sleep(pauses.random() * 0.02)
 
     before = set(column(path, "SELECT message_id FROM messages"))
@@ -144,7 +143,7 @@ def test_the_command_refuses_in_one_sentence(path: Path) -> None:
 
 
 async def test_a_host_that_begins_meanwhile_is_waited_for(path: Path) -> None:
-    async def work(_: SummaryRequest) -> None:
+    async def work(_) -> None:
         begin(path)
         asyncio.get_running_loop().call_later(0.1, end, path)
 
@@ -154,7 +153,7 @@ async def test_a_host_that_begins_meanwhile_is_waited_for(path: Path) -> None:
 
 
 async def test_a_host_that_does_not_end_is_left_alone(path: Path) -> None:
-    async def work(_: SummaryRequest) -> None:
+    async def work(_) -> None:
         begin(path)
 
     with pytest.raises(HostCompactsError):

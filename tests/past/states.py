@@ -8,15 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lcm_core.base.records import ConversationId
-from lcm_core.base.settings import Options, resolve
+from lcm_core.api import Database, Options, resolve
 from lcm_core.base.text import safe_line
 from lcm_core.operations.assembly import assemble_context, settings_for
-from lcm_core.operations.past import Statement
 from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point, Side
 from lcm_core.store.context import context_entries, context_items
-from lcm_core.store.database import Database, Reader
 from lcm_core.store.summaries import load_graph, texts_of
 
 from tests.databases import connect
@@ -26,9 +23,9 @@ BASE = datetime(2031, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-async def state_in(reader: Reader, conversation_id: int) -> dict[str, Any]:
+async def state_in(reader, conversation_id: int) -> dict[str, Any]:
     """The context, the DAG with its texts, and what is sent under two budgets."""
-    owner = ConversationId(conversation_id)
+    owner = conversation_id
     items = await context_items(reader, owner)
     entries = await context_entries(reader, list(items))
     graph = await load_graph(reader, owner)
@@ -63,13 +60,11 @@ def state_now(path: Path, conversation_id: int) -> dict[str, Any]:
     return asyncio.run(load())
 
 
-def state_then(
-    path: Path, conversation_id: int, *points: Point
-) -> list[tuple[dict[str, Any], tuple[Statement, ...]]]:
+def state_then(path: Path, conversation_id: int, *points: Point):
     """The states at some points, one after the other over the same connection; and what is said of each."""
 
-    async def load() -> list[tuple[dict[str, Any], tuple[Statement, ...]]]:
-        past = Past(ConversationId(conversation_id), points[0])
+    async def load():
+        past = Past(conversation_id, points[0])
         found = []
         async with await past.open(path) as database:
             for point in points:
@@ -126,5 +121,5 @@ def after(operation_id: str) -> Point:
     return Point(operation_id, Side.AFTER)
 
 
-def said(statements: tuple[Statement, ...]) -> list[str]:
+def said(statements) -> list[str]:
     return [safe_line(one.text) for one in statements]

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.operations.past import operations_on
 from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point
-from lcm_core.store.database import Database, Reader
 
 from tests.cli.support import run
 from tests.databases import column
@@ -36,7 +35,7 @@ OWNED = {
 }
 
 
-async def rows_in(reader: Reader, tables: list[str], owner: int) -> Rows:
+async def rows_in(reader, tables: list[str], owner: int) -> Rows:
     found = {}
     for table in tables:
         if table in OWNED:
@@ -52,7 +51,7 @@ async def rows_in(reader: Reader, tables: list[str], owner: int) -> Rows:
     return found
 
 
-async def all_rows(reader: Reader, tables: list[str], owners: list[int]) -> dict[int, Rows]:
+async def all_rows(reader, tables: list[str], owners: list[int]) -> dict[int, Rows]:
     return {owner: await rows_in(reader, tables, owner) for owner in owners}
 
 
@@ -174,13 +173,13 @@ async def _compare(path: Path, tables: list[str], expected: list[tuple[str, dict
     for owner in owners:
         async with await Database.open(path) as now:
 
-            async def ids(reader: Reader, owner: int = owner) -> list[str]:
+            async def ids(reader, owner: int = owner) -> list[str]:
                 return [one.id for one in await reader.run(operations_on, owner, {})]
 
             touched = await now.read(ids)
         if not touched:
             continue
-        past = Past(ConversationId(owner), Point(touched[0]))
+        past = Past(owner, Point(touched[0]))
         async with await past.open(path) as then:
             for operation, rows in expected:
                 if operation not in touched or owner not in rows:

@@ -6,15 +6,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.change.commit import commit
 from lcm_core.operations.past import operations_on
 from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point
-from lcm_core.store.database import Database, Reader
 
 from tests.databases import column, connect
-from tests.operations.test_every_operation import OPERATIONS, Make, path
+from tests.operations.test_every_operation import OPERATIONS, path
 from tests.past.states import state_now, state_then
 from tests.support import sampled
 
@@ -33,7 +32,7 @@ def tables_of(path: Path) -> list[str]:
     ]
 
 
-async def rows_in(reader: Reader, tables: list[str], owner: int) -> dict[str, list[str]]:
+async def rows_in(reader, tables: list[str], owner: int) -> dict[str, list[str]]:
     """All rows, but of contexts and messages those of one conversation: the past is of one."""
     mine = f"WHERE conversation_id = {owner}"
     parts = f"WHERE message_id IN (SELECT message_id FROM messages {mine})"
@@ -55,7 +54,7 @@ async def read(path: Path, owner: int, past: Past | None = None) -> dict[str, li
 
 
 @pytest.mark.parametrize("make", sampled(OPERATIONS, OPERATIONS[::3]), ids=lambda make: make.__name__)
-def test_all_rows_are_those_of_then(path: Path, make: Make):
+def test_all_rows_are_those_of_then(path: Path, make):
     owners = column(path, "SELECT conversation_id FROM conversations")
     before = {owner: asyncio.run(read(path, owner)) for owner in [*owners, max(owners) + 1]}
     states = {owner: state_now(path, owner) for owner in owners}
@@ -64,7 +63,7 @@ def test_all_rows_are_those_of_then(path: Path, make: Make):
     async def touched() -> list[int]:
         async with await Database.open(path) as database:
 
-            async def load(reader: Reader) -> list[int]:
+            async def load(reader) -> list[int]:
                 everybody = {*owners, *column(path, "SELECT conversation_id FROM conversations")}
                 return [one for one in sorted(everybody) if await reader.run(operations_on, one, {})]
 
@@ -73,7 +72,7 @@ def test_all_rows_are_those_of_then(path: Path, make: Make):
     concerned = asyncio.run(touched())
     assert concerned
     for owner in concerned:
-        past = Past(ConversationId(owner), Point(done))
+        past = Past(owner, Point(done))
         then = asyncio.run(read(path, owner, past))
         others = {name for name in then if then[name] != before[owner][name]}
         assert others == set(), owner

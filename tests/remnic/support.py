@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from lcm_remnic.importing import Looking, import_into
-from lcm_remnic.records import Report, Step, What
 from lcm_remnic.source import Source
 from lcm_remnic.write import writing
 
 
-def imported(source: Path, path: Path, *sessions: str) -> Report:
+def imported(source: Path, path: Path, *sessions: str):
     """Import and give what was done."""
     with Source(source) as opened, writing(path, source, 5.0) as writer:
         report = import_into(opened, writer, sessions)
@@ -18,15 +17,15 @@ def imported(source: Path, path: Path, *sessions: str) -> Report:
     return report
 
 
-def previewed(source: Path, path: Path, *sessions: str) -> Report:
+def previewed(source: Path, path: Path, *sessions: str):
     """What an import would do."""
     with Source(source) as opened:
         return import_into(opened, Looking(path), sessions)
 
 
-def differences(source: Path, path: Path) -> list[Step]:
+def differences(source: Path, path: Path):
     """Every difference of rows."""
-    found: list[Step] = []
+    found = []
     with Source(source) as opened:
         import_into(opened, Looking(path), seen=found.append)
-    return [one for one in found if one.what is not What.EVENT]
+    return [one for one in found if one.what != "event"]

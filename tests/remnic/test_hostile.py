@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import DatabaseError, FileMissingError, LcmError, RefusedError
+from lcm_core.api import DatabaseError, LcmError, RefusedError
+from lcm_core.base.errors import FileMissingError
 from lcm_remnic.reading import read_contents, read_session, session_names
-from lcm_remnic.records import What
 from lcm_remnic.write import create
 
 from tests.conftest import DatabaseFactory
@@ -210,5 +210,5 @@ def test_a_record_that_is_none_is_written_anew(value: Any, remnic: Path, databas
     before = all_rows(remnic)
     with opened(remnic) as db:
         db.execute("UPDATE lcm_meta SET value = ? WHERE key <> 'schema_version'", (value,))
-    assert imported(source, remnic).rows[What.RECORD].changed == 11
+    assert imported(source, remnic).rows["record"].changed == 11
     assert all_rows(remnic) == before

@@ -6,7 +6,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from lcm_remnic.records import Report, Why
 
 from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
@@ -15,10 +14,10 @@ from tests.remnic.store import new_remnic
 from tests.remnic.support import differences, imported, previewed
 
 
-def listed(report: Report) -> dict[str, list[str]]:
+def listed(report) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for (table, why), rows in report.unheld.items():
-        if why is not Why.WRONG_TYPE:
+        if why != "a value has another type than its column, and is converted":
             found[table] += rows.rows
     return {table: sorted(rows) for table, rows in found.items()}
 
@@ -61,9 +60,9 @@ def test_values_of_another_type_and_whole_tables_are_told(tmp_path: Path):
         rows.execute('CREATE TABLE "table of ""others""" AS SELECT 1 AS conversation_id')
     report = previewed(source, new_remnic(tmp_path / "lcm.sqlite"))
     assert {key: one.rows for key, one in report.unheld.items()} == {
-        ("messages", Why.WRONG_TYPE): [str(said)],
-        ("summaries", Why.NO_ID): ["row 2"],
-        ("message_parts", Why.NO_MESSAGE): [f"part-{said}-0 of message 999"],
+        ("messages", "a value has another type than its column, and is converted"): [str(said)],
+        ("summaries", "the id is no text"): ["row 2"],
+        ("message_parts", "the message is missing or skipped"): [f"part-{said}-0 of message 999"],
     }
     told = command("remnic", "import", "--src", source, "--remnic", tmp_path / "lcm.sqlite").out
     assert 'no place for 1 focus briefs, 1 large files and 1 table of "others"' in told

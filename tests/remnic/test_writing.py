@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import NotFoundError, RefusedError
+from lcm_core.api import NotFoundError, RefusedError
 from lcm_remnic import importing
 from lcm_remnic import write as journal
 from lcm_remnic.importing import import_into
-from lcm_remnic.records import What
 from lcm_remnic.source import Source
 from lcm_remnic.write import RemnicWriter, preview_undo, undo_import, writing
 
@@ -106,7 +105,7 @@ def test_two_imports_at_once_bring_everything_once(
 
     monkeypatch.setattr(RemnicWriter, "make", overtaken)
     report = imported(source, remnic)
-    assert 0 < report.rows[What.TURN].missing < 268
+    assert 0 < report.rows["turn"].missing < 268
     check_import(source, remnic)
     assert len(journal.imports(remnic)) == 2
     for one in journal.imports(remnic):

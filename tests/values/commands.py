@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lcm_core.base.errors import ExitCode
+from lcm_core.api import ExitCode
 
 from tests.cli.support import readings, run
 from tests.databases import connect

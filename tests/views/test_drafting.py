@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-from lcm_core.base.records import ConversationId, SummaryId
-from lcm_core.operations.drafting import BatchItem, Draft, ItemState
+from lcm_core.api import Draft
+from lcm_core.operations.drafting import BatchItem, ItemState
 
 from lcm_tui.tables.drafts import rule_sentences, tokens_sentence
 
@@ -15,8 +15,8 @@ def item(name: str, state: ItemState, tokens: int, drafted: int | None) -> Batch
     draft = cast(Draft, SimpleNamespace(number=1, tokens=drafted))
     drafts = () if drafted is None else (draft,)
     chosen = None if drafted is None else 1
-    owner = ConversationId(1)
-    return BatchItem(SummaryId(name), owner, 0, tokens, state=state, drafts=drafts, chosen=chosen)
+    owner = 1
+    return BatchItem(name, owner, 0, tokens, state=state, drafts=drafts, chosen=chosen)
 
 
 BATCH = (
@@ -26,7 +26,7 @@ BATCH = (
     item("sum_d", ItemState.COMMITTED, 100, 8_000),  # decided
     item("sum_e", ItemState.WAITING, 100, None),
 )
-CONTEXT = {SummaryId("sum_a"), SummaryId("sum_b"), SummaryId("sum_d"), SummaryId("sum_e")}
+CONTEXT = {"sum_a", "sum_b", "sum_d", "sum_e"}
 
 
 def test_the_tokens_of_a_rule_are_those_of_drafts_to_review_that_replace_summaries_of_a_context() -> None:

@@ -193,17 +193,6 @@ def make_backup(
     raise _restless(path)
 
 
-def check_backup(path: Path, cancelled: Stop = never) -> tuple[str, ...]:
-    """Read a whole backup (or database) and say what is wrong with its pages; blocks, so call it in a thread.
-
-    Raises:
-        DatabaseError: it cannot be opened.
-        CancelledError: *cancelled* said so.
-    """
-    with open_source(path, cancelled) as source:
-        return quick_check(source.connection, cancelled)
-
-
 def write_copy(
     source: CopySource,
     target: Path,

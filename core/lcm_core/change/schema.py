@@ -6,7 +6,6 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Final
@@ -485,16 +484,6 @@ _allowed: ContextVar[bool] = ContextVar("unknown schemas may be written", defaul
 def allow_unknown_schema(allowed: bool) -> None:
     """The operator's word, for everything that this context starts from here on."""
     _allowed.set(allowed)
-
-
-@contextmanager
-def unknown_schema_allowed() -> Iterator[None]:
-    """The operator's word, for a while."""
-    token = _allowed.set(True)
-    try:
-        yield
-    finally:
-        _allowed.reset(token)
 
 
 def unknown_parts(schema: Schema) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lcm_core.base.findings import Confidence, Finding, RowRef
+from lcm_core.api import Confidence, Database
+from lcm_core.base.findings import RowRef
 from lcm_core.base.tokens import estimate_weighted
 from lcm_core.base.values import replace
 from lcm_core.checks.check import Limits
 from lcm_core.checks.running import run_checks
-from lcm_core.store.database import Database
 
 from tests.conftest import DatabaseFactory
 from tests.databases import Builder, building
@@ -67,10 +67,10 @@ class Plant:
 
 #: By name; the test files of the families fill it.
 PLANTS: dict[str, Plant] = {}
-_healthy: dict[tuple[bool, frozenset[str] | None], frozenset[Finding]] = {}
+_healthy = {}
 
 
-async def _findings(path: Path, whole_file: bool, only: frozenset[str] | None) -> list[Finding]:
+async def _findings(path: Path, whole_file: bool, only: frozenset[str] | None):
     async with await Database.open(path) as database:
         report = await run_checks(database, only=only, whole_file=whole_file, limits=LIMITS)
     return list(report.findings())

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Database
 from lcm_core.checks.structure import load_structure
-from lcm_core.store.database import Database
 
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import (
@@ -277,7 +276,7 @@ async def test_sources_of_equal_ordinals_are_in_the_order_of_their_ids(
         "SELECT summary_id, parent_summary_id, 0 FROM edges ORDER BY parent_summary_id DESC",
     )
     async with await Database.open(path) as database:
-        found = await database.read(load_structure, ConversationId(1))
+        found = await database.read(load_structure, 1)
     assert found is not None
     sources = [[edge.source for edge in edges] for edges in found.edges.values()]
     assert max(map(len, sources)) > 1

@@ -10,7 +10,7 @@ from array import array
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.checks.messages import Keys, Proof, find_clusters, find_replays
+from lcm_core.checks.messages import Keys, find_clusters, find_replays
 from lcm_core.checks.structure import MessageColumns
 from lcm_core.checks.summaries import are_twins
 
@@ -379,7 +379,12 @@ def test_a_block_that_was_stored_again_is_told_as_ranges() -> None:
     days = [1.0 + place * MINUTE for place in range(43)]
     messages, keys = conversation(said + said[:41], days + days[:41])
     [replay] = find_replays(messages, keys)
-    assert (replay.original, replay.copy, replay.length, replay.proof) == (0, 43, 41, Proof.SAME_TIMES)
+    assert (replay.original, replay.copy, replay.length, replay.proof) == (
+        0,
+        43,
+        41,
+        "with the times of the originals",
+    )
     assert not list(find_clusters(messages, keys, [replay]))
 
 
@@ -387,7 +392,7 @@ def test_a_block_that_came_back_in_one_second_is_a_replay() -> None:
     said = [long(number) for number in range(5)]
     messages, keys = conversation(said + said, [1.0 + place * MINUTE for place in range(5)] + [9.0] * 5)
     [replay] = find_replays(messages, keys)
-    assert (replay.copy, replay.proof) == (5, Proof.BURST)
+    assert (replay.copy, replay.proof) == (5, "in one burst, although the originals were spread over time")
 
 
 @pytest.mark.parametrize("short", ["NO_REPLY", "HEARTBEAT_OK", "ok", "(no output)", ""])
@@ -411,14 +416,16 @@ def test_the_same_answers_to_other_tool_calls_are_no_replay() -> None:
     messages, keys = conversation(said * 2, days, list(range(1, 41)))
     assert not find_replays(messages, keys)
     messages, keys = conversation(said * 2, days, list(range(1, 21)) * 2)
-    assert [replay.proof for replay in find_replays(messages, keys)] == [Proof.SAME_CALLS]
+    assert [replay.proof for replay in find_replays(messages, keys)] == [
+        "with the tool call ids of the originals"
+    ]
 
 
 def test_many_words_again_without_proof_are_suspicious_and_not_certain() -> None:
     said = [long(number) for number in range(20)]
     messages, keys = conversation(said * 2, [1.0 + place * MINUTE for place in range(40)])
     [replay] = find_replays(messages, keys)
-    assert (replay.proof, replay.certain) == (Proof.LENGTH, False)
+    assert (replay.proof, replay.certain) == ("verbatim, which rarely happens by chance", False)
 
 
 def test_three_equal_user_messages_in_one_second_are_a_flood() -> None:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from lcm_core.base.findings import Report, RowRef
+from lcm_core.api import Database
+from lcm_core.base.findings import RowRef
 from lcm_core.base.values import replace
-from lcm_core.store.database import Database
 from lcm_host.checks import run_checks
 
 from tests.conftest import DatabaseFactory
@@ -30,12 +30,12 @@ VALUES: dict[str, Value] = {
 }
 
 
-async def checked(path: Path) -> Report:
+async def checked(path: Path):
     async with await Database.open(path) as opened:
         return await run_checks(opened)
 
 
-def stopped(report: Report) -> dict[str, str]:
+def stopped(report) -> dict[str, str]:
     return {one.check.id: one.reason for one in report.results if "stopped" in one.reason}
 
 

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.base.findings import Confidence, FixId, Report, RowRef
-from lcm_core.base.records import ConversationId
-from lcm_core.checks.check import Folders, Limits
-from lcm_core.store.database import Database
+from lcm_core.api import Confidence, Database, Folders
+from lcm_core.base.findings import FixId, RowRef
+from lcm_core.checks.check import Limits
 from lcm_host.checks import CHECKS, run_checks
 
 from tests.databases import building
@@ -26,12 +25,12 @@ BAD = {"0.1.2": (18, 3), "0.3.0": (18, 3), "0.8.2": (13, 2), "0.15.3": (16, 0)}
 DatabaseFactory = Callable[[str], Path]
 
 
-async def report_of(path: Path, *, only: set[str] | None = None, folders: Folders | None = None) -> Report:
+async def report_of(path: Path, *, only: set[str] | None = None, folders: Folders | None = None):
     async with await Database.open(path) as database:
         return await run_checks(database, limits=LIMITS, only=only, folders=folders)
 
 
-def rows_of(report: Report, *checks: str) -> set[RowRef]:
+def rows_of(report, *checks: str) -> set[RowRef]:
     return {row for check in checks for finding in report.result(check).findings for row in finding.rows}
 
 
@@ -102,11 +101,11 @@ async def test_a_new_session_that_was_just_begun_is_no_damage(
 
 
 @pytest.fixture
-async def damaged(database_file: DatabaseFactory) -> Report:
+async def damaged(database_file: DatabaseFactory):
     return await report_of(database_file("0.15.3-damaged"))
 
 
-async def test_the_thirteen_damages_are_found_with_their_ids(damaged: Report) -> None:
+async def test_the_thirteen_damages_are_found_with_their_ids(damaged) -> None:
     assert summary("sum_3917e17da30c1e9d") in rows_of(damaged, "C3")
     assert summary("sum_4a8fbb53db7819c7") in rows_of(damaged, "C3")
     assert summary("sum_214b4d6011b8425c") in rows_of(damaged, "C3")
@@ -122,7 +121,7 @@ async def test_the_thirteen_damages_are_found_with_their_ids(damaged: Report) ->
     assert rows_of(damaged, "D14") == {summary("sum_dd9ec54d9e5e07ab")}
 
 
-async def test_what_follows_from_the_damages_is_found(damaged: Report) -> None:
+async def test_what_follows_from_the_damages_is_found(damaged) -> None:
     orphans = damaged.result("B13").findings
     assert [one.confidence for one in orphans] == [BROKEN, BY_DESIGN]
     assert orphans[0].rows == (summary("sum_9960da692838a8de"),)
@@ -131,14 +130,14 @@ async def test_what_follows_from_the_damages_is_found(damaged: Report) -> None:
     assert rows_of(damaged, "F2") == {RowRef("messages_fts", (286,))}
     assert [one.conversation_id for one in damaged.result("E13").findings] == [4]
     holes = {one.conversation_id: one for one in damaged.result("A11").findings}
-    assert (holes[ConversationId(3)].confidence, holes[ConversationId(3)].rows) == (
+    assert (holes[3].confidence, holes[3].rows) == (
         BROKEN,
         (RowRef("messages", (521,)),),
     )
     assert {row.table for row in rows_of(damaged, "G13")} == {"context_items", "message_parts"}
 
 
-async def test_the_decoys_are_not_broken(damaged: Report) -> None:
+async def test_the_decoys_are_not_broken(damaged) -> None:
     decoys = {summary(f"sum_{name}") for name in ("9e5806c818acab6b", "cae2105a57ab383d", "da6d8a6c3e853863")}
     assert decoys <= rows_of(damaged, "C11")
     assert not [one for one in damaged.findings(BROKEN) if decoys & set(one.rows)]
@@ -147,7 +146,7 @@ async def test_the_decoys_are_not_broken(damaged: Report) -> None:
 
 @pytest.mark.long
 async def test_every_edit_of_the_damaged_database_is_accounted_for(
-    damaged: Report, database_file: DatabaseFactory
+    damaged, database_file: DatabaseFactory
 ) -> None:
     edits = recorded("lcm-0.15.3-damaged.changes.json")
     assert len(edits) == 16
@@ -159,7 +158,7 @@ async def test_every_edit_of_the_damaged_database_is_accounted_for(
     assert fresh == structure | {"C1", "C2", "C3", "C4", "C7"}
 
 
-async def test_lost_sources_that_the_counters_prove_can_be_linked_again(damaged: Report) -> None:
+async def test_lost_sources_that_the_counters_prove_can_be_linked_again(damaged) -> None:
     proven = {row for one in damaged.findings() if one.fix is FixId.RELINK for row in one.rows}
     assert proven == {
         summary("sum_150d597631f19e3a"),
@@ -169,7 +168,7 @@ async def test_lost_sources_that_the_counters_prove_can_be_linked_again(damaged:
     assert "made from seq 59-66" in damaged.result("B1").findings[0].sentence
 
 
-async def test_a_gap_whose_message_is_still_there_is_not_merely_closed(damaged: Report) -> None:
+async def test_a_gap_whose_message_is_still_there_is_not_merely_closed(damaged) -> None:
     [gap] = damaged.result("A8").findings
     assert (gap.confidence, gap.fix) == (BROKEN, FixId.RESTORE_MESSAGES)
     assert "seq 111" in gap.sentence

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.base.errors import DatabaseError, NotFoundError, UsageError
-from lcm_core.base.findings import CheckState, Confidence, Progress
-from lcm_core.base.records import ConversationId
+from lcm_core.api import Confidence, Database, DatabaseError, Folders, NotFoundError, UsageError
+from lcm_core.base.findings import CheckState
 from lcm_core.base.values import replace
 from lcm_core.checks import context, running, search, summaries
-from lcm_core.checks.check import Folders, Hit, Limits, hit
+from lcm_core.checks.check import Limits, hit
 from lcm_core.checks.messages import repetitions_of
-from lcm_core.checks.structure import Structure
-from lcm_core.store.database import Database, Reader
 from lcm_host.checks import CHECKS, run_checks
 
 from tests.core.checks.every_damage import DAMAGES
@@ -63,7 +60,7 @@ async def test_whole_file_checks_can_be_left_out(database_file: DatabaseFactory)
 async def test_one_conversation_gets_its_own_findings_only(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3-damaged")) as database:
         whole = await run_checks(database, limits=LIMITS)
-        report = await run_checks(database, conversation=ConversationId(3), limits=LIMITS)
+        report = await run_checks(database, conversation=3, limits=LIMITS)
     assert {one.conversation_id for one in report.findings()} == {3}
     inside = {one for one in whole.findings() if one.conversation_id == 3}
     assert inside == set(report.findings())
@@ -72,8 +69,8 @@ async def test_one_conversation_gets_its_own_findings_only(database_file: Databa
 
 async def test_stale_search_rows_of_one_conversation(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3-damaged")) as database:
-        report = await run_checks(database, conversation=ConversationId(1), only={"F"}, limits=LIMITS)
-        other = await run_checks(database, conversation=ConversationId(3), only={"F"}, limits=LIMITS)
+        report = await run_checks(database, conversation=1, only={"F"}, limits=LIMITS)
+        other = await run_checks(database, conversation=3, only={"F"}, limits=LIMITS)
     assert [one.row_count for one in report.result("F4").findings] == [10]
     assert not list(other.findings())
 
@@ -93,7 +90,7 @@ async def test_only_what_was_asked_for_is_reported(database_file: DatabaseFactor
 async def test_an_unknown_conversation_is_an_error(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3")) as database:
         with pytest.raises(NotFoundError, match="999"):
-            await run_checks(database, conversation=ConversationId(999))
+            await run_checks(database, conversation=999)
 
 
 async def test_clean_means_nothing_but_by_design(database_file: DatabaseFactory) -> None:
@@ -105,7 +102,7 @@ async def test_clean_means_nothing_but_by_design(database_file: DatabaseFactory)
 
 
 async def test_progress_goes_on_and_ends(database_file: DatabaseFactory) -> None:
-    seen: list[Progress] = []
+    seen = []
     async with await Database.open(database_file("0.15.3")) as database:
         await run_checks(database, limits=LIMITS, progress=seen.append)
     numbers = [one.stage_number for one in seen]
@@ -178,11 +175,11 @@ async def test_a_check_that_gets_no_further_gives_up_and_leaves_the_others_their
 ) -> None:
     """A reading of texts, a rule and a stage that never end, each with the checks that wait for it."""
 
-    def endless(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    def endless(structure, limits: Limits):
         while True:
             yield hit(Confidence.BROKEN, "Again.")
 
-    async def bodies(reader: Reader, ids: object) -> object:
+    async def bodies(reader, ids: object) -> object:
         return await reader.value(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT max(i) FROM n"
         )
@@ -199,7 +196,7 @@ async def test_a_check_that_gets_no_further_gives_up_and_leaves_the_others_their
     async with await Database.open(database_file("0.15.3")) as database:
         report = await run_checks(
             database,
-            conversation=ConversationId(1),
+            conversation=1,
             only={"A", "C", "F", "E3"},
             limits=limits,
             progress=lambda progress: stages_seen.append(progress.stage),
@@ -272,7 +269,7 @@ async def test_the_fix_of_duplicates_gets_them_whole(database_copy: DatabaseFact
         WHERE conversation_id = 7 ORDER BY seq""",
     )
     async with await Database.open(path) as database:
-        [block] = await repetitions_of(database, ConversationId(7))
+        [block] = await repetitions_of(database, 7)
     assert (block.original_seqs, block.copy_seqs, len(block.copy_ids)) == ((1, 19), (20, 38), 19)
     assert (block.certain, block.tokens, block.in_context) == (True, 1480, ())
 

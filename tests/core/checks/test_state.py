@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lcm_core.base.findings import Confidence
+from lcm_core.api import Confidence
 from lcm_core.checks.database import SPACE, Space
 
 from tests.conftest import DatabaseFactory

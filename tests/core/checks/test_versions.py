@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.base.findings import Confidence, Report
+from lcm_core.api import Confidence, Database
 from lcm_core.checks.check import Limits
-from lcm_core.store.database import Database
 from lcm_host.checks import CHECKS, run_checks
 
 from tests.databases import Builder, building, connect
@@ -132,6 +131,6 @@ def _damage(rows: Builder, steps: list[tuple[str, int, int, int, object, bool]])
             rows.execute(f"{change} WHERE rowid % {every} = {offset % every}", *values)
 
 
-async def _report(path: Path) -> Report:
+async def _report(path: Path):
     async with await Database.open(path) as database:
         return await run_checks(database, limits=LIMITS)
