@@ -15,7 +15,7 @@ from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.text import counted
 from lcm_core.base.values import Record, Struct, replace
 from lcm_core.change.reindex import resync, resync_sql
-from lcm_core.checks.messages import Repetition, repetitions_of
+from lcm_core.checks.messages import repetitions_of
 from lcm_core.operations.fix import Keep
 from lcm_core.operations.fixing import Fixes, plan_fixes
 from lcm_core.store.database import Database, Reader
@@ -32,13 +32,14 @@ from lcm_tui.cli.progress import CheckMeter
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import carry_out, watched
 from lcm_tui.flows.checks import folders_of, limits_of, reads_whole_file
-from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
+from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table, json_of
 from lcm_tui.tables.findings import (
+    FINDING_COLUMNS,
+    REPEATED_COLUMNS,
     REPEATING,
     Repeated,
     can_fix,
     in_order,
-    repetition_kind,
     report_blocks,
     summary_of,
 )
@@ -47,19 +48,7 @@ from lcm_tui.tables.findings import (
 # The report for programs.
 
 
-def finding_document(one: Finding) -> Document:
-    """A finding for machines; ``id`` is what ``--fix`` takes."""
-    check = CHECKS[one.check]
-    return {
-        "id": finding_key(one),
-        "check": one.check,
-        **some_of(check, "title severity"),
-        **some_of(one, "confidence conversation_id sentence row_count rows fix"),
-        "withoutFix": check.unfixed if one.fix is None else None,
-    }
-
-
-def report_document(report: Report, repeated: Repeated) -> Document:
+def report_document(report: Report, repeated: Sequence[Repeated]) -> Document:
     """The whole report for machines; the first fields are those of the engine's own command."""
     counts = Counter(one.confidence for one in report.findings())
     return {
@@ -68,29 +57,16 @@ def report_document(report: Report, repeated: Repeated) -> Document:
         "message": summary_of(report),
         **some_of(report, "conversation_id clean"),
         "counts": {camel(one.name.lower()): counts[one] for one in Confidence},
-        "findings": [finding_document(one) for one in in_order(report.findings())],
+        "findings": [json_of(FINDING_COLUMNS, one) for one in in_order(report.findings())],
         "truncated": [
             {"check": one.check.id, "findings": one.finding_count}
             for one in report.results
             if one.finding_count > len(one.findings)
         ],
-        "repetitions": [_repetition_document(owner, one) for owner, one in repeated],
+        "repetitions": [json_of(REPEATED_COLUMNS, one) for one in repeated],
         "notRun": [{"check": one.check.id, "reason": one.reason} for one in report.not_run],
         "checks": len(report.results),
         "seconds": round(report.seconds, 3),
-    }
-
-
-def _repetition_document(owner: ConversationId, one: Repetition) -> Document:
-    return {
-        "conversationId": owner,
-        "kind": repetition_kind(one),
-        **some_of(one, "original_seqs copy_seqs"),
-        "copies": len(one.copy_ids),
-        "tokens": one.tokens,
-        "inContext": len(one.in_context),
-        "removable": len(one.spare),
-        **some_of(one, "summarised proof certain"),
     }
 
 
@@ -203,7 +179,8 @@ def examine(run: Run, asked: Asked, fail_on: str) -> Answer:
         for one in report.findings(Confidence.BROKEN, Confidence.SUSPICIOUS)
         if CHECKS[one.check].severity in FAIL_ON[fail_on]
     )
-    told = run.answer("doctor", report_document(report, examined.repeated), _blocks(examined))
+    blocks = report_blocks(run.time, report, examined.repeated)
+    told = run.answer("doctor", report_document(report, examined.repeated), blocks)
     return replace(told, exit_code=ExitCode.FINDINGS if failing else ExitCode.DONE)
 
 
@@ -238,7 +215,7 @@ class _Examined(Record, frozen=True):
     """What the checks found, and the messages that were stored again."""
 
     report: Report
-    repeated: tuple[tuple[ConversationId, Repetition], ...]
+    repeated: Sequence[Repeated]
 
 
 def split(values: Sequence[str]) -> tuple[str, ...] | None:
@@ -267,17 +244,15 @@ async def _examine(run: Run, asked: Asked) -> _Examined:
             )
         finally:
             meter.clear()
-        repeated: list[tuple[ConversationId, Repetition]] = []
+        repeated: list[Repeated] = []
         for conversation in dict.fromkeys(
             one.conversation_id for one in report.findings() if one.check in REPEATING
         ):
             if conversation is not None:
-                repeated += [(conversation, one) for one in await repetitions_of(database, conversation)]
-        return _Examined(report, tuple(repeated))
-
-
-def _blocks(examined: _Examined) -> list[OutputBlock]:
-    return report_blocks(examined.report, examined.repeated)
+                repeated += [
+                    Repeated(conversation, one) for one in await repetitions_of(database, conversation)
+                ]
+        return _Examined(report, repeated)
 
 
 # -- fixing ----------------------------------------------------------------------------------------------
@@ -370,7 +345,7 @@ class _Fixing(Struct):
             **told.data,
             "applied": True,
             "search": [{"table": table, "rows": rows} for table, rows in done],
-            "remaining": [finding_document(one) for one in left],
+            "remaining": [json_of(FINDING_COLUMNS, one) for one in left],
         }
         return replace(
             told, data=document, blocks=[*told.blocks, *_done_blocks(done, left), *_passed_blocks(passed)]
@@ -380,7 +355,7 @@ class _Fixing(Struct):
         limits = limits_of(self.run.settings, reader.schema)
         self.fixes = fixes = await plan_fixes(reader, self.findings, keep=self.keep, limits=limits)
         data: Document = {
-            "findings": [finding_document(one) for one in self.findings],
+            "findings": [json_of(FINDING_COLUMNS, one) for one in self.findings],
             "search": [{"table": table, "rows": None} for table in fixes.search],
             "left": list(fixes.left),
         }

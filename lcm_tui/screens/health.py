@@ -41,9 +41,9 @@ from lcm_tui.kit.text import TextView
 from lcm_tui.screens import pruning
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.pruning import Series
-from lcm_tui.tables.findings import REPEATING, can_fix
+from lcm_tui.tables.blocks import cells_of
+from lcm_tui.tables.findings import FINDING_COLUMNS, REPEATING, can_fix
 from lcm_tui.tables.health import (
-    COLUMNS,
     FOLDED,
     ROWS_SHOWN,
     CheckKey,
@@ -56,7 +56,6 @@ from lcm_tui.tables.health import (
     RowKey,
     check_document,
     check_line,
-    finding_cells,
     finding_document,
     first_to_look_at,
     found_line,
@@ -500,12 +499,14 @@ class FindingList(ListPane[HealthKey]):
 
     def columns(self) -> Sequence[Column]:
         """Whose finding it is only where there are several conversations."""
-        return [column for column in COLUMNS if not (self.narrowed and column.name == "conversation")]
+        left_out = "conversation" if self.narrowed else ""
+        return [column for column in FINDING_COLUMNS if column.width and column.name != left_out]
 
     def cells(self, key: HealthKey) -> Mapping[str, Span]:
         """What stands in the line of a finding."""
         assert isinstance(key, FindingKey)
-        return finding_cells(self.examination.findings[key.key], MARK if key.key in self.marks else "")
+        mark = MARK if key.key in self.marks else ""
+        return cells_of(FINDING_COLUMNS, self.examination.findings[key.key], mark)
 
     def draw(self, key: HealthKey, width: int) -> Sequence[Line]:
         """A heading, a finding, a row of one, or a check that was not run."""

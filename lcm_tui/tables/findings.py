@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from lcm_core.base.findings import Confidence, Finding, FixId, Report, Severity
+from lcm_core.base.findings import Confidence, Finding, FixId, Report, Severity, finding_key
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
+from lcm_core.base.values import to_json
 from lcm_core.checks.messages import Repetition
 from lcm_core.checks.summaries import BROKEN_SUMMARIES
 from lcm_host.checks import CHECKS
 
-from lcm_tui.tables.blocks import Cell, Facts, Note, Table
+from lcm_tui.kit.spans import Span, StyleName
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, When, list_table
 from lcm_tui.tables.blocks import OutputBlock as Block
-from lcm_tui.tables.blocks import OutputColumn as Column
 
-#: What was found again in one conversation.
-Repeated = Sequence[tuple[ConversationId, Repetition]]
+
+class Repeated(NamedTuple):
+    """Messages of a conversation that were stored again."""
+
+    conversation_id: ConversationId
+    repetition: Repetition
+
 
 #: Checks that find messages stored again: `lcm_core.checks.messages.repetitions_of` has the ranges.
 REPEATING: Final = frozenset({"E3", "E4"})
@@ -28,14 +34,6 @@ SEVERITY_WORDS: Final[Mapping[Severity, str]] = {
     Severity.WARNING: "warning",
     Severity.INFO: "info",
 }
-_COLUMNS = (
-    Column("Check"),
-    Column("Severity", spare=2),
-    Column("Conversation", right=True, spare=1),
-    Column("Rows", right=True, spare=3),
-    Column("Fix"),
-    Column("What", grows=True),
-)
 
 
 def summary_of(report: Report) -> str:
@@ -84,14 +82,119 @@ def repetition_kind(one: Repetition) -> str:
     return "block" if one.proof is not None else "flood" if one.flood else "duplicate"
 
 
-def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
+def seqs_text(ends: tuple[int, int]) -> str:
+    """A range of messages by the seq of its first and its last one."""
+    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
+
+
+# -- as a list -------------------------------------------------------------------------------------------
+# Findings and what was stored again, for the app, for people and for programs.
+
+#: What stands before a word of confidence, or for it.
+SIGNS: Final[Mapping[Confidence, str]] = {
+    Confidence.BROKEN: "✗",
+    Confidence.SUSPICIOUS: "?",
+    Confidence.BY_DESIGN: "·",
+}
+#: Severities in five cells.
+SEVERITIES: Final[Mapping[Severity, str]] = {**SEVERITY_WORDS, Severity.WARNING: "warn"}
+_CONFIDENCE_STYLES: Final[Mapping[Confidence, StyleName]] = {
+    Confidence.BROKEN: "error",
+    Confidence.SUSPICIOUS: "warn",
+    Confidence.BY_DESIGN: "dim",
+}
+_SEVERITY_STYLES: Final[Mapping[Severity, StyleName]] = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warn",
+    Severity.INFO: "dim",
+}
+
+
+def fix_word(finding: Finding) -> str:
+    """What the list says of a fix."""
+    return "" if finding.fix is None else "merge" if finding.fix is FixId.MERGE_SPLIT else "fix"
+
+
+def _what(sentence: str, finding: Finding, _: str) -> Span:
+    return Span(sentence, "dim" if finding.confidence is Confidence.BY_DESIGN else "text")
+
+
+def _fix_answer(finding: Finding) -> str:
+    return "merge" if finding.fix is FixId.MERGE_SPLIT else "no" if finding.fix is None else "yes"
+
+
+def confidence_sign(confidence: Confidence) -> Span:
+    """How sure a finding is, in one cell."""
+    return Span(SIGNS[confidence], _CONFIDENCE_STYLES[confidence])
+
+
+def severity_word(severity: Severity) -> Span:
+    """How grave it would be, in five cells."""
+    return Span(SEVERITIES[severity], _SEVERITY_STYLES[severity])
+
+
+# fmt: off
+#: All that is said of a finding, in order; ``id`` is what ``--fix`` takes. The app draws it with its mark.
+FINDING_COLUMNS: Final[tuple[ListColumn[Finding, str], ...]] = (
+    ListColumn("mark", "", 1, keep=100, value="check", cell=lambda _, __, mark: Span(mark, "key")),
+    ListColumn("sign", "", 1, keep=99, value="confidence",
+               cell=lambda value, _, __: confidence_sign(value)),
+    ListColumn("id", json="id", value=finding_key),
+    ListColumn("name", heading="Check", json="check", value="check"),
+    ListColumn("title", json="title", value=lambda one: CHECKS[one.check].title),
+    ListColumn("severity", "severity", 8, keep=60, heading="Severity", spare=2, json="severity",
+               value=lambda one: CHECKS[one.check].severity, text=SEVERITY_WORDS.__getitem__,
+               cell=lambda value, _, __: severity_word(value)),
+    ListColumn("check", "check", 5, keep=98, value="check", cell=lambda value, _, __: Span(value, "key")),
+    ListColumn("confidence", json="confidence", value="confidence"),
+    ListColumn("conversation", "conv", 5, right=True, keep=80, heading="Conversation", spare=1,
+               json="conversationId", value="conversation_id",
+               cell=lambda value, _, __: Span("–" if value is None else str(value))),
+    ListColumn("sentence", json="sentence", value="sentence"),
+    ListColumn("rows", "rows", 4, right=True, keep=50, heading="Rows", spare=3, json="rowCount",
+               value="row_count", cell=lambda value, _, __: Span(f"{value:,}", "dim")),
+    ListColumn("keys", json="rows", value=lambda one: to_json(one.rows)),
+    ListColumn("fix", "fix", 5, keep=90, heading="Fix", value=_fix_answer,
+               cell=lambda _, one, __: Span(fix_word(one), "ok")),
+    ListColumn("fix_id", json="fix", value="fix"),
+    ListColumn("unfixed", json="withoutFix",
+               value=lambda one: CHECKS[one.check].unfixed if one.fix is None else None),
+    ListColumn("what", "what", 26, grows=True, keep=97, heading="What", value="sentence",
+               cell=_what),
+)
+#: All that is said of messages that were stored again, in order.
+REPEATED_COLUMNS: Final[tuple[ListColumn[Repeated, None], ...]] = (
+    ListColumn("owner", right=True, heading="Conversation", json="conversationId", value="conversation_id"),
+    ListColumn("kind", json="kind", value=lambda one: repetition_kind(one.repetition)),
+    ListColumn("first", heading="First", json="originalSeqs", value="repetition.original_seqs",
+               text=seqs_text),
+    ListColumn("again", heading="Again", json="copySeqs", value="repetition.copy_seqs", text=seqs_text),
+    ListColumn("copies", right=True, heading="Messages", json="copies",
+               value=lambda one: len(one.repetition.copy_ids)),
+    ListColumn("tokens", right=True, heading="Tokens", json="tokens", value="repetition.tokens"),
+    ListColumn("context", right=True, heading="In context", json="inContext",
+               value=lambda one: len(one.repetition.in_context)),
+    ListColumn("spare", right=True, heading="Removable", json="removable",
+               value=lambda one: len(one.repetition.spare)),
+    ListColumn("summarised", json="summarised", value="repetition.summarised"),
+    ListColumn("proof", json="proof", value="repetition.proof"),
+    ListColumn("certain", json="certain", value="repetition.certain"),
+)
+# fmt: on
+
+
+# -- the report ------------------------------------------------------------------------------------------
+
+
+def report_blocks(when: When, report: Report, repeated: Sequence[Repeated]) -> list[Block]:
     """The report for people: what is broken, what may be, and what was not asked."""
     blocks: list[Block] = [Note(summary_of(report))]
     found = in_order(report.findings())
     for confidence in (Confidence.BROKEN, Confidence.SUSPICIOUS):
-        rows = [_row(one) for one in found if one.confidence is confidence]
+        rows = [one for one in found if one.confidence is confidence]
         if rows:
-            blocks.append(Table(_COLUMNS, rows, title=f"{confidence.value.capitalize()} ({len(rows):,})"))
+            title = f"{confidence.value.capitalize()} ({len(rows):,})"
+            blocks.append(list_table(FINDING_COLUMNS, rows, when, title=title))
     by_design = Counter(one.check for one in found if one.confidence is Confidence.BY_DESIGN)
     if by_design:
         named = ", ".join(
@@ -100,7 +203,9 @@ def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
         )
         blocks.append(Note(f"By design, not damage: {named}. --json lists it."))
     if repeated:
-        blocks.append(_repeated_table(repeated))
+        tokens = sum(one.tokens for _, one in repeated)
+        title = f"Stored again, by seq: {tokens:,} tokens"
+        blocks.append(list_table(REPEATED_COLUMNS, repeated, when, title=title))
     reasons: dict[str, list[str]] = {}
     for result in report.not_run:
         reasons.setdefault(result.reason, []).append(result.check.id)
@@ -115,40 +220,3 @@ def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
         how = f"--fix with the check (--fix {unfixed[0].check}) explains why and what to do"
         blocks.append(Note(f"If the fix column says no, {how}."))
     return blocks
-
-
-def _row(one: Finding) -> tuple[Cell, ...]:
-    fix = "merge" if one.fix is FixId.MERGE_SPLIT else "no" if one.fix is None else "yes"
-    severity = SEVERITY_WORDS[CHECKS[one.check].severity]
-    return one.check, severity, one.conversation_id, one.row_count, fix, one.sentence
-
-
-def _repeated_table(repeated: Repeated) -> Table:
-    columns = (
-        Column("Conversation", right=True),
-        Column("First"),
-        Column("Again"),
-        Column("Messages", right=True),
-        Column("Tokens", right=True),
-        Column("In context", right=True),
-        Column("Removable", right=True),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            owner,
-            seqs_text(one.original_seqs),
-            seqs_text(one.copy_seqs),
-            len(one.copy_ids),
-            one.tokens,
-            len(one.in_context),
-            len(one.spare),
-        )
-        for owner, one in repeated
-    ]
-    tokens = sum(one.tokens for _, one in repeated)
-    return Table(columns, rows, title=f"Stored again, by seq: {tokens:,} tokens")
-
-
-def seqs_text(ends: tuple[int, int]) -> str:
-    """A range of messages by the seq of its first and its last one."""
-    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"

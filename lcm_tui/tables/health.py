@@ -10,10 +10,8 @@ from lcm_core.base.findings import (
     CheckState,
     Confidence,
     Finding,
-    FixId,
     Report,
     RowRef,
-    Severity,
     finding_key,
 )
 from lcm_core.base.text import clip, counted, depth_name, fold, safe_line
@@ -23,30 +21,27 @@ from lcm_core.checks.summaries import certainty_of
 from lcm_core.store.found_rows import FoundRow
 from lcm_host.checks import CHECKS, FAMILIES
 
-from lcm_tui.kit.spans import Block, Column, Document, Line, Span, StyleName, depth_style, heading, role_style
+from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, depth_style, heading, role_style
 from lcm_tui.tables.composition import gauge
 from lcm_tui.tables.findings import (
     REPEATING,
+    SEVERITIES,
     SEVERITY_WORDS,
+    SIGNS,
     can_fix,
+    confidence_sign,
+    fix_word,
     in_order,
     is_broken_summary,
     repetition_kind,
     seqs_text,
+    severity_word,
 )
 from lcm_tui.tables.messages import message_name
 
 # -- what is listed --------------------------------------------------------------------------------------
 # Groups, findings, rows, and what was not run.
 
-#: What stands before a word of confidence, or for it.
-SIGNS: Final[Mapping[Confidence, str]] = {
-    Confidence.BROKEN: "✗",
-    Confidence.SUSPICIOUS: "?",
-    Confidence.BY_DESIGN: "·",
-}
-#: Severities in five cells.
-SEVERITIES: Final[Mapping[Severity, str]] = {**SEVERITY_WORDS, Severity.WARNING: "warn"}
 NOT_RUN: Final = "skipped"
 BY_DESIGN: Final = Confidence.BY_DESIGN.value
 #: Groups that are folded until they are opened.
@@ -180,11 +175,6 @@ class Examination(Struct):
         return groups
 
 
-def fix_word(finding: Finding) -> str:
-    """What the list says of a fix."""
-    return "" if finding.fix is None else "merge" if finding.fix is FixId.MERGE_SPLIT else "fix"
-
-
 def lines_of(groups: Iterable[Group], folded: Collection[str], opened: Mapping[str, int]) -> list[HealthKey]:
     """The lines of the list; *opened*: findings of which the rows are shown, and how many."""
     keys: list[HealthKey] = []
@@ -247,27 +237,6 @@ def _holds(text: str, words: Iterable[str]) -> bool:
     return all(word in text for word in words)
 
 
-_CONFIDENCE_STYLES: Final[Mapping[Confidence, StyleName]] = {
-    Confidence.BROKEN: "error",
-    Confidence.SUSPICIOUS: "warn",
-    Confidence.BY_DESIGN: "dim",
-}
-_SEVERITY_STYLES: Final[Mapping[Severity, StyleName]] = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warn",
-    Severity.INFO: "dim",
-}
-
-COLUMNS: Final = (
-    Column("mark", "", 1, keep=100),
-    Column("sign", "", 1, keep=99),
-    Column("severity", "severity", 8, keep=60),
-    Column("check", "check", 5, keep=98),
-    Column("conversation", "conv", 5, right=True, keep=80),
-    Column("rows", "rows", 4, right=True, keep=50),
-    Column("fix", "fix", 5, keep=90),
-    Column("what", "what", 26, grows=True, keep=97),
-)
 #: Cells of the gauge of a run.
 GAUGE: Final = 16
 #: Rows of a finding that the pane shows; the list shows as many as the finding names.
@@ -333,21 +302,6 @@ def group_line(group: Group, *, folded: bool) -> Line:
     if group.fixable:
         said += f", {group.fixable:,} with a fix"
     return (Span("▸ " if folded else "▾ ", "key"), Span(group.title, "heading"), Span(said, "dim"))
-
-
-def finding_cells(finding: Finding, mark: str) -> dict[str, Span]:
-    """A finding: its *mark*, how sure, how bad, which check, where, how many rows, the fix, and what."""
-    owner = finding.conversation_id
-    return {
-        "mark": Span(mark, "key"),
-        "sign": _sign(finding.confidence),
-        "severity": _severity(CHECKS[finding.check].severity),
-        "check": Span(finding.check, "key"),
-        "conversation": Span("–" if owner is None else str(owner)),
-        "rows": Span(f"{finding.row_count:,}", "dim"),
-        "fix": Span(fix_word(finding), "ok"),
-        "what": Span(finding.sentence, "dim" if finding.confidence is Confidence.BY_DESIGN else "text"),
-    }
 
 
 def check_line(result: CheckResult) -> Line:
@@ -423,14 +377,6 @@ def ref_name(ref: RowRef, row: FoundRow | None = None) -> str:
     return f"{_NAMES.get(ref.table, ref.table)} {key}".rstrip()
 
 
-def _sign(confidence: Confidence) -> Span:
-    return Span(SIGNS[confidence], _CONFIDENCE_STYLES[confidence])
-
-
-def _severity(severity: Severity) -> Span:
-    return Span(SEVERITIES[severity], _SEVERITY_STYLES[severity])
-
-
 # -- the text ----------------------------------------------------------------------------------------------
 
 
@@ -450,9 +396,9 @@ def finding_document(
             spans=(
                 Span(f"{check.id} {check.title}", "title"),
                 Span("  "),
-                _sign(finding.confidence),
+                confidence_sign(finding.confidence),
                 Span(f" {finding.confidence.value}, "),
-                _severity(check.severity),
+                severity_word(check.severity),
                 Span(f", {where}", "dim"),
             )
         ),
