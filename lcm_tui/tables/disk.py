@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from lcm_core.base.text import counted
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.change.vacuum import VacuumEstimate
 from lcm_core.operations.disk import DiskUse, Freed
 
 from lcm_tui.kit.spans import Span
 from lcm_tui.tables.blocks import ListColumn, bar_text, bytes_text, seconds_text
+from lcm_tui.tables.messages import below_home
 
 #: Cells of a bar.
 _BAR: Final = 12
@@ -29,7 +31,7 @@ class DiskRow(Record, frozen=True):
     share: float  #: of everything
     indexes: int | None = None  #: bytes of them, of a table
     files: int | None = None
-    place: str | None = None
+    folder: Path | None = None  #: None: inside the database file, or beside it
 
 
 def disk_rows(use: DiskUse) -> list[DiskRow]:
@@ -44,10 +46,8 @@ def disk_rows(use: DiskUse) -> list[DiskRow]:
         rows.append(DiskRow("tables", "in the file", used, used / whole))
     for part in use.parts:
         if part.files:
-            place = None if part.place is None else str(part.place)
-            rows.append(
-                DiskRow(part.name, "beside it", part.bytes, part.bytes / whole, files=part.files, place=place)
-            )
+            row = DiskRow(part.name, "beside it", part.bytes, part.bytes / whole)
+            rows.append(replace(row, files=part.files, folder=part.folder))
     return [*_to_give_back(use, whole), *sorted(rows, key=lambda row: (-row.bytes, row.name))]
 
 
@@ -107,8 +107,8 @@ DISK_COLUMNS: Final[tuple[ListColumn[DiskRow, None], ...]] = (
                cell=lambda value, _, __: Span("" if value is None else bytes_text(value), "dim")),
     ListColumn("files", "files", 7, right=True, keep=70, heading="Files", json="files", value="files",
                cell=lambda value, _, __: Span("" if value is None else f"{value:,}")),
-    ListColumn("place", "folder", 24, keep=20, grows=True, heading="Folder", spare=1, json="path",
-               value="place",
-               cell=lambda value, _, __: Span(value or "", "dim")),
+    ListColumn("folder", "folder", 24, keep=20, grows=True, heading="Folder", spare=1, json="path",
+               value=lambda row: None if row.folder is None else str(row.folder),
+               cell=lambda _, row, __: Span("" if row.folder is None else below_home(row.folder), "dim")),
 )
 # fmt: on

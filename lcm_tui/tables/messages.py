@@ -50,13 +50,13 @@ def _place_facts(file: LargeFile, stored: StoredFile | None) -> Document:
         return (text_field("on disk", "…", "dim"), stored_as)
     if stored.path is None:
         return (text_field("on disk", str(stored.state), "warn"), Block(stored.message, "warn"), stored_as)
-    blocks = [text_field("on disk", str(stored.state), "ok"), Block(_below_home(stored.path))]
+    blocks = [text_field("on disk", str(stored.state), "ok"), Block(below_home(stored.path))]
     if file.byte_size is not None and stored.size != file.byte_size:
         blocks.append(Block(f"The file has {stored.size:,} bytes, which is not the recorded size.", "warn"))
     return tuple(blocks) if str(stored.path) == file.storage_uri else (*blocks, stored_as)
 
 
-def _below_home(path: Path) -> str:
+def below_home(path: Path) -> str:
     """A path as people write it: what lies in their home begins with ``~``."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -94,7 +94,7 @@ class DiskPart(Record, frozen=True):
     name: str
     files: int
     bytes: int
-    place: Path | None = None  #: their folder, or the one file; None: there are none
+    folder: Path | None = None  #: None: that of the database
 
 
 class StrayFile(Record, frozen=True):
@@ -143,14 +143,9 @@ def _beside(
     return parts, tuple(strays)
 
 
-def _part(name: str, paths: Iterable[Path], place: Path | None = None) -> DiskPart:
-    there = [(path, _size(path)) for path in paths if path.is_file()]
-    return DiskPart(
-        name,
-        len(there),
-        sum(size for _, size in there),
-        (place or (there[0][0] if len(there) == 1 else there[0][0].parent)) if there else None,
-    )
+def _part(name: str, paths: Iterable[Path], folder: Path | None = None) -> DiskPart:
+    sizes = [_size(path) for path in paths if path.is_file()]
+    return DiskPart(name, len(sizes), sum(sizes), folder)
 
 
 def _large_files(folder: Path) -> list[Path]:
