@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ from lcm_core.base.text import counted as number_of
 from lcm_core.base.times import iso_z, span_of
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.schema import unknown_parts
+from lcm_core.store.conversations import DepthCount
 from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import GapTotals, gap_totals
 from lcm_core.store.opening import FileState, file_state
@@ -36,7 +36,7 @@ from lcm_tui.cli.documents import Document, some_of, tail_of
 from lcm_tui.cli.kinds import Kind, invalid
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.working import watched
-from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, OutputBlock, OutputColumn, Table
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Mark, Note, OutputBlock, json_of, list_table
 from lcm_tui.tables.status import CELLS, Ingesting, spark_text, summary
 
 # -- keeping up with the host ----------------------------------------------------------------------------
@@ -46,12 +46,65 @@ from lcm_tui.tables.status import CELLS, Ingesting, spark_text, summary
 _PROBLEMS = 5
 
 
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else iso_z(moment)
+
+
+def _outbox(one: Ingestion) -> list[Document]:
+    return [
+        {**some_of(row, "key attempts last_error"), "createdAt": _iso(read_moment(row.created_ms))}
+        for row in one.outbox
+    ]
+
+
+# fmt: off
+#: What is said of how far the engine is with a session.
+INGESTION_COLUMNS: Final[tuple[ListColumn[Ingestion, None], ...]] = (
+    ListColumn("conversation", right=True, heading="Conv.", json="conversationId", value="conversation_id",
+               text=str),
+    ListColumn("session", grows=True, heading="Session",
+               value=lambda one: one.session.session_key or one.session.session_id),
+    ListColumn("agent", json="agent", value="session.agent"),
+    ListColumn("key", json="sessionKey", value="session.session_key"),
+    ListColumn("id", json="sessionId", value="session.session_id"),
+    ListColumn("missing", right=True, heading="Missing", value="behind"),
+    ListColumn("since", heading="Since", value=lambda one: _iso(one.lags_since()), time=True),
+    ListColumn("last", json="hostLastEntryId", value=lambda one: one.last_entry and one.last_entry.entry_id),
+    ListColumn("last_at", heading="Host's last", spare=2, json="hostLastEntryAt", time=True,
+               value=lambda one: one.last_entry and _iso(one.last_entry.created_at)),
+    ListColumn("end", json="engineLastMessageId", value=lambda one: one.end and one.end.message_id),
+    ListColumn("end_at", heading="Engine's last", spare=1, json="engineLastMessageAt", time=True,
+               value=lambda one: one.end and _iso(one.end.at)),
+    ListColumn("committed", json="lastCommittedTurnAt",
+               value=lambda one: one.end and _iso(one.end.committed_at)),
+    ListColumn("cursor", json="cursorEntryId", value=lambda one: one.end and one.end.frontier),
+    ListColumn("seq", json="cursorSeq", value=lambda one: one.end and one.end.frontier_seq),
+    ListColumn("found", json="cursorFound", value="by_cursor"),
+    ListColumn("behind", json="behind", value="behind"),
+    ListColumn("behind_since", json="behindSince", value=lambda one: _iso(one.behind_since)),
+    ListColumn("running", json="inFlight", value="in_flight"),
+    ListColumn("waiting", right=True, heading="Waiting turns", value=lambda one: len(one.outbox)),
+    ListColumn("outbox", json="outbox", value=_outbox),
+    ListColumn("error", grows=True, heading="Last error",
+               value=lambda one: next((row.last_error for row in one.outbox if row.last_error), None)),
+    ListColumn("problem", json="problem", value="problem"),
+)
+#: What is said of the summaries of a depth.
+DEPTH_COLUMNS: Final[tuple[ListColumn[DepthCount, None], ...]] = (
+    ListColumn("depth", right=True, heading="Depth", value="depth"),
+    ListColumn("kind", heading="Kind", value="kind"),
+    ListColumn("count", right=True, heading="Summaries", value="count"),
+    ListColumn("tokens", right=True, heading="Tokens", value="tokens"),
+)
+# fmt: on
+
+
 def document(found: Ingesting) -> Document:
     """The same as JSON."""
     return {
         "compared": len(found.compared),
         "behind": len(found.lagging),
-        "items": [_item(one) for one in found.compared],
+        "items": [json_of(INGESTION_COLUMNS, one) for one in found.compared],
         "problems": [some_of(one, "path reason") for one in found.problems],
         "badLines": [
             {**some_of(one, "agent session_id"), "lines": lines} for one, lines in found.bad_lines.items()
@@ -60,39 +113,12 @@ def document(found: Ingesting) -> Document:
     }
 
 
-def _item(one: Ingestion) -> Document:
-    end, last = one.end, one.last_entry
-    return {
-        "conversationId": one.conversation_id,
-        **some_of(one.session, "agent session_key session_id"),
-        "hostLastEntryId": None if last is None else last.entry_id,
-        "hostLastEntryAt": _iso(None if last is None else last.created_at),
-        "engineLastMessageId": None if end is None else end.message_id,
-        "engineLastMessageAt": _iso(None if end is None else end.at),
-        "lastCommittedTurnAt": _iso(None if end is None else end.committed_at),
-        "cursorEntryId": None if end is None else end.frontier,
-        "cursorSeq": None if end is None else end.frontier_seq,
-        "cursorFound": one.by_cursor,
-        "behind": one.behind,
-        "behindSince": _iso(one.behind_since),
-        "inFlight": one.in_flight,
-        "outbox": [
-            {**some_of(row, "key attempts last_error"), "createdAt": _iso(read_moment(row.created_ms))}
-            for row in one.outbox
-        ],
-        "problem": one.problem,
-    }
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else iso_z(moment)
-
-
 def blocks(run: Run, found: Ingesting) -> list[OutputBlock]:
     """What lags behind, and what could not be read."""
     said: list[OutputBlock] = []
     if found.lagging:
-        said.append(_table(run, found.lagging))
+        title = "What the engine has not stored"
+        said.append(list_table(INGESTION_COLUMNS, found.lagging, run.time, title=title))
     said += [Note(one.sentence) for one in found.problems[:_PROBLEMS]]
     said += [
         Note(f"{counted(lines, 'line')} of session {one.session_id} cannot be read.")
@@ -101,33 +127,6 @@ def blocks(run: Run, found: Ingesting) -> list[OutputBlock]:
     if found.checkpoints:
         said.append(Note(f"{counted(found.checkpoints, 'checkpoint')} of session files left out."))
     return said
-
-
-def _table(run: Run, lagging: Sequence[Ingestion]) -> Table:
-    columns = (
-        OutputColumn("Conv.", right=True),
-        OutputColumn("Session", grows=True),
-        OutputColumn("Missing", right=True),
-        OutputColumn("Since"),
-        OutputColumn("Host's last", spare=2),
-        OutputColumn("Engine's last", spare=1),
-        OutputColumn("Waiting turns", right=True),
-        OutputColumn("Last error", grows=True),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            None if one.conversation_id is None else str(one.conversation_id),
-            one.session.session_key or one.session.session_id,
-            one.behind,
-            run.time(_iso(one.lags_since())),
-            run.time(_iso(None if one.last_entry is None else one.last_entry.created_at)),
-            run.time(_iso(None if one.end is None else one.end.at)),
-            len(one.outbox),
-            next((row.last_error for row in one.outbox if row.last_error), None),
-        )
-        for one in lagging
-    ]
-    return Table(columns, rows, title="What the engine has not stored")
 
 
 # -- the page --------------------------------------------------------------------------------------------
@@ -333,15 +332,7 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[OutputBlock]:
         ("  running", _recorded(counted.maintenance_running)),
         ("  failed", _recorded(counted.maintenance_failed)),
     ]
-    depths = Table(
-        (
-            OutputColumn("Depth", right=True),
-            OutputColumn("Kind"),
-            OutputColumn("Summaries", right=True),
-            OutputColumn("Tokens", right=True),
-        ),
-        [(total.depth, total.kind, total.count, total.tokens) for total in counted.depths],
-        title="Summaries by depth",
-        empty="There are no summaries.",
+    depths = list_table(
+        DEPTH_COLUMNS, counted.depths, run.time, title="Summaries by depth", empty="There are no summaries."
     )
     return [Facts(facts), *blocks(run, found.ingesting), depths]

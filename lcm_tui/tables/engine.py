@@ -29,6 +29,7 @@ from lcm_tui.kit.spans import Document, heading, text_field
 from lcm_tui.tables.blocks import (
     Cell,
     Facts,
+    ListColumn,
     Mark,
     Note,
     OutputBlock,
@@ -37,6 +38,7 @@ from lcm_tui.tables.blocks import (
     Table,
     Verbatim,
     When,
+    list_table,
     seconds_text,
     shown,
 )
@@ -107,30 +109,19 @@ NEEDS: Final = {
 
 def work_blocks(when: When, work: EngineWork) -> list[OutputBlock]:
     """Every conversation, what needs a look first."""
-    table = Table(
-        (
-            OutputColumn("Conv.", right=True),
-            OutputColumn("Session key", grows=True),
-            OutputColumn("Needs attention", grows=True),
-            OutputColumn("Prepared", grows=True),
-            OutputColumn("Debt", grows=True),
-            OutputColumn("Last turn", spare=1),
-        ),
-        [_line(when, work, one) for one in work.conversations],
-        empty="No conversations.",
-    )
-    return [table, *_notes(work)]
 
+    def prepared(one: ConversationWork) -> str | None:
+        return prepared_words(one) if work.prepares else None
 
-def _line(when: When, work: EngineWork, one: ConversationWork) -> tuple[Cell, ...]:
-    return (
-        str(one.conversation_id),
-        one.conversation.session_key,
-        NEEDS[one.need],
-        prepared_words(one) if work.prepares else None,
-        debt_words(when, one),
-        when(one.last_turn),
+    columns: tuple[ListColumn[ConversationWork, None], ...] = (
+        ListColumn("conversation", heading="Conv.", right=True, value="conversation_id", text=str),
+        ListColumn("key", heading="Session key", grows=True, value="conversation.session_key"),
+        ListColumn("need", heading="Needs attention", grows=True, value=lambda one: NEEDS[one.need]),
+        ListColumn("prepared", heading="Prepared", grows=True, value=prepared),
+        ListColumn("debt", heading="Debt", grows=True, value=lambda one: debt_words(when, one)),
+        ListColumn("turn", heading="Last turn", spare=1, value="last_turn", time=True),
     )
+    return [list_table(columns, work.conversations, when, empty="No conversations."), *_notes(work)]
 
 
 def _notes(work: EngineWork) -> list[Note]:
@@ -153,7 +144,7 @@ def conversation_work_blocks(
     if batch is not None:
         blocks += [*_publication(batch), _nodes(when, batch)]
         if batch.published:
-            blocks.append(_published(batch))
+            blocks.append(_published(when, batch))
     if one.gaps:
         blocks.append(_gaps(when, one))
     return [*blocks, *prepared_blocks(texts), *_notes(work)]
@@ -429,50 +420,34 @@ def _then(batch: BatchState, step: Step) -> str:
 
 
 def _nodes(when: When, batch: BatchState) -> Table:
-    return Table(
-        (
-            OutputColumn("Ordinals"),
-            OutputColumn("Kind", spare=2),
-            OutputColumn("Depth", right=True, spare=3),
-            OutputColumn("Status"),
-            OutputColumn("State"),
-            OutputColumn("Tokens", right=True),
-            OutputColumn("Until", spare=1),
-            OutputColumn("Last failure", grows=True),
-        ),
-        [_node(when, batch, one) for one in batch.open],
-        title=f"Summaries of batch {batch.row.batch_id} ({batch.row.status})",
-        empty="The batch has no summaries.",
+    columns: tuple[ListColumn[NodeRow, None], ...] = (
+        ListColumn("ordinals", heading="Ordinals", value=lambda one: _range(one.start, one.end)),
+        ListColumn("kind", heading="Kind", spare=2, value="kind"),
+        ListColumn("depth", heading="Depth", right=True, spare=3, value="depth"),
+        ListColumn("status", heading="Status", value="status"),
+        ListColumn("state", heading="State", value=lambda one: batch.state_of(one).value),
+        ListColumn("tokens", heading="Tokens", right=True, value="tokens"),
+        ListColumn("until", heading="Until", spare=1, value=_until, time=True),
+        ListColumn("failure", heading="Last failure", grows=True, value="failure"),
     )
+    title = f"Summaries of batch {batch.row.batch_id} ({batch.row.status})"
+    return list_table(columns, batch.open, when, title=title, empty="The batch has no summaries.")
 
 
-def _published(batch: BatchState) -> Table:
+def _until(node: NodeRow) -> str | None:
+    return node.lease_expires_at if node.status == "running" else node.next_attempt_after
+
+
+def _published(when: When, batch: BatchState) -> Table:
     """The part of a batch that is in the conversation already."""
-    return Table(
-        (
-            OutputColumn("Planned as"),
-            OutputColumn("Summary", grows=True),
-            OutputColumn("Kind"),
-            OutputColumn("Depth", right=True),
-            OutputColumn("Tokens", right=True),
+    columns: tuple[ListColumn[NodeRow, None], ...] = (
+        ListColumn(
+            "planned", heading="Planned as", value=lambda one: _range(one.planned_start, one.planned_end)
         ),
-        [
-            (_range(one.planned_start, one.planned_end), one.summary_id, one.kind, one.depth, one.tokens)
-            for one in batch.published
-        ],
-        title="Published already: these are summaries of the conversation",
+        ListColumn("summary", heading="Summary", grows=True, value="summary_id"),
+        ListColumn("kind", heading="Kind", value="kind"),
+        ListColumn("depth", heading="Depth", right=True, value="depth"),
+        ListColumn("tokens", heading="Tokens", right=True, value="tokens"),
     )
-
-
-def _node(when: When, batch: BatchState, node: NodeRow) -> tuple[Cell, ...]:
-    until = node.lease_expires_at if node.status == "running" else node.next_attempt_after
-    return (
-        _range(node.start, node.end),
-        node.kind,
-        node.depth,
-        node.status,
-        batch.state_of(node).value,
-        node.tokens,
-        when(until),
-        node.failure,
-    )
+    title = "Published already: these are summaries of the conversation"
+    return list_table(columns, batch.published, when, title=title)
