@@ -93,9 +93,6 @@ _KEY_OR_BLANK: Final = click.option(
     metavar="KEY",
     help="The conversation by its session key: the active one, else the newest.",
 )
-summary_argument = click.argument(
-    "summary_id", type=StoredText(), metavar="SUMMARY_ID", help="The summary, or a unique prefix of its id."
-)
 
 
 class Selector(Record, frozen=True):

@@ -1,10 +1,11 @@
-"""``summaries list``, ``summaries show`` and ``summaries previous``."""
+"""``summaries list``, ``summaries show``, ``summaries previous`` and ``summaries map``."""
 
 from __future__ import annotations
 
 import json
 from typing import Final
 
+import click
 from lcm_core.base.records import ConversationId, MessageId, Summary
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import preview
@@ -18,12 +19,15 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids
 from lcm_core.writers.source import previous_of
 
-from lcm_tui.cli import messages
+from lcm_tui.cli import coverage, messages, options
 from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
+from lcm_tui.cli.kinds import Choice, StoredText, WholeNumber
 from lcm_tui.cli.messages import MESSAGE_COLUMNS, MessageRow, part_texts, rows_of
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
+from lcm_tui.cli.working import run_at
 from lcm_tui.tables.blocks import (
     Cell,
     Facts,
@@ -89,12 +93,9 @@ SOURCE_COLUMNS: Final = tuple(
 # fmt: on
 
 
-class Filters(Record, frozen=True):
-    """Which summaries are listed, and whether with their texts."""
-
-    depth: int | None
-    kind: str | None
-    whole: bool
+summary_argument = click.argument(
+    "summary_id", type=StoredText(), metavar="SUMMARY_ID", help="The summary, or a unique prefix of its id."
+)
 
 
 class _Shown(Record, frozen=True):
@@ -106,11 +107,39 @@ class _Shown(Record, frozen=True):
     gone: tuple[str, ...]  #: sources and source messages whose row is missing
 
 
-def list_(run: Run, named: Selector, window: Window, filters: Filters) -> Answer:
-    """A page of the summaries of a conversation, or of all."""
-    schema, owner, page = run.read(_load_list, named, window, filters)
-    whole = [_prose(run, item) for item in page.items] if filters.whole else []
-    columns = WHOLE_COLUMNS if filters.whole else SUMMARY_COLUMNS
+@command("summaries list", forms=("csv",), examples=("summaries list --conversation-id 1 --kind condensed",))
+@options.conversation_options
+@options.page_options
+@options.depth
+@click.option(
+    "--kind",
+    cls=Sectioned,
+    section=options.FILTERS,
+    type=Choice("leaf", "condensed"),
+    metavar="leaf|condensed",
+    help="Only this kind.",
+)
+@options.include_content
+@options.time_options
+@options.past_options
+def list_(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    paged: options.PageOptions,
+    depth: int | None,
+    kind: str | None,
+    include_content: bool,
+    times: options.TimeOptions,
+    past: options.PastOptions,
+) -> Answer:
+    """List the summaries of one or all conversations, newest coverage first."""
+    named = conversation.selector("summaries.list", needed=past.at is not None)
+    run = run_at(run, named, past)
+    window = options.window(run, "summaries", paged, times, as_engine=True)
+    schema, owner, page = run.read(_load_list, named, window, depth, kind, include_content)
+    whole = [_prose(run, item) for item in page.items] if include_content else []
+    columns = WHOLE_COLUMNS if include_content else SUMMARY_COLUMNS
     return run.answer(
         "summaries.list",
         {
@@ -125,18 +154,18 @@ def list_(run: Run, named: Selector, window: Window, filters: Filters) -> Answer
 
 
 async def _load_list(
-    reader: Reader, named: Selector, window: Window, filters: Filters
+    reader: Reader, named: Selector, window: Window, depth: int | None, kind: str | None, whole: bool
 ) -> tuple[Schema, ConversationId | None, Page[ListedSummary]]:
     owner = (await chosen(reader, named)).conversation_id if named.given else None
-    page = await summary_page(
-        reader, owner, window, depth=filters.depth, kind=filters.kind, whole=filters.whole
-    )
+    page = await summary_page(reader, owner, window, depth=depth, kind=kind, whole=whole)
     return reader.schema, owner, page
 
 
-def show(run: Run, wanted: str) -> Answer:
-    """One summary with what stands around it; *wanted* is its id or the beginning of it."""
-    found = run.read(_load, wanted)
+@command("summaries show", examples=("summaries show sum_4c4bd5292abfa225",))
+@summary_argument
+def show(run: Run, *, summary_id: str) -> Answer:
+    """Show one summary: its text, its sources, and the summaries that use it."""
+    found = run.read(_load, summary_id)
     consumers: list[Json] = [json_of(WHOLE_COLUMNS, item) for item in found.consumers]
     sources: list[Json] = [json_of(WHOLE_COLUMNS, item) for item in found.sources]
     data: Document = {
@@ -172,9 +201,12 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
     )
 
 
-def previous(run: Run, wanted: str, rules: str | None) -> Answer:
-    """The previous context of one summary by *rules*; *wanted* is its id or the beginning of it."""
-    found = run.read(_load_previous, wanted, rules)
+@command("summaries previous", examples=("summaries previous sum_18ef3ddbebbf8c2e --json",))
+@summary_argument
+@options.rule_set
+def previous(run: Run, *, summary_id: str, rules: str | None) -> Answer:
+    """Show the previous context a summary was made with, reconstructed, and the one for a rewrite."""
+    found = run.read(_load_previous, summary_id, rules)
     data: Document = {
         **some_of(found, "summary_id applies why_not"),
         "reconstructed": True,
@@ -280,3 +312,26 @@ def _ids(stored: Json) -> Cell:
     if stored is None:
         return "the list of ids is damaged"
     return ", ".join(str(item) for item in stored) if isinstance(stored, list) and stored else Mark.NOTHING
+
+
+@command("summaries map", examples=("summaries map 1", "summaries map 1 --ascii"))
+@options.needed_conversation
+@click.option(
+    "--width",
+    type=WholeNumber(20, 10_000),
+    metavar="N",
+    help="Cells of a line (default: the terminal's width, else 80).",
+)
+@click.option("--ascii", "letters", is_flag=True, help="Letters instead of patterns.")
+@options.past_options
+def map_(
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    width: int | None,
+    letters: bool,
+    past: options.PastOptions,
+) -> Answer:
+    """Draw which summaries cover which messages, by depth, and what the context uses."""
+    named = conversation.selector("summaries.map")
+    return coverage.show(run_at(run, named, past), named, width, letters=letters)

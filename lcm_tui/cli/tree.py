@@ -83,7 +83,6 @@ SECOND_WORDS: Final[Mapping[str, str]] = {
 #: The modules of ``commands``, each with the first words whose commands it declares. A word that is not among
 #: them has a module of its name, which declares its commands and does their work.
 _DECLARED_IN: Final = {
-    "look": "summaries",
     "repair": "rewrite repair compact",
     "focus": "focus",
     "conversations": "backfill",
