@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 from lcm_core.base.errors import ExitCode
-from lcm_core.base.values import replace
+from lcm_core.base.values import replace, to_json
 from lcm_core.change.backup import (
     OFFER_BYTES,
     Backup,
-    BackupEstimate,
     check_target,
     default_target,
     estimate_backup,
@@ -20,7 +19,6 @@ from lcm_core.store.opening import Access
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.progress import CopyMeter
 from lcm_tui.cli.working import ask, can_ask, interruptible
@@ -67,7 +65,8 @@ def backup(run: Run, *, to: Path | None, check: bool, force: bool, yes: bool) ->
     meter = CopyMeter()
     with interruptible(meter) as stopped:
         made = make_backup(database, target, meter, stopped, check=check, replace=force)
-    told = run.answer("backup", _document(made, estimate), _blocks(made))
+    data = {**to_json(made), "estimatedSeconds": round(estimate.seconds, 3)}
+    told = run.answer("backup", data, _blocks(made))
     return replace(told, exit_code=ExitCode.FINDINGS) if made.problems else told
 
 
@@ -75,19 +74,6 @@ def _target(database: Path, to: Path | None) -> Path:
     if to is None:
         return default_target(database)
     return to / default_target(database).name if to.is_dir() else to
-
-
-def _document(made: Backup, estimate: BackupEstimate) -> Document:
-    return {
-        "path": str(made.path),
-        "bytes": made.bytes,
-        "pages": made.pages,
-        "seconds": round(made.seconds, 3),
-        "estimatedSeconds": round(estimate.seconds, 3),
-        "checked": made.checked,
-        "problems": list(made.problems),
-        "access": made.access.value,
-    }
 
 
 def _blocks(made: Backup) -> list[OutputBlock]:

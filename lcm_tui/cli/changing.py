@@ -21,7 +21,7 @@ from lcm_core.store.database import Database, Reader
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import waiting
@@ -30,18 +30,6 @@ from lcm_tui.flows.change import ATTEMPTS, STOPPED, Change, ChangeState, Done, N
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
 from lcm_tui.tables.preview import preview_blocks, rows_table, rows_text, some, warning_notes
-
-# -- previews as JSON ------------------------------------------------------------------------------------
-# How a plan is shown to programs.
-
-
-def preview_document(shown: Preview, *, sql: bool = False) -> Document:
-    """A plan for machines: what every operation says, with its title."""
-    document: Document = {"title": shown.plan.title, **shown.as_json()}
-    if sql:
-        document["sql"] = list(shown.sql())
-    return document
-
 
 # -- a change --------------------------------------------------------------------------------------------
 
@@ -198,7 +186,11 @@ class _Changing:
 
     def _document(self) -> Document:
         done, ahead = self.state.done, self.state.ahead
-        document = {} if self._preview is None else preview_document(self._preview, sql=self.flags.sql)
+        document: Document = {}
+        if self._preview is not None:
+            document = {"title": self._preview.plan.title, **self._preview.as_json()}
+            if self.flags.sql:
+                document["sql"] = list(self._preview.sql())
         if any(one.slim for one in done):
             document = _of_many(document, done)
         parts = [self._part(one.plan, one.committed, one.rows) for one in done]
@@ -216,18 +208,14 @@ class _Changing:
     def _part(self, plan: Plan, committed: Committed | None, rows: Sequence[RowCount]) -> Document:
         """One plan, and what became of it."""
         document: Document = {
-            "title": plan.title,
-            "kind": plan.kind,
-            "conversationId": plan.conversation_id,
+            **some_of(plan, "title kind conversation_id"),
             "rows": rows_json(rows),
             "applied": committed is not None,
             "operationId": committed.id or None if committed else None,
         }
         if committed is not None:
             document["undo"] = self._undo(committed) or None
-            document["searchIndex"] = committed.search
-            document["waitedSeconds"] = round(committed.waited, 3)
-            document["heldSeconds"] = round(committed.held, 3)
+            document |= some_of(committed, "search waited held")
         return document
 
     def _planned_blocks(self) -> list[OutputBlock]:

@@ -39,7 +39,7 @@ from lcm_core.store.listing import CANDIDATES, Page, Position, the_one
 from lcm_tui.cli import answer, changing, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command, gather
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import some_of
 from lcm_tui.cli.kinds import Moment, Stamp, Text, WholeNumber
 from lcm_tui.cli.options import ChangeFlags, ConversationOptions, PageOptions, Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
@@ -120,13 +120,10 @@ def show(run: Run, *, operation_id: str, context_before: bool) -> Answer:
 
         return show_before(run, run.read(_named_operation, operation_id))
     found = run.read(_load, operation_id)
-    data: Document = {
+    data = {
         "operation": operation_json(found.operation, found.undone_by),
         "edits": None if found.edits is None else encode_edits(found.edits),
-        "inEffect": found.effective,
-        "undoable": found.effective and found.why_not is None,
-        "redoable": not found.effective and found.why_not is None,
-        "whyNot": found.why_not,
+        **some_of(found, "in_effect undoable redoable why_not"),
     }
     told = run.answer("history.show", data, operation_blocks(run.time, found))
     if found.damaged is None:
@@ -222,7 +219,7 @@ def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: S
     if not told.data.get("applied"):
         return told
     left = run.read(_left)
-    document = None if left is None else {"operationId": left.id, "title": left.title, "batch": left.batch}
+    document = None if left is None else some_of(left, "id title batch")
     said = "Nothing else is in effect." if left is None else f"Still in effect, newest: {named(left)}."
     return replace(told, data={**told.data, "newestInEffect": document}, blocks=[*told.blocks, Note(said)])
 

@@ -13,7 +13,7 @@ from lcm_core.store.database import Reader
 from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.options import CONVERSATION, SqlFlags
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Note, OutputBlock, OutputColumn, Table
@@ -61,10 +61,8 @@ def merge(
 
 def _document(split: SplitSession) -> Document:
     return {
-        "sessionKey": split.session_key,
+        **some_of(split, "session_key certainty reason"),
         "conversationId": split.active.id,
-        "certainty": split.certainty.value,
-        "reason": split.reason,
         "older": [_member(one) for one in split.older],
         "active": _member(split.active),
     }
@@ -72,14 +70,8 @@ def _document(split: SplitSession) -> Document:
 
 def _member(one: SessionMember) -> Document:
     return {
-        "conversationId": one.id,
-        "archiveCause": one.conversation.archive_cause,
-        "archivedAt": one.conversation.archived_at,
-        "messageCount": one.messages,
-        "summaryCount": one.summaries,
-        "contextItems": one.context_items,
-        "earliestMessageAt": one.first_at,
-        "latestMessageAt": one.last_at,
+        **some_of(one.conversation, "conversation_id archive_cause archived_at"),
+        **some_of(one, "messages summaries context_items first_at last_at"),
     }
 
 

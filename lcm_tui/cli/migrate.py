@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
+from lcm_core.base.values import to_json
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.connection import Holder, check_writable, processes_with_open
 from lcm_core.change.migrate import Migrated, Migration, plan_migration
@@ -14,7 +15,7 @@ from lcm_core.change.migrate import migrate as upgrade
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import some_of
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.options import ChangeFlags, change_flags
 from lcm_tui.cli.progress import CopyMeter
@@ -36,8 +37,9 @@ def migrate(run: Run, *, flags: ChangeFlags, backup_to: Path | None) -> Answer:
     target = default_target(path, label="before-migration") if backup_to is None else backup_to
     migration = run.read(plan_migration)
     holding = processes_with_open(path)
+    planned = {"applied": False, **to_json(migration), "holders": to_json(holding)}
     if not migration or not flags.apply:
-        return run.answer("migrate", _document(migration, holding), _blocks(migration, holding))
+        return run.answer("migrate", planned, _blocks(migration, holding))
     check_writable(path)
     meter = CopyMeter()
 
@@ -48,36 +50,13 @@ def migrate(run: Run, *, flags: ChangeFlags, backup_to: Path | None) -> Answer:
 
     question = _question(path.name, migration, holding)
     backup, done = carry_out(run, question, work, yes=flags.yes, meter=meter)
-    document = {**_document(migration, holding), **_done_document(done, backup)}
-    return run.answer("migrate", document, _done_blocks(run, done, backup))
+    data = {**planned, "applied": True, "backup": str(backup.path), **some_of(done, "search_tables rows")}
+    return run.answer("migrate", data, _done_blocks(run, done, backup))
 
 
 def _question(name: str, migration: Migration, holding: Sequence[Holder]) -> str:
     stop = f" {holding[0].text} has the database open: stop it first." if holding else ""
     return f"Migrate {name} ({migration.version}) to the current schema, after a backup?{stop}"
-
-
-def _document(migration: Migration, holding: Sequence[Holder]) -> Document:
-    return {
-        "applied": False,
-        "version": migration.version,
-        "tables": list(migration.tables),
-        "columns": list(migration.columns),
-        "indexes": list(migration.indexes),
-        "searchTables": list(migration.search_tables),
-        "droppedIndexes": list(migration.dropped),
-        "steps": list(migration.steps),
-        "holders": [{"pid": holder.pid, "name": holder.name} for holder in holding],
-    }
-
-
-def _done_document(done: Migrated, backup: Backup) -> Document:
-    return {
-        "applied": True,
-        "backup": str(backup.path),
-        "searchTables": list(done.search_tables),
-        "rows": dict(done.rows),
-    }
 
 
 def _blocks(migration: Migration, holding: Sequence[Holder]) -> list[OutputBlock]:
@@ -107,7 +86,7 @@ def _done_blocks(run: Run, done: Migrated, backup: Backup) -> list[OutputBlock]:
         ("Was written by LCM", done.migration.version),
         ("Tables created", len(done.migration.tables)),
         ("Columns added", len(done.migration.columns)),
-        *((name.capitalize(), count) for name, count in done.rows),
+        *((name.capitalize(), count) for name, count in done.rows.items()),
         ("Backup", str(backup.path)),
     ]
     return [Facts(facts), Note(f"To go back: {run.line('restore', str(backup.path), '--apply')}")]

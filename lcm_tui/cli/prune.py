@@ -12,13 +12,12 @@ from typing import Final
 import click
 from lcm_core.base.errors import LcmError, UsageError
 from lcm_core.base.records import ConversationId
-from lcm_core.base.values import replace
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import Scrubbed
 from lcm_core.change.vacuum import vacuum as give_space_back
 from lcm_core.operations.disk import SpaceUse, freed_by, space_of
 from lcm_core.operations.export import (
-    Exported,
     default_folder,
     forgetting_means,
 )
@@ -42,7 +41,7 @@ from lcm_tui.cli import answer as answering
 from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import Sectioned, command
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import Age, Choice, FilePath, Raw, Size, Text, WholeNumber
 from lcm_tui.cli.options import CONVERSATION, ChangeFlags, SqlFlags
 from lcm_tui.cli.working import interruptible
@@ -59,60 +58,54 @@ from lcm_tui.tables.disk import freed_sentences
 SHOWN = 25
 
 
-def selection_document(found: Selection) -> Document:
+class CleanerCount(Record, frozen=True):
+    """What a cleaner of the engine selects."""
+
+    name: Cleaner
+    conversation_count: int
+    message_count: int  #: of these conversations
+
+
+def _selection(found: Selection) -> Document:
     """The conversations that are meant; with what the cleaners say of them, when they were asked."""
-    items = [candidate_document(one) for one in found.conversations]
-    if found.cleaned is None:
+    items = [_conversation(one) for one in found.conversations]
+    if (junk := found.cleaned) is None:
         return {"items": items}
-    junk = found.cleaned
     for item, one in zip(items, found.conversations, strict=True):
-        item |= {"cleaners": list(junk.chosen[one.id]), "firstMessage": junk.previews.get(one.id)}
+        item |= {"cleaners": to_json(junk.chosen[one.id]), "firstMessage": junk.previews.get(one.id)}
+    cleaners = to_json(_by_cleaner(found.conversations, junk))
     return {
         "items": items,
-        "cleaners": [
-            {"name": cleaner, "conversationCount": conversations, "messageCount": messages}
-            for cleaner, conversations, messages in _by_cleaner(found.conversations, junk)
-        ],
-        "agents": list(junk.cleaning.agents),
-        "otherAgents": dict(junk.others),
+        "cleaners": cleaners,
+        **some_of(junk.cleaning, "agents"),
+        "otherAgents": to_json(junk.others),
     }
 
 
-def _by_cleaner(found: Sequence[ConversationSize], junk: Cleaned) -> list[tuple[Cleaner, int, int]]:
-    """Each cleaner with the number of conversations that it selects, and of their messages."""
+def _by_cleaner(found: Sequence[ConversationSize], junk: Cleaned) -> list[CleanerCount]:
     those = {
         cleaner: [one.messages for one in found if cleaner in junk.chosen[one.id]]
         for cleaner in junk.cleaning.cleaners
     }
-    return [(cleaner, len(counts), sum(counts)) for cleaner, counts in those.items()]
+    return [CleanerCount(cleaner, len(counts), sum(counts)) for cleaner, counts in those.items()]
 
 
-def candidate_document(one: ConversationSize) -> Document:
-    """A conversation with its size."""
-    known = one.conversation
+def _conversation(one: ConversationSize) -> Document:
     return {
-        "conversationId": one.id,
-        "sessionId": known.session_id,
-        "sessionKey": known.session_key,
-        "active": known.active,
-        "archiveCause": known.archive_cause,
-        "messageCount": one.messages,
-        "summaryCount": one.summaries,
-        "contextItems": one.context_items,
-        "textBytes": one.bytes,
-        "latestMessageAt": one.last_activity,
-        "createdAt": known.created_at,
+        **some_of(one.conversation, "conversation_id session_id session_key active archive_cause"),
+        **some_of(one, "messages summaries context_items bytes last_activity"),
+        **some_of(one.conversation, "created_at"),
     }
 
 
-def selection_blocks(run: Run, found: Selection) -> list[OutputBlock]:
+def _selection_blocks(run: Run, found: Selection) -> list[OutputBlock]:
     """The conversations that are meant; behind them, what each cleaner selects and how they begin."""
-    blocks: list[OutputBlock] = [candidates_table(run, found.conversations)]
+    blocks: list[OutputBlock] = [_candidates_table(run, found.conversations)]
     if (junk := found.cleaned) is None:
         return blocks
     counts: list[tuple[Cell, ...]] = [
-        (cleaner, MEANINGS[cleaner], conversations, messages)
-        for cleaner, conversations, messages in _by_cleaner(found.conversations, junk)
+        (one.name, MEANINGS[one.name], one.conversation_count, one.message_count)
+        for one in _by_cleaner(found.conversations, junk)
     ]
     blocks.append(Table(_CLEANERS, counts, "By cleaner of the engine"))
     shown = [one for one in found.conversations[:SHOWN] if one.id in junk.previews]
@@ -144,7 +137,7 @@ def _agents(run: Run, junk: Cleaned) -> str:
     return f"Agents: {', '.join(agents)} ({origin})."
 
 
-def candidates_table(run: Run, found: Sequence[ConversationSize], title: str = "") -> Table:
+def _candidates_table(run: Run, found: Sequence[ConversationSize], title: str = "") -> Table:
     """Conversations, the largest first."""
     columns = (
         OutputColumn("Conversation", right=True),
@@ -172,7 +165,7 @@ def _row(run: Run, one: ConversationSize) -> tuple[Cell, ...]:
     return one.id, known.session_key or known.session_id, state, one.messages, one.summaries, texts, at
 
 
-def space_answer(run: Run, space: SpaceUse) -> Answer:
+def _space_answer(run: Run, space: SpaceUse) -> Answer:
     """What takes the space of the whole file."""
     file = space.file
     facts: list[tuple[str, Cell]] = [
@@ -181,7 +174,7 @@ def space_answer(run: Run, space: SpaceUse) -> Answer:
         ("Write-ahead log", bytes_text(space.wal_bytes)),
     ]
     blocks: list[OutputBlock] = [Facts(facts), *_tables(space)]
-    blocks.append(candidates_table(run, space.conversations, "Conversations, by the bytes of their texts"))
+    blocks.append(_candidates_table(run, space.conversations, "Conversations, by the bytes of their texts"))
     ages: list[tuple[Cell, ...]] = [
         (band.title, band.conversations, band.messages, bytes_text(band.bytes)) for band in space.ages
     ]
@@ -193,7 +186,13 @@ def space_answer(run: Run, space: SpaceUse) -> Answer:
     )
     blocks.append(Table(columns, ages, "By age"))
     blocks.append(Note("Select conversations with --older-than 90d, --larger-than 50MB, --empty and others."))
-    return run.answer("prune", _document(space), blocks)
+    data = {
+        "file": {**some_of(file, "bytes free"), **some_of(space, "wal_bytes")},
+        "tables": to_json(file.tables),
+        "items": [_conversation(one) for one in space.conversations],
+        "ages": to_json(space.ages),
+    }
+    return run.answer("prune", data, blocks)
 
 
 def _tables(space: SpaceUse) -> list[OutputBlock]:
@@ -211,26 +210,6 @@ def _tables(space: SpaceUse) -> list[OutputBlock]:
         for one in space.file.tables
     ]
     return [Table(columns, rows, "Tables, with indexes and search data")]
-
-
-def _document(space: SpaceUse) -> Document:
-    file = space.file
-    return {
-        "file": {"bytes": file.bytes, "freeBytes": file.free, "walBytes": space.wal_bytes},
-        "tables": None
-        if file.tables is None
-        else [{"name": one.name, "bytes": one.bytes, "indexBytes": one.indexes} for one in file.tables],
-        "items": [candidate_document(one) for one in space.conversations],
-        "ages": [
-            {
-                "newestMessage": band.title,
-                "conversations": band.conversations,
-                "messages": band.messages,
-                "textBytes": band.bytes,
-            }
-            for band in space.ages
-        ],
-    }
 
 
 # -- the command -----------------------------------------------------------------------------------------
@@ -457,21 +436,21 @@ def _listed(run: Run, criteria: Criteria) -> Answer:
     """Everything, or the conversations that are meant."""
     if not criteria:
         path = run.settings.database.value
-        return space_answer(run, run.read(space_of, path))
+        return _space_answer(run, run.read(space_of, path))
     found = run.read(selection, criteria)
-    blocks = selection_blocks(run, found)
+    blocks = _selection_blocks(run, found)
     if found.conversations:
         blocks.append(Note("Add --archive, --delete or --forget to preview the result."))
-    return run.answer("prune", selection_document(found), blocks)
+    return run.answer("prune", _selection(found), blocks)
 
 
 def _archive(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
     async def plan(reader: Reader) -> changing.Proposal:
         found = await selection(reader, criteria)
         made = await plan_archive(reader, [one.id for one in found.conversations])
-        data: Document = {"action": Action.ARCHIVE.value, **selection_document(found)}
+        data: Document = {"action": Action.ARCHIVE.value, **_selection(found)}
         nothing = "They are already archived." if found.conversations else "No conversation matches."
-        blocks = selection_blocks(run, found)
+        blocks = _selection_blocks(run, found)
         return changing.Proposal((made,), data=data, blocks=blocks, nothing=nothing)
 
     return changing.run_change(run, "prune", plan, flags)
@@ -486,7 +465,7 @@ def _new_session(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
         found = await selection(reader, criteria)
         now = datetime.now(UTC)
         plans = [await plan_new_session(reader, one.id, depth, now=now) for one in found.conversations]
-        blocks = selection_blocks(run, found)
+        blocks = _selection_blocks(run, found)
         data: Document = {"action": Action.NEW_SESSION.value, "retainDepth": depth}
         nothing = f"No context contains messages or summaries of a depth below {depth}."
         return changing.Proposal(tuple(plans), data=data, blocks=blocks, nothing=nothing)
@@ -538,10 +517,10 @@ class _Pruning(Deleting):
             deletion = await plan_delete(reader, ids, forget=self.forgets)
         data: Document = {
             "action": self._action.value,
-            **selection_document(self._chosen),
+            **_selection(self._chosen),
             "complete": deletion.complete,
         }
-        blocks = selection_blocks(self._run, self._chosen)
+        blocks = _selection_blocks(self._run, self._chosen)
         if self.forgets and self.conversations:
             blocks += (Note(f"{line}.") for line in forgetting_means(self._path, ids))
         elif self.conversations:
@@ -586,16 +565,9 @@ class _Pruning(Deleting):
                 ("File rewritten (VACUUM)", "yes" if done.rewritten else "no"),
                 ("Write-ahead log emptied", "yes" if done.truncated else "no"),
             ]
-            document: Document = {
-                "historyForgotten": self.traces.operations,
-                "draftsForgotten": [str(one) for one in self.traces.drafts],
-                "merged": list(done.merged),
-                "rewritten": done.rewritten,
-                "walEmptied": done.truncated,
-                "problems": list(done.problems),
-            }
+            document = {**to_json(self.traces), **to_json(done)}
             return document, [Facts(facts), *(Note(f"{problem}.") for problem in done.problems)]
-        document = {"exports": [_export_document(one) for one in self.exports]}
+        document = {"exports": [some_of(one, "conversation_id path bytes rows") for one in self.exports]}
         lines = [(f"Conversation {one.conversation_id} is in", str(one.path)) for one in self.exports]
         blocks: list[OutputBlock] = [Facts(lines)]
         if self._vacuum:
@@ -610,12 +582,3 @@ class _Pruning(Deleting):
         else:
             blocks.append(Note("The space is free inside the file; lcm-tui vacuum gives it to the disk."))
         return document, blocks
-
-
-def _export_document(one: Exported) -> Document:
-    return {
-        "conversationId": one.conversation_id,
-        "path": str(one.path),
-        "bytes": one.bytes,
-        "rows": one.rows,
-    }

@@ -7,13 +7,13 @@ from functools import partial
 
 import click
 from lcm_core.base.errors import CancelledError, LcmError, RefusedError, SearchUnavailableError
+from lcm_core.base.values import to_json
 from lcm_core.change.reindex import Rebuilt, SearchTable, search_tables
 from lcm_core.change.reindex import reindex as rebuild
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import Text
 from lcm_tui.cli.options import ChangeFlags, change_flags
 from lcm_tui.cli.working import carry_out
@@ -38,16 +38,16 @@ def reindex(run: Run, *, table: tuple[str, ...], flags: ChangeFlags) -> Answer:
     if found and not able:
         raise SearchUnavailableError(f"Nothing was changed: {' '.join(map(_lacking, found))}")
     if not flags.apply or not found:
-        return run.answer("reindex", _document(found, ()), _planned_blocks(found))
+        return _answer(run, found, (), _planned_blocks(found))
     names = ", ".join(one.table for one in able)
     done: list[Rebuilt] = []
     question = f"Rebuild {names}? The database is locked meanwhile."
     failed = carry_out(run, question, partial(_rebuild, run, able, done), yes=flags.yes)
-    return run.answer("reindex", _document(found, done), _done_blocks(found, done, failed)).in_part(failed)
+    return _answer(run, found, done, _done_blocks(found, done, failed)).in_part(failed)
 
 
 def _lacking(one: SearchTable) -> str:
-    who = "this file" if one.problem.startswith("no such column") else "this program's SQLite"
+    who = "this file" if str(one.problem).startswith("no such column") else "this program's SQLite"
     return f"{one.table} cannot be rebuilt, because {who} lacks something ({one.problem}); it stays as it is."
 
 
@@ -78,22 +78,15 @@ def _rebuild(
     return failed
 
 
-def _document(found: Sequence[SearchTable], done: Sequence[Rebuilt]) -> Document:
+def _answer(
+    run: Run, found: Sequence[SearchTable], done: Sequence[Rebuilt], blocks: Sequence[OutputBlock]
+) -> Answer:
     written = {one.table: one.rows for one in done}
-    return {
-        "applied": bool(done) and len(done) == len([one for one in found if not one.problem]),
-        "tables": [
-            {
-                "table": one.table,
-                "source": one.source,
-                "sourceRows": one.rows,
-                "rebuilt": one.table in written,
-                "rows": written.get(one.table),
-                "problem": one.problem or None,
-            }
-            for one in found
-        ],
-    }
+    tables = [
+        {**to_json(one), "rebuilt": one.table in written, "rows": written.get(one.table)} for one in found
+    ]
+    applied = bool(done) and len(done) == len([one for one in found if not one.problem])
+    return run.answer("reindex", {"applied": applied, "tables": tables}, blocks)
 
 
 def _planned_blocks(found: Sequence[SearchTable]) -> list[OutputBlock]:

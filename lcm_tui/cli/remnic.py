@@ -349,7 +349,7 @@ def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Docu
         **some_of(report, "collapsed no_messages elsewhere conflicts unreadable"),
         "leftBehind": dict(behind),
         "notHeld": [
-            {"table": table, "reason": why.value, "count": one.count, "rows": list(one.rows)}
+            {"table": table, "reason": why.value, **to_json(one)}
             for (table, why), one in sorted(report.unheld.items())
         ],
         "warnings": list(remarks(report, behind.items())),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from lcm_core.base.values import to_json
 from lcm_core.change.backup import Contents, Restored, RestorePreview, preview_restore
 from lcm_core.change.backup import restore as put_back
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.options import ChangeFlags, change_flags
 from lcm_tui.cli.progress import CopyMeter
@@ -34,8 +34,7 @@ def restore(run: Run, *, backup: Path, flags: ChangeFlags) -> Answer:
     with interruptible(meter) as stopped:
         preview = preview_restore(backup, database, meter, stopped, check=not flags.apply)
     if not flags.apply:
-        document = {"applied": False, **_document(preview)}
-        return run.answer("restore", document, _blocks(run, preview))
+        return run.answer("restore", {"applied": False, **to_json(preview)}, _blocks(run, preview))
     done = carry_out(
         run,
         _question(run, preview),
@@ -43,8 +42,8 @@ def restore(run: Run, *, backup: Path, flags: ChangeFlags) -> Answer:
         yes=flags.yes,
         meter=meter,
     )
-    document = {"applied": True, **_document(preview), **_restored_document(done)}
-    return run.answer("restore", document, _restored_blocks(done))
+    data = {"applied": True, **to_json(preview), **to_json(done)}
+    return run.answer("restore", data, _restored_blocks(done))
 
 
 def _question(run: Run, preview: RestorePreview) -> str:
@@ -62,41 +61,6 @@ def _question(run: Run, preview: RestorePreview) -> str:
 
 def _time(run: Run, contents: Contents) -> str:
     return run.time(contents.newest) or "an unknown time"
-
-
-def _contents_document(contents: Contents | None) -> Document | None:
-    if contents is None:
-        return None
-    return {
-        "path": str(contents.path),
-        "bytes": contents.bytes,
-        "version": contents.version,
-        "conversations": contents.conversations,
-        "messages": contents.messages,
-        "summaries": contents.summaries,
-        "latestMessageAt": contents.newest,
-    }
-
-
-def _document(preview: RestorePreview) -> Document:
-    return {
-        "backup": _contents_document(preview.backup),
-        "database": _contents_document(preview.database),
-        "missing": preview.missing,
-        "unreadable": preview.unreadable or None,
-        "roomBytes": preview.room,
-        "holders": [{"pid": holder.pid, "name": holder.name} for holder in preview.holders],
-    }
-
-
-def _restored_document(done: Restored) -> Document:
-    return {
-        "path": str(done.path),
-        "bytes": done.bytes,
-        "pages": done.pages,
-        "kept": None if done.kept is None else str(done.kept),
-        "seconds": round(done.seconds, 3),
-    }
 
 
 def _blocks(run: Run, preview: RestorePreview) -> list[OutputBlock]:

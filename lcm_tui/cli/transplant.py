@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 from lcm_core.base.records import ConversationId
-from lcm_core.base.values import replace
+from lcm_core.base.values import replace, to_json
 from lcm_core.change.plan import Plan
 from lcm_core.operations.transplant import Duplicate, DuplicatesError, plan_transplant
 from lcm_core.store.database import Reader
@@ -51,14 +51,10 @@ def transplant(
         found = error.duplicates
         told = run.answer(
             "transplant",
-            {"duplicates": [_document(one) for one in found]},
+            {"duplicates": to_json(found)},
             _listed(found),
         )
         return replace(told, exit_code=error.exit_code, failed=error)
-
-
-def _document(one: Duplicate) -> dict[str, str | bool]:
-    return {"summaryId": one.summary_id, "presentId": one.present_id, "inContext": one.in_context}
 
 
 def _listed(found: Sequence[Duplicate]) -> list[OutputBlock]:

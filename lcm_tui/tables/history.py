@@ -215,9 +215,19 @@ class ShownOperation(Record, frozen=True):
     damaged: DamagedRecordError | None  #: its record is not one that a commit wrote
 
     @property
-    def effective(self) -> bool:
+    def in_effect(self) -> bool:
         """Whether what it did holds now."""
         return self.undone_by is None
+
+    @property
+    def undoable(self) -> bool:
+        """Whether it can be undone now."""
+        return self.in_effect and self.why_not is None
+
+    @property
+    def redoable(self) -> bool:
+        """Whether it can be redone now."""
+        return not self.in_effect and self.why_not is None
 
 
 def operation_blocks(when: When, found: ShownOperation) -> list[Block]:
@@ -242,7 +252,7 @@ def operation_blocks(when: When, found: ShownOperation) -> list[Block]:
 
 
 def _state(found: ShownOperation) -> str:
-    held = IN_EFFECT if found.effective else UNDONE
+    held = IN_EFFECT if found.in_effect else UNDONE
     if found.why_not is not None:
         return f"{held}: {found.why_not}"
-    return f"{held}, can be {'undone' if found.effective else 'redone'}"
+    return f"{held}, can be {'undone' if found.undoable else 'redone'}"

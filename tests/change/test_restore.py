@@ -116,7 +116,7 @@ def test_a_preview_says_what_would_happen_and_leaves_no_trace(saved: tuple[Path,
     assert (preview.backup.conversations, preview.backup.summaries) == (8, 116)
     assert preview.backup.newest == "2026-03-04 12:11:41"
     assert preview.room == len(content) + max(len(content), backup.stat().st_size)
-    assert (preview.missing, preview.unreadable, preview.holders) == (False, "", ())
+    assert (preview.missing, preview.unreadable, preview.holders) == (False, None, ())
     assert path.read_bytes() == content
     assert beside(path) == {"lcm.db"}
     with holding(path, "SELECT count(*) FROM messages") as host:

@@ -26,7 +26,7 @@ from lcm_core.base.errors import (
 )
 from lcm_core.base.files import PartialFile, sync_folder
 from lcm_core.base.records import Timestamp
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 from lcm_core.change.connection import Holder, check_beside, explained, process_names, processes_with_open
 from lcm_core.change.copying import (
     CopyProgress,
@@ -99,7 +99,7 @@ class Backup(Record, frozen=True):
     path: Path
     bytes: int
     pages: int
-    seconds: float
+    seconds: float  #: to the millisecond
     checked: bool  #: whether ``quick_check`` ran on it
     problems: tuple[str, ...]  #: what it found; the copy is the same as the database, so they are in both
     access: Access  #: how the database was read
@@ -188,7 +188,7 @@ def make_backup(
             problems = write_copy(
                 source, target, CopyStep.COPY, progress, cancelled, check=check, replace=replace
             )
-            facts, spent = source.facts, time.monotonic() - begun
+            facts, spent = source.facts, round(time.monotonic() - begun, 3)
             return Backup(target, facts.bytes, facts.pages, spent, check, problems, source.access)
     raise _restless(path)
 
@@ -511,7 +511,8 @@ class Contents(Record, frozen=True):
     conversations: int
     messages: int
     summaries: int
-    newest: Timestamp | None  #: the newest message, as stored
+    #: the newest message, as stored
+    newest: Timestamp | None = field(name="latestMessageAt")
 
 
 class RestorePreview(Record, frozen=True):
@@ -519,9 +520,10 @@ class RestorePreview(Record, frozen=True):
 
     backup: Contents
     database: Contents | None  #: None: it is missing, or cannot be read
-    unreadable: str  #: why it cannot be read; empty when it can, or is missing
     missing: bool  #: there is no database; the backup takes its place
-    room: int  #: bytes that the copy of what is there and the restore itself need beside the database
+    unreadable: str | None  #: why it cannot be read; None when it can, or is missing
+    #: bytes that the copy of what is there and the restore itself need beside the database
+    room: int = field(name="roomBytes")
     holders: tuple[Holder, ...]  #: who must be stopped before
 
 
@@ -532,7 +534,7 @@ class Restored(Record, frozen=True):
     bytes: int
     pages: int
     kept: Path | None  #: the copy of what was there; None when there was nothing
-    seconds: float
+    seconds: float  #: to the millisecond
 
 
 def preview_restore(
@@ -553,15 +555,15 @@ def preview_restore(
             _check_backup(source, progress, cancelled)
     path = real_path(database)
     if not path.exists():
-        return RestorePreview(offered, None, "", True, offered.bytes, ())
-    present, unreadable = None, ""
+        return RestorePreview(offered, None, True, None, offered.bytes, ())
+    present, unreadable = None, None
     try:
         present = _contents(database)
     except LcmError as error:
         unreadable = error.message
     size = path.stat().st_size
     room = size + max(size, offered.bytes)
-    return RestorePreview(offered, present, unreadable, False, room, processes_with_open(path))
+    return RestorePreview(offered, present, False, unreadable, room, processes_with_open(path))
 
 
 def restore(
@@ -616,7 +618,7 @@ def restore(
     except LcmError as error:
         _say_what_stays(error, kept)
         raise
-    return Restored(path, source.facts.bytes, source.facts.pages, kept, time.monotonic() - begun)
+    return Restored(path, source.facts.bytes, source.facts.pages, kept, round(time.monotonic() - begun, 3))
 
 
 def _check_different(backup: Path, database: Path) -> None:
@@ -697,7 +699,7 @@ def _place(backup: Path, path: Path, progress: Report, cancelled: Stop, begun: f
     with open_source(backup, cancelled) as source:
         _check_backup(source, progress, cancelled)
     made = make_backup(backup, path, progress, cancelled)
-    return Restored(path, made.bytes, made.pages, None, time.monotonic() - begun)
+    return Restored(path, made.bytes, made.pages, None, round(time.monotonic() - begun, 3))
 
 
 def _wait_for_others(path: Path, wait: float, cancelled: Stop) -> None:

@@ -22,7 +22,7 @@ from lcm_core import __version__
 from lcm_core.base.errors import DatabaseBusyError, DatabaseError, RefusedError
 from lcm_core.base.records import Timestamp
 from lcm_core.base.times import iso_z
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 from lcm_core.change import journal as exports
 from lcm_core.change import plan as breaks
 from lcm_core.change.apply import (
@@ -80,9 +80,10 @@ class Committed(Record, frozen=True):
     operation: Operation | None  #: None: it was not to be journaled
     edits: tuple[Edit, ...]  #: as they went: whole rows, real ids, ordinals of that moment
     tokens: int  #: by how much the stored estimates of the contexts grew
-    search: str | None  #: what became of the search tables, when they did not follow
-    waited: float  #: seconds until the lock was ours
-    held: float  #: seconds for which the lock was ours
+    #: what became of the search tables, when they did not follow
+    search: str | None = field(name="searchIndex")
+    waited: float = field(name="waitedSeconds")  #: until the lock was ours, to the millisecond
+    held: float = field(name="heldSeconds")  #: for which the lock was ours, to the millisecond
 
     @property
     def id(self) -> str:
@@ -230,7 +231,8 @@ def _commit(
             raise
         raise BusyError(path, time.monotonic() - begun) from error
     step("closed")
-    return Committed(operation, prepared.edits, prepared.tokens, search, locked.since - begun, held)
+    waited = locked.since - begun
+    return Committed(operation, prepared.edits, prepared.tokens, search, round(waited, 3), round(held, 3))
 
 
 class _Locked(Record, frozen=True):

@@ -23,7 +23,7 @@ from lcm_core.base.errors import DatabaseError, NotFoundError, RefusedError
 from lcm_core.base.files import PROGRAM, make_private, sync_folder
 from lcm_core.base.records import Timestamp
 from lcm_core.base.text import clip, safe_line
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, field, replace
 from lcm_core.change.connection import Writer
 from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.plan import (
@@ -542,7 +542,7 @@ SEVERAL: Final = frozenset({"merge", "transplant"})
 class Operation(Record, frozen=True):
     """What a commit left in the journal. Source: table ``lcm_tui_operations``."""
 
-    id: str  #: ``op_`` and 16 hex digits
+    id: str = field(name="operationId")  #: ``op_`` and 16 hex digits
     place: int  #: larger for later operations of the same file
     kind: str
     title: str

@@ -53,7 +53,7 @@ class Migration(Record, frozen=True):
     columns: tuple[str, ...]  #: ``table.column``, of tables that are there
     indexes: tuple[str, ...]
     search_tables: tuple[str, ...]
-    dropped: tuple[str, ...]  #: indexes that forbid what is allowed now
+    dropped: tuple[str, ...] = field(name="droppedIndexes")  #: those that forbid what is allowed now
     steps: tuple[str, ...]  #: backfills of the engine that have not run
 
     def __bool__(self) -> bool:
@@ -65,7 +65,7 @@ class Migrated(Record, frozen=True):
 
     migration: Migration
     search_tables: tuple[str, ...]  #: that were made; this SQLite may not know their tokenizer
-    rows: tuple[tuple[str, int], ...]  #: what was worked out, and in how many rows
+    rows: dict[str, int]  #: what was worked out, and in how many rows
 
 
 async def plan_migration(reader: Reader) -> Migration:
@@ -98,7 +98,7 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
         _add_tables(writer, catalog.schema)
         for name in migration.dropped:
             writer.execute(f"DROP INDEX {name}")
-        rows = tuple((name, count) for name, step in ROW_STEPS if (count := step(writer)))
+        rows = {name: count for name, step in ROW_STEPS if (count := step(writer))}
         _add_indexes(writer, migration.indexes)
         made = add_search_tables(writer, frozenset(catalog.schema.tables))
         for table in made:

@@ -15,7 +15,7 @@ from typing import Final
 
 from lcm_core.base.errors import CancelledError, RefusedError
 from lcm_core.base.text import BLANKS
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 from lcm_core.change.connection import Writer, open_writer, read_catalog
 from lcm_core.change.copying import Stop, check_wanted, never
 from lcm_core.change.guard import check_tables
@@ -44,8 +44,9 @@ class SearchTable(Record, frozen=True):
 
     table: str
     source: str  #: the table whose rows it makes searchable
-    rows: int  #: of that table
-    problem: str = ""  #: what this program's SQLite or that table lacks for it; empty: it can be rebuilt
+    rows: int = field(name="sourceRows")  #: of that table
+    #: what this program's SQLite or that table lacks for it; None: it can be rebuilt
+    problem: str | None = None
 
 
 async def search_tables(reader: Reader) -> list[SearchTable]:
@@ -60,17 +61,17 @@ async def search_tables(reader: Reader) -> list[SearchTable]:
     for table, source in found:
         key = "message_id" if source == "messages" else "summary_id"
         lacking = [column for column in (key, "content") if not reader.schema.has(source, column)]
-        problems[table] = problems[table] or (f"no such column: {source}.{lacking[0]}" if lacking else "")
+        problems[table] = problems[table] or (f"no such column: {source}.{lacking[0]}" if lacking else None)
     return [
         SearchTable(table, source, await reader.value(f"SELECT count(*) FROM {source}"), problems[table])
         for table, source in found
     ]
 
 
-def _problems(db: Rows, tables: Sequence[str]) -> dict[str, str]:
+def _problems(db: Rows, tables: Sequence[str]) -> dict[str, str | None]:
     """Why a table of the same definition cannot be made, by its name; it is tried in memory."""
     check_tables(db, tables)
-    found = dict.fromkeys(tables, "")
+    found: dict[str, str | None] = dict.fromkeys(tables)
     for table in tables:
         sql = db.tuples("SELECT sql FROM sqlite_master WHERE name = ?", (table,))[0][0]
         with contextlib.closing(connect_memory()) as memory:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.base.errors import CancelledError, LcmError, NotFoundError, RefusedError
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, field, replace
 from lcm_core.change.connection import Writer, open_writer, read_catalog
 from lcm_core.change.copying import Stop
 from lcm_core.change.journal import (
@@ -678,7 +678,7 @@ class Scrubbed(Record, frozen=True):
 
     merged: tuple[str, ...]  #: full-text tables without deleted words
     rewritten: bool  #: the whole file was written anew
-    truncated: bool  #: the write-ahead log is empty
+    truncated: bool = field(name="walEmptied")  #: the write-ahead log is empty
     problems: tuple[str, ...]  #: what was not done and why, one sentence each
 
 

@@ -347,8 +347,9 @@ def _refused(path: Path, reason: str) -> RefusedError:
 class Traces(Record, frozen=True):
     """What was noted about conversations and is gone."""
 
-    operations: int = 0  #: that are no longer in the history
-    drafts: tuple[Path, ...] = ()  #: files that held drafts of their summaries or briefs
+    operations: int = field(name="historyForgotten", default=0)  #: that are no longer in the history
+    #: files that held drafts of their summaries or briefs
+    drafts: tuple[Path, ...] = field(name="draftsForgotten", default=())
 
     def __add__(self, other: Traces) -> Traces:
         """Both together."""

@@ -9,7 +9,7 @@ from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, Timestamp
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import sort_key
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
 from lcm_core.store.rows import of_conversation, row_counts, sum_of
@@ -256,11 +256,11 @@ class SessionMember(Record, frozen=True):
     """One conversation of a session, with what it holds."""
 
     conversation: Conversation
-    messages: int
-    summaries: int
+    messages: int = field(name="messageCount")
+    summaries: int = field(name="summaryCount")
     context_items: int
-    first_at: Timestamp | None  #: of its messages by seq
-    last_at: Timestamp | None
+    first_at: Timestamp | None = field(name="earliestMessageAt")  #: of its messages by seq
+    last_at: Timestamp | None = field(name="latestMessageAt")
 
     @property
     def id(self) -> ConversationId:

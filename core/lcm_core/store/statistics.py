@@ -304,14 +304,15 @@ class TableSize(Record, frozen=True):
 
     name: str
     bytes: int
-    indexes: int  #: bytes of them that are indexes
+    indexes: int = field(name="indexBytes")  #: bytes of them that are indexes
 
 
 class FileSize(Record, frozen=True):
     """The whole file."""
 
     bytes: int
-    free: int  #: bytes in pages that hold nothing: written again before the file grows
+    #: bytes in pages that hold nothing: written again before the file grows
+    free: int = field(name="freeBytes")
     tables: tuple[TableSize, ...] | None  #: the largest first; None: this SQLite does not know
 
 
@@ -319,11 +320,13 @@ class ConversationSize(Record, frozen=True):
     """The size of one conversation: its rows, and the bytes of their texts."""
 
     conversation: Conversation
-    last_activity: Timestamp | None  #: of the message with the highest seq
-    messages: int
-    summaries: int
+    #: of the message with the highest seq
+    last_activity: Timestamp | None = field(name="latestMessageAt")
+    messages: int = field(name="messageCount")
+    summaries: int = field(name="summaryCount")
     context_items: int
-    bytes: int | None = None  #: texts of messages, parts, summaries; None: not measured
+    #: texts of messages, parts, summaries; None: not measured
+    bytes: int | None = field(name="textBytes", default=None)
 
     @property
     def id(self) -> ConversationId:
