@@ -8,7 +8,7 @@ from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.text import safe_line
-from lcm_core.base.values import Record, field, replace
+from lcm_core.base.values import Record, replace
 from lcm_core.store.opening import Row, Rows, SqlValue, quoted
 from lcm_core.store.schema import Schema, number, text
 
@@ -186,17 +186,16 @@ _RECORDS = "lcm-tui:conversation:"
 class SessionEntry(Record, frozen=True):
     """A session as a line of a list."""
 
-    session: SessionId = field(name="sessionId")
+    session: SessionId
     turns: int
-    imported: int = field(name="importedTurns")  #: turns that an importer brought
+    imported: int  #: turns that an importer brought
     parts: int
     nodes: int
     max_depth: int | None
     tokens: int
     first_at: str | None
     last_at: str | None
-    #: conversations of which an import of ours kept the rest
-    records: int = field(name="recordedConversations", default=0)
+    records: int = 0  #: conversations of which an import of ours kept the rest
 
 
 class Contents(Record, frozen=True):
@@ -224,7 +223,7 @@ class StoredTurn(Record, frozen=True):
     turn_index: int
     role: str
     content: str
-    tokens: int = field(name="tokenCount")
+    tokens: int
     created_at: str
     metadata: str | None
     origin: Origin | None
@@ -234,13 +233,13 @@ class StoredTurn(Record, frozen=True):
 class StoredNode(Record, frozen=True):
     """A row of Remnic's summary nodes."""
 
-    id: str = field(name="nodeId")
+    id: str
     depth: int
     parent_id: str | None
-    text: str = field(name="content")
-    tokens: int = field(name="tokenCount")
-    start: int = field(name="firstTurn")
-    end: int = field(name="lastTurn")
+    text: str
+    tokens: int
+    start: int
+    end: int
     created_at: str
 
 

@@ -70,9 +70,9 @@ class Step(Record, frozen=True):
     columns in *after* nothing is to be done: the row stays as it is.
     """
 
-    kind: Kind = field(name="difference")
-    what: What = field(name="row")
-    session: SessionId = field(name="sessionId")
+    kind: Kind
+    what: What
+    session: SessionId
     name: str  #: which row, for people
     table: str
     key: int | str | None

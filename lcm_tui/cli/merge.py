@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
@@ -16,7 +18,24 @@ from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.options import CONVERSATION, SqlFlags
 from lcm_tui.kit.session import budget_for
-from lcm_tui.tables.blocks import Cell, Note, OutputBlock, OutputColumn, Table
+from lcm_tui.tables.blocks import ListColumn, Note, OutputBlock, json_of, list_table
+
+# fmt: off
+SPLIT: Final[tuple[ListColumn[SplitSession, None], ...]] = (
+    ListColumn("conversation", heading="Conversation", right=True, json="conversationId", value="active.id"),
+    ListColumn("from", heading="Split from",
+               value=lambda split: ", ".join(str(one.id) for one in split.older)),
+    ListColumn("messages", heading="Messages", right=True,
+               value=lambda split: sum(one.messages for one in split.older)),
+    ListColumn("summaries", heading="Summaries", right=True,
+               value=lambda split: sum(one.summaries for one in split.older)),
+    ListColumn("certainty", heading="Merge", json="certainty", value="certainty.value"),
+    ListColumn("reason", heading="Why", grows=True, json="reason", value="reason"),
+    ListColumn("session", heading="Session", grows=True, spare=1, json="sessionKey", value="session_key"),
+    ListColumn("older", json="older", value=lambda split: [_member(one) for one in split.older]),
+    ListColumn("active", json="active", value=lambda split: _member(split.active)),
+)
+# fmt: on
 
 
 @command("merge", examples=("merge", "merge 8 --apply"))
@@ -50,7 +69,10 @@ def merge(
                 details={"option": "apply"},
             )
         found = run.read(split_sessions)
-        return run.answer("merge", {"items": [_document(one) for one in found]}, _listed(found))
+        blocks: list[OutputBlock] = [list_table(SPLIT, found, run.time, empty="No session is split.")]
+        if found:
+            blocks.append(Note("Show what a merge would do with: lcm-tui merge CONVERSATION_ID"))
+        return run.answer("merge", {"items": [json_of(SPLIT, one) for one in found]}, blocks)
 
     async def plan(reader: Reader) -> Plan:
         against = budget_for(run.settings, budget)
@@ -59,45 +81,8 @@ def merge(
     return changing.run_change(run, "merge", plan, flags, budget=budget)
 
 
-def _document(split: SplitSession) -> Document:
-    return {
-        **some_of(split, "session_key certainty reason"),
-        "conversationId": split.active.id,
-        "older": [_member(one) for one in split.older],
-        "active": _member(split.active),
-    }
-
-
 def _member(one: SessionMember) -> Document:
     return {
         **some_of(one.conversation, "conversation_id archive_cause archived_at"),
         **some_of(one, "messages summaries context_items first_at last_at"),
     }
-
-
-def _listed(found: list[SplitSession]) -> list[OutputBlock]:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            split.active.id,
-            ", ".join(str(one.id) for one in split.older),
-            sum(one.messages for one in split.older),
-            sum(one.summaries for one in split.older),
-            split.certainty.value,
-            split.reason,
-            split.session_key,
-        )
-        for split in found
-    ]
-    columns = (
-        OutputColumn("Conversation", right=True),
-        OutputColumn("Split from"),
-        OutputColumn("Messages", right=True),
-        OutputColumn("Summaries", right=True),
-        OutputColumn("Merge"),
-        OutputColumn("Why", grows=True),
-        OutputColumn("Session", grows=True, spare=1),
-    )
-    table = Table(columns, rows, empty="No session is split.")
-    return (
-        [table, Note("Show what a merge would do with: lcm-tui merge CONVERSATION_ID")] if found else [table]
-    )

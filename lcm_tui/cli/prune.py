@@ -16,7 +16,7 @@ from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import Scrubbed
 from lcm_core.change.vacuum import vacuum as give_space_back
-from lcm_core.operations.disk import SpaceUse, freed_by, space_of
+from lcm_core.operations.disk import AgeBand, SpaceUse, freed_by, space_of
 from lcm_core.operations.export import (
     default_folder,
     forgetting_means,
@@ -35,7 +35,7 @@ from lcm_core.operations.prune import (
     selection,
 )
 from lcm_core.store.database import Reader
-from lcm_core.store.statistics import ConversationSize
+from lcm_core.store.statistics import ConversationSize, FileSize
 
 from lcm_tui.cli import answer as answering
 from lcm_tui.cli import changing, options
@@ -48,7 +48,18 @@ from lcm_tui.cli.working import interruptible
 from lcm_tui.flows.change import Confirmation
 from lcm_tui.flows.prune import Deleting
 from lcm_tui.flows.ui import Ui
-from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, bytes_text
+from lcm_tui.tables.blocks import (
+    Cell,
+    Facts,
+    ListColumn,
+    Note,
+    OutputBlock,
+    OutputColumn,
+    Table,
+    bytes_text,
+    json_of,
+    list_table,
+)
 from lcm_tui.tables.disk import freed_sentences
 
 # -- disk use --------------------------------------------------------------------------------------------
@@ -62,21 +73,55 @@ class CleanerCount(Record, frozen=True):
     """What a cleaner of the engine selects."""
 
     name: Cleaner
-    conversation_count: int
-    message_count: int  #: of these conversations
+    conversations: int
+    messages: int  #: of these conversations
+
+
+# fmt: off
+CONVERSATIONS: Final[tuple[ListColumn[ConversationSize, None], ...]] = (
+    ListColumn("conversation", heading="Conversation", right=True, json="conversationId", value="id"),
+    ListColumn("session", heading="Session", grows=True,
+               value=lambda one: one.conversation.session_key or one.conversation.session_id),
+    ListColumn("session_id", json="sessionId", value="conversation.session_id"),
+    ListColumn("session_key", json="sessionKey", value="conversation.session_key"),
+    ListColumn("state", heading="State", spare=1, json="active", value="conversation.active",
+               text=lambda active: "active" if active else "archived"),
+    ListColumn("cause", json="archiveCause", value="conversation.archive_cause"),
+    ListColumn("messages", heading="Messages", right=True, json="messageCount", value="messages"),
+    ListColumn("summaries", heading="Summaries", right=True, spare=2, json="summaryCount", value="summaries"),
+    ListColumn("items", json="contextItems", value="context_items"),
+    ListColumn("texts", heading="Texts", right=True, json="textBytes", value="bytes", text=bytes_text),
+    ListColumn("last", heading="Last message", spare=3, json="latestMessageAt", value="last_activity",
+               time=True),
+    ListColumn("created", json="createdAt", value="conversation.created_at"),
+)
+AGES: Final[tuple[ListColumn[AgeBand, None], ...]] = (
+    ListColumn("age", heading="Newest message", json="newestMessage", value="title"),
+    ListColumn("conversations", heading="Conversations", right=True, json="conversations",
+               value="conversations"),
+    ListColumn("messages", heading="Messages", right=True, json="messages", value="messages"),
+    ListColumn("texts", heading="Texts", right=True, json="textBytes", value="bytes", text=bytes_text),
+)
+CLEANERS: Final[tuple[ListColumn[CleanerCount, None], ...]] = (
+    ListColumn("cleaner", heading="Cleaner", json="name", value="name"),
+    ListColumn("meaning", heading="Selects", grows=True, value=lambda one: MEANINGS[one.name]),
+    ListColumn("conversations", heading="Conversations", right=True, json="conversationCount",
+               value="conversations"),
+    ListColumn("messages", heading="Messages", right=True, json="messageCount", value="messages"),
+)
+# fmt: on
 
 
 def _selection(found: Selection) -> Document:
     """The conversations that are meant; with what the cleaners say of them, when they were asked."""
-    items = [_conversation(one) for one in found.conversations]
+    items: list[Document] = [json_of(CONVERSATIONS, one) for one in found.conversations]
     if (junk := found.cleaned) is None:
-        return {"items": items}
+        return {"items": [*items]}
     for item, one in zip(items, found.conversations, strict=True):
         item |= {"cleaners": to_json(junk.chosen[one.id]), "firstMessage": junk.previews.get(one.id)}
-    cleaners = to_json(_by_cleaner(found.conversations, junk))
     return {
-        "items": items,
-        "cleaners": cleaners,
+        "items": [*items],
+        "cleaners": [json_of(CLEANERS, one) for one in _by_cleaner(found.conversations, junk)],
         **some_of(junk.cleaning, "agents"),
         "otherAgents": to_json(junk.others),
     }
@@ -90,42 +135,24 @@ def _by_cleaner(found: Sequence[ConversationSize], junk: Cleaned) -> list[Cleane
     return [CleanerCount(cleaner, len(counts), sum(counts)) for cleaner, counts in those.items()]
 
 
-def _conversation(one: ConversationSize) -> Document:
-    return {
-        **some_of(one.conversation, "conversation_id session_id session_key active archive_cause"),
-        **some_of(one, "messages summaries context_items bytes last_activity"),
-        **some_of(one.conversation, "created_at"),
-    }
-
-
 def _selection_blocks(run: Run, found: Selection) -> list[OutputBlock]:
     """The conversations that are meant; behind them, what each cleaner selects and how they begin."""
-    blocks: list[OutputBlock] = [_candidates_table(run, found.conversations)]
+    blocks: list[OutputBlock] = [_conversations_table(run, found.conversations)]
     if (junk := found.cleaned) is None:
         return blocks
-    counts: list[tuple[Cell, ...]] = [
-        (one.name, MEANINGS[one.name], one.conversation_count, one.message_count)
-        for one in _by_cleaner(found.conversations, junk)
+    counts = _by_cleaner(found.conversations, junk)
+    blocks.append(list_table(CLEANERS, counts, run.time, title="By cleaner of the engine"))
+    begins = [
+        (one.id, junk.previews[one.id]) for one in found.conversations[:SHOWN] if one.id in junk.previews
     ]
-    blocks.append(Table(_CLEANERS, counts, "By cleaner of the engine"))
-    shown = [one for one in found.conversations[:SHOWN] if one.id in junk.previews]
-    if shown:
-        begins: list[tuple[Cell, ...]] = [(one.id, junk.previews[one.id]) for one in shown]
-        blocks.append(Table(_BEGINNINGS, begins, "How they begin"))
+    if begins:
+        columns = (OutputColumn("Conversation", right=True), OutputColumn("First message", grows=True))
+        blocks.append(Table(columns, begins, "How they begin"))
     blocks.append(Note(_agents(run, junk)))
     if junk.others:
         said = ", ".join(f"{agent} ({count:,})" for agent, count in sorted(junk.others.items()))
         blocks.append(Note(f"Not selected, because their agents are not among these: {said} (--agent NAME)."))
     return blocks
-
-
-_CLEANERS: Final = (
-    OutputColumn("Cleaner"),
-    OutputColumn("Selects", grows=True),
-    OutputColumn("Conversations", right=True),
-    OutputColumn("Messages", right=True),
-)
-_BEGINNINGS: Final = (OutputColumn("Conversation", right=True), OutputColumn("First message", grows=True))
 
 
 def _agents(run: Run, junk: Cleaned) -> str:
@@ -137,32 +164,20 @@ def _agents(run: Run, junk: Cleaned) -> str:
     return f"Agents: {', '.join(agents)} ({origin})."
 
 
-def _candidates_table(run: Run, found: Sequence[ConversationSize], title: str = "") -> Table:
+def _conversations_table(run: Run, found: Sequence[ConversationSize], title: str = "") -> Table:
     """Conversations, the largest first."""
-    columns = (
-        OutputColumn("Conversation", right=True),
-        OutputColumn("Session", grows=True),
-        OutputColumn("State", spare=1),
-        OutputColumn("Messages", right=True),
-        OutputColumn("Summaries", right=True, spare=2),
-        OutputColumn("Texts", right=True),
-        OutputColumn("Last message", spare=3),
-    )
-    rows: list[tuple[Cell, ...]] = [_row(run, one) for one in found[:SHOWN]]
-    if len(found) > SHOWN:
-        rest = found[SHOWN:]
-        texts = bytes_text(sum(one.bytes or 0 for one in rest))
-        messages, summaries = (sum(one.messages for one in rest), sum(one.summaries for one in rest))
-        rows.append((None, f"and {len(rest):,} more", None, messages, summaries, texts, None))
-    return Table(columns, rows, title, empty="No conversation matches.")
 
+    def when(stored: str | None) -> str | None:
+        return run.time(stored) or "no messages"
 
-def _row(run: Run, one: ConversationSize) -> tuple[Cell, ...]:
-    known = one.conversation
-    state = "-" if known.active is None else "active" if known.active else "archived"
-    texts = None if one.bytes is None else bytes_text(one.bytes)
-    at = run.time(one.last_activity) if one.last_activity else "no messages"
-    return one.id, known.session_key or known.session_id, state, one.messages, one.summaries, texts, at
+    empty = "No conversation matches."
+    table = list_table(CONVERSATIONS, found[:SHOWN], when, title=title, empty=empty)
+    if not (rest := found[SHOWN:]):
+        return table
+    texts = bytes_text(sum(one.bytes or 0 for one in rest))
+    messages, summaries = (sum(one.messages for one in rest), sum(one.summaries for one in rest))
+    more = (None, f"and {len(rest):,} more", None, messages, summaries, texts, None)
+    return replace(table, rows=[*table.rows, more])
 
 
 def _space_answer(run: Run, space: SpaceUse) -> Answer:
@@ -173,43 +188,38 @@ def _space_answer(run: Run, space: SpaceUse) -> Answer:
         ("Free inside it", bytes_text(file.free)),
         ("Write-ahead log", bytes_text(space.wal_bytes)),
     ]
-    blocks: list[OutputBlock] = [Facts(facts), *_tables(space)]
-    blocks.append(_candidates_table(run, space.conversations, "Conversations, by the bytes of their texts"))
-    ages: list[tuple[Cell, ...]] = [
-        (band.title, band.conversations, band.messages, bytes_text(band.bytes)) for band in space.ages
-    ]
-    columns = (
-        OutputColumn("Newest message"),
-        OutputColumn("Conversations", right=True),
-        OutputColumn("Messages", right=True),
-        OutputColumn("Texts", right=True),
+    title = "Conversations, by the bytes of their texts"
+    blocks = (
+        Facts(facts),
+        _tables(file),
+        _conversations_table(run, space.conversations, title),
+        list_table(AGES, space.ages, run.time, title="By age"),
+        Note("Select conversations with --older-than 90d, --larger-than 50MB, --empty and others."),
     )
-    blocks.append(Table(columns, ages, "By age"))
-    blocks.append(Note("Select conversations with --older-than 90d, --larger-than 50MB, --empty and others."))
     data = {
         "file": {**some_of(file, "bytes free"), **some_of(space, "wal_bytes")},
         "tables": to_json(file.tables),
-        "items": [_conversation(one) for one in space.conversations],
-        "ages": to_json(space.ages),
+        "items": [json_of(CONVERSATIONS, one) for one in space.conversations],
+        "ages": [json_of(AGES, one) for one in space.ages],
     }
     return run.answer("prune", data, blocks)
 
 
-def _tables(space: SpaceUse) -> list[OutputBlock]:
-    if space.file.tables is None:
-        return [Note("This SQLite cannot measure tables (no dbstat).")]
+def _tables(file: FileSize) -> OutputBlock:
+    if file.tables is None:
+        return Note("This SQLite cannot measure tables (no dbstat).")
     columns = (
         OutputColumn("Table"),
         OutputColumn("Size", right=True),
         OutputColumn("Of that, indexes", right=True),
         OutputColumn("Share", right=True),
     )
-    whole = max(space.file.bytes, 1)
-    rows: list[tuple[Cell, ...]] = [
+    whole = max(file.bytes, 1)
+    rows = [
         (one.name, bytes_text(one.bytes), bytes_text(one.indexes), f"{100 * one.bytes / whole:.0f} %")
-        for one in space.file.tables
+        for one in file.tables
     ]
-    return [Table(columns, rows, "Tables, with indexes and search data")]
+    return Table(columns, rows, "Tables, with indexes and search data")
 
 
 # -- the command -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, LcmError, UsageError
-from lcm_core.base.setting_values import Json, SettingSource, Sourced
+from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.values import Record, replace, to_json
 from lcm_remnic import write as journal
 from lcm_remnic.importing import Looking, import_into, left_behind
@@ -27,11 +27,18 @@ from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.working import carry_out, interruptible
-from lcm_tui.tables.blocks import Facts, Note
+from lcm_tui.tables.blocks import Facts, Note, json_of
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.remnic import (
+    DIFFERENCES,
+    IMPORTS,
+    NODES,
+    SESSIONS,
+    TURNS,
     contents_blocks,
     differences_table,
+    highest_nodes,
+    newest_turns,
     remarks,
     report_blocks,
     session_blocks,
@@ -130,13 +137,13 @@ def list_(run: Run, *, where: RemnicOptions) -> Answer:
     """List the sessions of Remnic's database, and the imports that can be undone."""
     path = where.path
     held, imports = read_contents(path), journal.imports(path)
-    document: Document = {
+    data: Document = {
         "remnic": str(path),
         "schemaVersion": held.version,
-        "sessions": to_json(held.sessions),
-        "imports": [some_of(one, "id source begun_at undone_at rows state") for one in imports],
+        "sessions": [json_of(SESSIONS, one) for one in held.sessions],
+        "imports": [json_of(IMPORTS, one) for one in imports],
     }
-    return run.answer("remnic.list", document, contents_blocks(run.time, held, imports))
+    return run.answer("remnic.list", data, contents_blocks(run.time, held, imports))
 
 
 @command("remnic show", examples=("remnic show 2b8481de --remnic lcm.sqlite",))
@@ -150,38 +157,15 @@ def show(run: Run, *, session_id: str, where: RemnicOptions, limit: int) -> Answ
     path = where.path
     [name] = session_names(path, [session_id])
     held = read_session(path, name)
-    turns: list[Json] = [
-        {
-            **some_of(one, "turn_index role tokens"),
-            "createdAt": one.created_at or None,
-            "conversationId": one.origin.conversation_id if one.origin else None,
-            "seq": one.origin.seq if one.origin else None,
-            "content": one.content,
-            "parts": [{"ordinal": _number(part.ordinal), "kind": part.kind} for part in one.parts],
-        }
-        for one in held.turns[-limit:]
-    ]
-    nodes: list[Json] = [
-        {
-            **some_of(one, "id depth parent_id start end tokens"),
-            "createdAt": one.created_at or None,
-            "content": one.text,
-        }
-        for one in sorted(held.nodes, key=lambda one: (-one.depth, one.start, one.id))[:limit]
-    ]
-    document: Document = {
+    data: Document = {
         "remnic": str(path),
         "sessionId": name,
         "turnCount": len(held.turns),
         "nodeCount": len(held.nodes),
-        "nodes": nodes,
-        "turns": turns,
+        "nodes": [json_of(NODES, one) for one in highest_nodes(held, limit)],
+        "turns": [json_of(TURNS, one) for one in newest_turns(held, limit)],
     }
-    return run.answer("remnic.show", document, session_blocks(run.time, held, limit))
-
-
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+    return run.answer("remnic.show", data, session_blocks(run.time, held, limit))
 
 
 # -- import and verify -----------------------------------------------------------------------------------
@@ -328,9 +312,12 @@ def verify(
         **_import_document(path, report, behind),
         "same": same,
         "differenceCount": total,
-        "differences": [some_of(one, "kind what session name table columns") for one in kept],
+        "differences": [json_of(DIFFERENCES, one) for one in kept],
     }
-    blocks: list[Block] = [*_import_blocks(run, path, report, behind), differences_table(kept, total)]
+    blocks: list[Block] = [
+        *_import_blocks(run, path, report, behind),
+        differences_table(run.time, kept, total),
+    ]
     told = run.answer("remnic.verify", document, blocks)
     return told if same else replace(told, exit_code=ExitCode.FINDINGS)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Final
 
 import click
 from lcm_core.base.records import ConversationId
-from lcm_core.base.values import replace, to_json
+from lcm_core.base.values import replace
 from lcm_core.change.plan import Plan
 from lcm_core.operations.transplant import Duplicate, DuplicatesError, plan_transplant
 from lcm_core.store.database import Reader
@@ -16,7 +16,16 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.options import CONVERSATION, SqlFlags
 from lcm_tui.kit.session import budget_for
-from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
+from lcm_tui.tables.blocks import ListColumn, Note, json_of, list_table
+
+# fmt: off
+DUPLICATES: Final[tuple[ListColumn[Duplicate, None], ...]] = (
+    ListColumn("source", heading="Of the source", json="summaryId", value="summary_id"),
+    ListColumn("target", heading="In the target as", json="presentId", value="present_id"),
+    ListColumn("place", heading="Stands", json="inContext", value="in_context",
+               text=lambda inside: "in the context" if inside else "below"),
+)
+# fmt: on
 
 
 @command("transplant", examples=("transplant 5 8 --skip-duplicates",))
@@ -49,20 +58,9 @@ def transplant(
         return changing.run_change(run, "transplant", plan, flags, budget=budget)
     except DuplicatesError as error:
         found = error.duplicates
-        told = run.answer(
-            "transplant",
-            {"duplicates": to_json(found)},
-            _listed(found),
+        blocks = (
+            list_table(DUPLICATES, found, run.time, title="The same text in both"),
+            Note("Nothing was changed. --skip-duplicates skips those in the context."),
         )
+        told = run.answer("transplant", {"duplicates": [json_of(DUPLICATES, one) for one in found]}, blocks)
         return replace(told, exit_code=error.exit_code, failed=error)
-
-
-def _listed(found: Sequence[Duplicate]) -> list[OutputBlock]:
-    rows = [
-        (one.summary_id, one.present_id, "in the context" if one.in_context else "below") for one in found
-    ]
-    columns = (OutputColumn("Of the source"), OutputColumn("In the target as"), OutputColumn("Stands"))
-    return [
-        Table(columns, rows, title="The same text in both"),
-        Note("Nothing was changed. --skip-duplicates skips those in the context."),
-    ]

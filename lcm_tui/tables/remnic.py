@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from lcm_core.base.text import counted, preview, some
 from lcm_core.engine.markers import beginning
-from lcm_remnic.reading import Contents, StoredSession
+from lcm_remnic.reading import Contents, SessionEntry, StoredNode, StoredPart, StoredSession, StoredTurn
 from lcm_remnic.records import Report, Step, What, Why
 from lcm_remnic.write import Import, Undone
 
-from lcm_tui.tables.blocks import Cell, Facts, Note, Table, When
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, Table, When, list_table
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.blocks import OutputColumn as Column
 
@@ -37,98 +38,100 @@ _LEFT_BEHIND = {
 _TOLD = frozenset({Why.NO_SEQ, Why.NO_TURN, Why.ELSEWHERE})
 
 
+# fmt: off
+SESSIONS: Final[tuple[ListColumn[SessionEntry, None], ...]] = (
+    ListColumn("session", heading="Session", grows=True, json="sessionId", value="session"),
+    ListColumn("turns", heading="Turns", right=True, json="turns", value="turns"),
+    ListColumn("imported", heading="Imported", right=True, spare=2, json="importedTurns", value="imported"),
+    ListColumn("parts", heading="Parts", right=True, spare=3, json="parts", value="parts"),
+    ListColumn("nodes", heading="Nodes", right=True, json="nodes", value="nodes"),
+    ListColumn("depth", heading="Depth", right=True, spare=1, json="maxDepth", value="max_depth"),
+    ListColumn("tokens", heading="Tokens", right=True, json="tokens", value="tokens"),
+    ListColumn("first", heading="First", spare=4, json="firstAt", value="first_at", time=True),
+    ListColumn("last", heading="Last", spare=5, json="lastAt", value="last_at", time=True),
+    ListColumn("records", json="recordedConversations", value="records"),
+)
+IMPORTS: Final[tuple[ListColumn[Import, None], ...]] = (
+    ListColumn("import", heading="Import", json="importId", value="id"),
+    ListColumn("begun", heading="Begun", json="begunAt", value="begun_at", time=True),
+    ListColumn("undone", json="undoneAt", value="undone_at"),
+    ListColumn("rows", heading="Rows", right=True, json="rows", value="rows"),
+    ListColumn("state", heading="State", json="state", value="state"),
+    ListColumn("source", heading="From", grows=True, json="source", value="source"),
+)
+NODES: Final[tuple[ListColumn[StoredNode, None], ...]] = (
+    ListColumn("node", heading="Node", json="nodeId", value="id"),
+    ListColumn("depth", heading="Depth", right=True, json="depth", value="depth"),
+    ListColumn("below", heading="Below", json="parentId", value="parent_id"),
+    ListColumn("first", json="firstTurn", value="start"),
+    ListColumn("last", json="lastTurn", value="end"),
+    ListColumn("turns", heading="Turns", value=lambda one: f"{one.start}-{one.end}"),
+    ListColumn("tokens", heading="Tokens", right=True, spare=1, json="tokenCount", value="tokens"),
+    ListColumn("created", json="createdAt", value="created_at", time=True),
+    ListColumn("text", heading="Text", grows=True, json="content", value="text",
+               text=lambda text: preview(beginning(text))),
+)
+TURNS: Final[tuple[ListColumn[StoredTurn, None], ...]] = (
+    ListColumn("turn", heading="Turn", right=True, json="turnIndex", value="turn_index"),
+    ListColumn("role", heading="Role", json="role", value="role"),
+    ListColumn("count", heading="Parts", right=True, spare=2, value=lambda one: len(one.parts)),
+    ListColumn("tokens", heading="Tokens", right=True, spare=1, json="tokenCount", value="tokens"),
+    ListColumn("created", heading="Time", spare=3, json="createdAt", value="created_at", time=True),
+    ListColumn("conversation", json="conversationId",
+               value=lambda one: None if one.origin is None else one.origin.conversation_id),
+    ListColumn("seq", json="seq", value=lambda one: None if one.origin is None else one.origin.seq),
+    ListColumn("origin", heading="From", spare=4,
+               value=lambda one: None if one.origin is None else one.origin.text),
+    ListColumn("text", heading="Text", grows=True, json="content", value="content", text=preview),
+    ListColumn("parts", json="parts", value=lambda one: [_part(part) for part in one.parts]),
+)
+DIFFERENCES: Final[tuple[ListColumn[Step, None], ...]] = (
+    ListColumn("difference", heading="Difference", json="difference", value="kind.value"),
+    ListColumn("row", heading="Row", json="row", value="what.value"),
+    ListColumn("name", heading="Which", grows=True, json="name", value="name"),
+    ListColumn("table", json="table", value="table"),
+    ListColumn("columns", heading="Columns", grows=True, json="columns", value="columns",
+               text=lambda columns: ", ".join(columns) or None),
+    ListColumn("session", heading="Session", spare=1, json="sessionId", value="session"),
+)
+# fmt: on
+
+
+def _part(one: StoredPart) -> dict[str, int | str | None]:
+    return {"ordinal": one.ordinal if isinstance(one.ordinal, int) else None, "kind": one.kind}
+
+
 def contents_blocks(when: When, held: Contents, imports: Sequence[Import]) -> list[Block]:
     """The sessions of a database, and the imports into it."""
-    columns = (
-        Column("Session", grows=True),
-        Column("Turns", right=True),
-        Column("Imported", right=True, spare=2),
-        Column("Parts", right=True, spare=3),
-        Column("Nodes", right=True),
-        Column("Depth", right=True, spare=1),
-        Column("Tokens", right=True),
-        Column("First", spare=4),
-        Column("Last", spare=5),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.session,
-            one.turns,
-            one.imported,
-            one.parts,
-            one.nodes,
-            one.max_depth,
-            one.tokens,
-            when(one.first_at),
-            when(one.last_at),
-        )
-        for one in held.sessions
-    ]
-    blocks: list[Block] = [Table(columns, rows, empty="No session is recorded.")]
+    blocks: list[Block] = [list_table(SESSIONS, held.sessions, when, empty="No session is recorded.")]
     if imports:
-        titles = (
-            Column("Import"),
-            Column("Begun"),
-            Column("Rows", right=True),
-            Column("State"),
-            Column("From", grows=True),
-        )
-        blocks.append(
-            Table(
-                titles,
-                [(one.id, when(one.begun_at), one.rows, one.state, one.source) for one in imports],
-                title="Imports by lcm-tui",
-            )
-        )
+        blocks.append(list_table(IMPORTS, imports, when, title="Imports by lcm-tui"))
     return blocks
+
+
+def newest_turns(held: StoredSession, limit: int) -> Sequence[StoredTurn]:
+    """The turns of a session that are shown."""
+    return held.turns[-limit:]
+
+
+def highest_nodes(held: StoredSession, limit: int) -> Sequence[StoredNode]:
+    """The nodes of a session that are shown, the highest first."""
+    return sorted(held.nodes, key=lambda one: (-one.depth, one.start, one.id))[:limit]
 
 
 def session_blocks(when: When, held: StoredSession, limit: int) -> list[Block]:
     """Turns and nodes of a session, the newest turns, the highest nodes first."""
-    turns = held.turns[-limit:]
-    nodes = sorted(held.nodes, key=lambda one: (-one.depth, one.start, one.id))
     facts: list[tuple[str, Cell]] = [
         ("Session", held.session),
         ("Turns", len(held.turns)),
         ("Nodes", len(held.nodes)),
         ("Imported conversations", len(held.records)),
     ]
-    node_rows: list[tuple[Cell, ...]] = [
-        (one.id, one.depth, one.parent_id, f"{one.start}-{one.end}", one.tokens, preview(beginning(one.text)))
-        for one in nodes[:limit]
+    blocks: list[Block] = [
+        Facts(facts),
+        list_table(NODES, highest_nodes(held, limit), when, title="Nodes", empty="No node."),
+        list_table(TURNS, newest_turns(held, limit), when, title="Turns", empty="No turn."),
     ]
-    turn_rows: list[tuple[Cell, ...]] = [
-        (
-            one.turn_index,
-            one.role,
-            len(one.parts),
-            one.tokens,
-            when(one.created_at),
-            one.origin.text if one.origin else None,
-            preview(one.content),
-        )
-        for one in turns
-    ]
-    node_columns = (
-        Column("Node"),
-        Column("Depth", right=True),
-        Column("Below"),
-        Column("Turns"),
-        Column("Tokens", right=True, spare=1),
-        Column("Text", grows=True),
-    )
-    turn_columns = (
-        Column("Turn", right=True),
-        Column("Role"),
-        Column("Parts", right=True, spare=2),
-        Column("Tokens", right=True, spare=1),
-        Column("Time", spare=3),
-        Column("From", spare=4),
-        Column("Text", grows=True),
-    )
-    blocks: list[Block] = [Facts(facts)]
-    blocks.append(Table(node_columns, node_rows, title="Nodes", empty="No node."))
-    blocks.append(Table(turn_columns, turn_rows, title="Turns", empty="No turn."))
     if len(held.turns) > limit or len(held.nodes) > limit:
         blocks.append(Note(f"At most {limit:,} of each are shown, the newest turns; --limit shows more."))
     return blocks
@@ -187,23 +190,12 @@ def remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str]
     return found
 
 
-def differences_table(steps: Sequence[Step], total: int) -> Table:
+def differences_table(when: When, steps: Sequence[Step], total: int) -> Table:
     """The rows that differ."""
-    columns = (
-        Column("Difference"),
-        Column("Row"),
-        Column("Which", grows=True),
-        Column("Columns", grows=True),
-        Column("Session", spare=1),
-    )
-    rows = [
-        (one.kind.value, one.what.value, one.name, ", ".join(one.columns) or None, one.session)
-        for one in steps
-    ]
     title = f"{total:,} differences" if total != 1 else "1 difference"
     if len(steps) < total:
         title = f"{title}, the first {len(steps):,}"
-    return Table(columns, rows, title=title, empty="Nothing differs.")
+    return list_table(DIFFERENCES, steps, when, title=title, empty="Nothing differs.")
 
 
 def undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:

@@ -320,13 +320,11 @@ class ConversationSize(Record, frozen=True):
     """The size of one conversation: its rows, and the bytes of their texts."""
 
     conversation: Conversation
-    #: of the message with the highest seq
-    last_activity: Timestamp | None = field(name="latestMessageAt")
-    messages: int = field(name="messageCount")
-    summaries: int = field(name="summaryCount")
+    last_activity: Timestamp | None  #: of the message with the highest seq
+    messages: int
+    summaries: int
     context_items: int
-    #: texts of messages, parts, summaries; None: not measured
-    bytes: int | None = field(name="textBytes", default=None)
+    bytes: int | None = None  #: texts of messages, parts, summaries; None: not measured
 
     @property
     def id(self) -> ConversationId:
