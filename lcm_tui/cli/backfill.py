@@ -15,7 +15,7 @@ from lcm_core.base.values import Record, field, replace
 from lcm_core.change.guard import check_whole
 from lcm_core.change.plan import Plan
 from lcm_core.engine.rules import configured, ingest_rules
-from lcm_core.operations.compact import load_for_compaction
+from lcm_core.operations.compact import forecast_passes, load_for_compaction
 from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store import conversations as conversation_store
@@ -28,12 +28,11 @@ from lcm_tui.cli import changing
 from lcm_tui.cli import compact as compact_report
 from lcm_tui.cli import drafts as modelling
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.compact import CompactWork
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, Selector, SqlFlags
 from lcm_tui.cli.presentation import NobodyToAskError
 from lcm_tui.flows.changes import Importing
-from lcm_tui.flows.compaction import CompactionWish
+from lcm_tui.flows.compaction import CompactionWish, PlannedCompaction
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 from lcm_tui.tables.compaction import planned_compaction
@@ -66,10 +65,12 @@ class Steps(Record, frozen=True):
         data: dict[str, Any] = {}
         blocks: list[OutputBlock] = []
         if self.after.compact:
-            work = self._compaction(shown.conversation_id)
-            setting = work.wish.setting(reader.schema, self.run.settings)
-            context = await load_for_compaction(reader, shown.conversation_id, setting.rendering)
-            seen = work.shown(shown.conversation_id, _with_import(context, shown), setting)
+            owner, wish = shown.conversation_id, self._wish
+            setting = wish.setting(reader.schema, self.run.settings)
+            context = await load_for_compaction(reader, owner, setting.rendering)
+            forecast = forecast_passes(_with_import(context, shown), setting, wish.operation)
+            model = modelling.modelling(self.run, self.model)
+            seen = PlannedCompaction(owner, wish, setting, forecast, model)
             data["compaction"] = compact_report.document(seen)
             blocks += planned_compaction(seen)
         if self.after.transplant_to is not None:
@@ -91,9 +92,8 @@ class Steps(Record, frozen=True):
         # The question before the import showed this too; where nothing was to import, nobody was asked.
         agreed = replace(flags, yes=flags.yes or bool(told.data.get("applied")))
         if self.after.compact:
-            work = self._compaction(conversation_id)
-            shown = work.forecast()
-            done = work.apply(shown, agreed=agreed.yes) if shown.forecast.passes else work.planned(shown)
+            named, model = Selector(conversation_id, None), modelling.modelling(self.run, self.model)
+            done = compact_report.compact(self.run, named, self._wish, model, agreed)
             told = _joined(told, "compaction", done)
         if self.after.transplant_to is not None and told.failed is None:
             target = self.after.transplant_to
@@ -114,17 +114,13 @@ class Steps(Record, frozen=True):
                 )
         return told
 
-    def _compaction(self, conversation_id: ConversationId) -> CompactWork:
-        return CompactWork(
-            self.run,
-            Selector(conversation_id, None),
-            CompactionWish(
-                Mode.SINGLE_ROOT if self.after.single_root else Mode.SWEEP,
-                budget_for(self.run.settings),
-                rules=self.after.rules,
-                adjust=lambda rules: configured(rules, self.after.settings()),
-            ),
-            modelling.modelling(self.run, self.model),
+    @property
+    def _wish(self) -> CompactionWish:
+        return CompactionWish(
+            Mode.SINGLE_ROOT if self.after.single_root else Mode.SWEEP,
+            budget_for(self.run.settings),
+            rules=self.after.rules,
+            adjust=lambda rules: configured(rules, self.after.settings()),
         )
 
 

@@ -8,7 +8,7 @@ when one fails, the report says what was done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lcm_core.base.errors import CancelledError, LcmError
@@ -26,7 +26,7 @@ from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import waiting
 from lcm_tui.cli.working import interruptible, show_and_ask
-from lcm_tui.flows.change import ATTEMPTS, STOPPED, Change, ChangeState, Done, Notice, apply
+from lcm_tui.flows.change import ATTEMPTS, STOPPED, Change, ChangeState, Confirmation, Done, Notice, apply
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
 from lcm_tui.tables.preview import preview_blocks, rows_table, rows_text, some, warning_notes
@@ -58,79 +58,133 @@ def run_change(
         LcmError: the planner's refusals; with ``--apply`` those of a commit while nothing was done yet.
     """
     change = planned if isinstance(planned, Change) else Change(planned)
-    return _Changing(run, command, change, flags, budget_for(run.settings, budget)).answer()
+    return Changing(run, command, change, flags, budget).do()
 
 
-class _Changing:
-    """One run of a changing command: what the terminal shows and asks (`ChangeUi`)."""
+class Terminal:
+    """The command line as flows know it (`Ui`)."""
 
     database: Database
 
-    def __init__(self, run: Run, command: str, change: Change, flags: ChangeFlags, budget: int) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
-        self.command = command
-        self.change = change
-        self.flags = flags
-        self.budget = budget
-        self.state = ChangeState()
-        self.cancelled = lambda: False
-        self._proposal = Proposal(())
-        self._plans: Sequence[Plan] = ()  #: as they were planned last
-        self._preview: Preview | None = None  #: of all plans together; None: there are none
-        self._asking = False
-
-    def answer(self) -> Answer:
-        """Plan; with ``--apply`` ask, commit, and plan again as often as the database moves on."""
-        try:
-            asyncio.run(self._run())
-        except KeyboardInterrupt:
-            if self._asking and not self.state.done:
-                raise
-            words = "Cancelled during a commit, which either completed or changed nothing"
-            said = f"{words}: `{PROGRAM} history list` says which."
-            self.state.error = CancelledError(STOPPED if self._asking else said)
-        if self.state.error is not None and not self.state.done:
-            raise self.state.error
-        return self._answer()
-
-    async def _run(self) -> None:
-        path = self.run.settings.database.value
-        self._asking = True
-        async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as self.database:
-            try:
-                if self.flags.apply:
-                    await apply(self, self.change, self.state)
-                else:
-                    await self._plan()
-            finally:
-                await self.change.left(self.database)
-
-    # -- what the flow asks ------------------------------------------------------------------------------
+        self.asking = True  #: nothing has begun that ctrl-C would end in order
+        self.cancelled: Callable[[], bool] = lambda: False
 
     @property
     def wait(self) -> float:
         """How long a lock of another process is waited for."""
         return answer.BUSY_SECONDS
 
+    async def ask(
+        self,
+        shown: Callable[[], Sequence[OutputBlock]],
+        question: str,
+        *,
+        yes: bool,
+        typed: Confirmation | None = None,
+    ) -> None:
+        """Show what would be done and ask whether to do it (`show_and_ask`); the database rests meanwhile."""
+        self.asking = True
+        if not yes:
+            await self.database.rest()
+        show_and_ask(shown, question, self.run.presentation, yes=yes, typed=typed)
+        self.asking = False
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """Ctrl-C is noted (`cancelled`), and what goes on ends in order; the second one breaks it off."""
+        awake = asyncio.ensure_future(_stay_awake())
+        with interruptible() as self.cancelled, waiting(what, quiet=self.quiet):
+            try:
+                yield
+            finally:
+                awake.cancel()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nobody is told that work goes on."""
+        return self.run.presentation.quiet
+
+
+class Changing(Terminal):
+    """One run of a changing command: what the terminal shows and asks (`ChangeUi`)."""
+
+    def __init__(
+        self, run: Run, command: str, change: Change, flags: ChangeFlags, budget: int | None = None
+    ) -> None:
+        super().__init__(run)
+        self.command = command
+        self.change = change
+        self.flags = flags
+        self.budget = budget_for(run.settings, budget)
+        self.state = ChangeState()
+        self._proposal = Proposal(())
+        self._plans: Sequence[Plan] = ()  #: as they were planned last
+        self._preview: Preview | None = None  #: of all plans together; None: there are none
+
+    def do(self) -> Answer:
+        """Plan; with ``--apply`` ask, commit, and plan again as often as the database moves on."""
+        try:
+            self.run.work(self.carry_out)
+        except KeyboardInterrupt:
+            self.break_off()
+        return self.answer()
+
+    async def carry_out(self, database: Database) -> None:
+        """The same, in an open file; what came of it is in `state`, and `answer` says it.
+
+        Raises:
+            LcmError: the planner's refusals, and that nobody agreed.
+        """
+        self.database = database
+        try:
+            if self.flags.apply:
+                await apply(self, self.change, self.state)
+            else:
+                await self._plan()
+        finally:
+            await self.change.left(database)
+
+    def break_off(self) -> None:
+        """Ctrl-C has ended it.
+
+        Raises:
+            KeyboardInterrupt: before anything was done.
+        """
+        if self.asking and not self.state.done:
+            raise KeyboardInterrupt
+        words = "Cancelled during a commit, which either completed or changed nothing"
+        said = f"{words}: `{PROGRAM} history list` says which."
+        self.state.error = CancelledError(STOPPED if self.asking else said)
+
+    def answer(self) -> Answer:
+        """What came of it.
+
+        Raises:
+            LcmError: what ended it while nothing was done.
+        """
+        if self.state.error is not None and not self.state.done:
+            raise self.state.error
+        return self._answer()
+
+    # -- what the flow asks ------------------------------------------------------------------------------
+
     async def agree(self, state: ChangeState) -> bool:
         """Plan, show the preview, and ask unless that was answered beforehand."""
         if self.flags.yes and state.error is not None and state.stale >= ATTEMPTS:
             return False
-        self._asking = True
+        self.asking = True
         await self._plan()
         if not state.ahead:
             return False
-        if not self.flags.yes:
-            await self.database.rest()
-            number = len(state.ahead)
-            show_and_ask(
-                lambda: [*self._again(), *self._preview_blocks()],
-                "Apply this change?" if number == 1 else f"Apply these {number} changes?",
-                self.run.presentation,
-                yes=False,
-                typed=self.change.confirmation(),
-            )
-        self._asking = False
+        number = len(state.ahead)
+        await self.ask(
+            lambda: [*self._again(), *self._preview_blocks()],
+            "Apply this change?" if number == 1 else f"Apply these {number} changes?",
+            yes=self.flags.yes,
+            typed=self.change.confirmation(),
+        )
         return True
 
     async def _plan(self) -> None:
@@ -148,16 +202,6 @@ class _Changing:
         batch = await batch_of(reader, self.change.planner)
         state.plan(batch.plans, more=batch.more)
         return batch, await first_preview(reader, state.ahead) if state.ahead else None
-
-    @contextmanager
-    def working(self, what: str) -> Iterator[None]:
-        """Ctrl-C ends it between two commits, or while the lock is waited for."""
-        awake = asyncio.ensure_future(_stay_awake())
-        with interruptible() as self.cancelled, waiting(what, quiet=self.run.presentation.quiet):
-            try:
-                yield
-            finally:
-                awake.cancel()
 
     def changed(self) -> None:
         """Nobody looks meanwhile."""

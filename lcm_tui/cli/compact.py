@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Awaitable, Callable
 
 from lcm_core.base.errors import CancelledError
-from lcm_core.base.records import ConversationId
 from lcm_core.base.text import safe_line
-from lcm_core.base.values import Record, replace
-from lcm_core.operations.compact import CompactionSetting, ForecastPass
-from lcm_core.operations.selection import PassMoved, PassSkipped, UnderResult, WeighedContext, reason_of
-from lcm_core.store.database import Database, Reader
+from lcm_core.operations.compact import ForecastPass, PassDone
+from lcm_core.operations.selection import PassMoved, PassSkipped, UnderResult, reason_of
+from lcm_core.store.database import Database
 from lcm_core.writers.cost import CallBudget
-from lcm_core.writers.wire import ReplyCache
 
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.changing import Terminal
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafts import model_document
-from lcm_tui.cli.options import Selector
+from lcm_tui.cli.options import ChangeFlags, Selector
+from lcm_tui.cli.progress import waiting
 from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.working import can_ask, interruptible, show_and_ask
+from lcm_tui.cli.working import can_ask
 from lcm_tui.flows.compaction import (
     CompactionRun,
     CompactionWish,
-    Done,
-    Order,
+    PlannedCompaction,
     Rule,
-    read_context,
+    plan_compaction,
     step_words,
 )
 from lcm_tui.flows.drafts import Modelling
 from lcm_tui.tables.blocks import Note
-from lcm_tui.tables.compaction import ShownCompaction, done_compaction, planned_compaction
+from lcm_tui.tables.compaction import done_compaction, planned_compaction
 
 # -- as JSON ---------------------------------------------------------------------------------------------
 # A compaction for programs: what would be done, and what was done.
 
 
-def document(shown: ShownCompaction) -> Document:
+def document(shown: PlannedCompaction) -> Document:
     """What would be done, for programs."""
     seen, rules = shown.forecast, shown.setting.rendering.rules
     bounds = shown.setting.bounds()
     return {
         "conversationId": shown.conversation_id,
-        "operation": shown.operation,
+        "operation": shown.wish.mode.value,
         "rules": rules.name,
         "budget": shown.setting.budget,
         "threshold": rules.compaction.threshold(shown.setting.budget),
@@ -61,7 +60,7 @@ def document(shown: ShownCompaction) -> Document:
         "inputTokens": seen.input_tokens,
         "outputTokens": seen.output_tokens,
         "costUsd": shown.cost,
-        "model": model_document(shown.model),
+        "model": None if shown.model is None else model_document(shown.model),
         "damagedItems": seen.damaged,
         "warnings": list(shown.warnings),
     }
@@ -79,18 +78,18 @@ def _pass_document(one: ForecastPass) -> Document:
     }
 
 
-def step_document(step: Done) -> Document:
+def step_document(step: PassDone) -> Document:
     """A pass that made something, for programs."""
-    draft = step.draft
+    chunk, draft = step.chunk, step.draft
     if draft is None:
         return {}
     text = draft.text
     return {
         "summaryId": draft.summary_id,
-        "kind": "leaf" if step.is_leaf else "condensed",
-        "depth": step.depth,
-        "sources": list(step.refs),
-        "sourceTokens": step.tokens,
+        "kind": "leaf" if chunk.due.is_leaf else "condensed",
+        "depth": chunk.due.depth,
+        "sources": list(chunk.refs),
+        "sourceTokens": chunk.tokens,
         "tokens": text.tokens,
         "level": str(text.level),
         "isCut": text.is_cut,
@@ -109,127 +108,128 @@ def step_document(step: Done) -> Document:
 # -- the command -----------------------------------------------------------------------------------------
 
 
-class CompactWork(Record, frozen=True):
-    """One run of the command."""
+class Compacting(Terminal):
+    """Passes that a command makes (`CompactionUi`); people see each when it has been made."""
 
-    run: Run
-    named: Selector
-    wish: CompactionWish
-    model: Modelling
-    no_fallback: bool = False
-    spending: CallBudget | None = None  #: what it shares with other work of the same run; None: its own
+    quiet = True
 
-    def forecast(self) -> ShownCompaction:
-        """What would be done, read in one transaction."""
-        return self.run.read(self._forecast)
+    def __init__(self, run: Run, *, yes: bool, batch: str = "", budget: CallBudget | None = None) -> None:
+        """*yes*: it was agreed to. *batch* and *budget* are those of what the passes are a part of."""
+        super().__init__(run)
+        self.yes = yes
+        self.passes = CompactionRun(self, batch=batch, budget=budget)
+        self.tells = can_ask() and not run.presentation.json
+        self._told = 0
 
-    async def _forecast(self, reader: Reader) -> ShownCompaction:
-        conversation = await chosen(reader, self.named)
-        setting, context, warnings = await read_context(reader, self.run.settings, conversation, self.wish)
-        shown = self.shown(conversation.conversation_id, context, setting)
-        return replace(shown, warnings=warnings if shown.forecast.passes else ())
+    async def make(self, database: Database, planned: PlannedCompaction) -> None:
+        """Make the passes when that is agreed to."""
+        self.database = database
+        try:
+            await self.passes.go(planned)
+        finally:
+            await self.passes.close()
 
-    def shown(
-        self, conversation_id: ConversationId, context: WeighedContext, setting: CompactionSetting
-    ) -> ShownCompaction:
-        """What would be done to a context, also to one that nobody has written yet."""
-        forecast, wish = self.wish.forecast(context, setting), self.wish
-        return ShownCompaction(
-            conversation_id, wish.mode.value, setting, forecast, self.model, wish.rules is not None
-        )
+    async def agree(self, planned: PlannedCompaction) -> bool:
+        """Ask a person, unless that is answered."""
+        question = f"Compact conversation {planned.conversation_id}?"
+        await self.ask(lambda: planned_compaction(planned), question, yes=self.yes)
+        return True
 
-    def planned(self, shown: ShownCompaction) -> Answer:
-        """The answer of a dry run."""
-        blocks = planned_compaction(shown)
-        seen = shown.forecast
-        if self.wish.target is not None and seen.tokens_after > self.wish.target:
-            about = f"~{seen.tokens_after:,}" if seen.passes else f"{seen.tokens_after:,}"
-            blocks.append(
-                Note(f"That is {about} tokens: no pass brings the context below {self.wish.target:,}.")
-            )
-        if seen.passes:
-            blocks.append(Note("No call was made and nothing was changed; --apply runs the passes."))
-        return self.run.answer("compact", {**document(shown), "applied": False}, blocks)
+    def changed(self) -> None:
+        """Tell of passes, and stop when that is wished."""
+        done = self.passes.done
+        self.passes.stopping = self.passes.stopping or self.cancelled()
+        while self._told < len(done):
+            self._told += 1
+            if self.tells:
+                line = safe_line(step_words(self._told, done[self._told - 1]))
+                output.write(sys.stderr, f"{line}\n", utf8=False)
 
-    # -- doing -------------------------------------------------------------------------------------------
-
-    def apply(self, shown: ShownCompaction, *, agreed: bool) -> Answer:
-        """Ask, then make pass after pass; ctrl-C ends it between two of them."""
-        question = f"Compact conversation {shown.conversation_id}?"
-        show_and_ask(lambda: planned_compaction(shown), question, self.run.presentation, yes=agreed)
-        return self._answer(shown, self.make(shown))
-
-    def make(self, shown: ShownCompaction, batch: str = "") -> CompactionRun:
-        """Make the passes, as a part of *batch* where one is given; ctrl-C ends it between two of them.
+    def carry_out(self, work: Callable[[Database], Awaitable[None]]) -> None:
+        """Do *work* that makes passes; ctrl-C ends it between two of them.
 
         Raises:
-            LcmError: what ended it before anything was made; else `CompactionRun.failed` says so.
+            LcmError: what ended it before anything was made.
         """
-        runs: list[CompactionRun] = []
-        order = Order(self.wish, shown.setting)
-
-        async def work(database: Database) -> None:
-            said = 0
-
-            def changed() -> None:
-                nonlocal said
-                run.stopping = run.stopping or stopped()
-                while said < len(run.done):
-                    said += 1
-                    self._tell(said, run.done[said - 1])
-
-            run = CompactionRun(database, shown.conversation_id, changed, ReplyCache(), batch)
-            run.rule = Rule.NO_FALLBACK if self.no_fallback else Rule.ACCEPT
-            runs.append(run)
-            writer = self.model.open(self.spending)
-            try:
-                await run.go(order, writer, self.model.words, whole=True)
-            finally:
-                await writer.aclose()
-
-        cancelled = CancelledError("Cancelled. Finished passes stay.")
+        broken_off = False
         try:
-            with interruptible() as stopped:
-                self.run.work(work)
+            self.run.work(work)
         except KeyboardInterrupt:
-            if not runs:
+            if self.asking:
                 raise
-            runs[0].failed = cancelled
-        [done] = runs
-        if done.failed is None and done.under_way is not None:
-            done.failed = cancelled
+            broken_off = True
+        self.end(broken_off=broken_off)
+
+    def end(self, *, broken_off: bool = False) -> None:
+        """Say why not all was made.
+
+        Raises:
+            LcmError: what ended it before anything was made.
+        """
+        done = self.passes
+        if broken_off or (done.failed is None and done.under_way is not None):
+            done.failed = CancelledError("Cancelled. Finished passes stay.")
         if done.failed is not None and not done.made and not isinstance(done.failed, CancelledError):
             raise done.failed
-        return done
 
-    @property
-    def _tells(self) -> bool:
-        """Whether people see each pass when it has been made."""
-        return can_ask() and not self.run.presentation.json
 
-    def _tell(self, number: int, step: Done) -> None:
-        """A line of progress for people."""
-        if self._tells:
-            output.write(sys.stderr, f"{safe_line(step_words(number, step))}\n", utf8=False)
+def compact(
+    run: Run,
+    named: Selector,
+    wish: CompactionWish,
+    model: Modelling,
+    flags: ChangeFlags,
+    rule: Rule = Rule.ACCEPT,
+) -> Answer:
+    """Show what would be done, or make pass after pass; ctrl-C ends it between two of them."""
+    found: list[PlannedCompaction] = []
+    work = Compacting(run, yes=flags.yes)
+    work.passes.rule = rule
 
-    def _answer(self, shown: ShownCompaction, done: CompactionRun) -> Answer:
-        after = shown.forecast.tokens_before - done.saved
-        data = {
-            **document(shown),
-            "tokens": {"before": shown.forecast.tokens_before, "after": after, "afterIsAssumed": False},
-            "applied": done.failed is None,
-            "compacted": bool(done.made),
-            "reason": reason_of(len(done.made), done.result, done.failed),
-            "batch": done.batch,
-            "made": [step_document(step) for step in done.made],
-            "skipped": sum(isinstance(step.outcome, PassSkipped) for step in done.done),
-            "lost": sum(isinstance(step.outcome, PassMoved) for step in done.done),
-        }
-        undo = self.run.undo_of_batch(done.batch)
-        blocks = done_compaction(done, undo, told=self._tells)
-        if isinstance(done.result, UnderResult) and done.failed is None:
-            data["reached"] = done.result.success
-            if not done.result.success:
-                words = f"The context has {done.result.final_tokens:,} tokens: no pass brings it below"
-                blocks.append(Note(f"{words} {self.wish.target or self.wish.budget:,}."))
-        return self.run.answer("compact", data, blocks).in_part(done.failed)
+    async def plan_and_make(database: Database) -> None:
+        conversation = await database.read(chosen, named)
+        with waiting("Reading", quiet=run.presentation.quiet):
+            found.append(await plan_compaction(database, run.settings, conversation, wish, model))
+        if flags.apply and found[0].forecast.passes:
+            await work.make(database, found[0])
+
+    work.carry_out(plan_and_make)
+    [planned] = found
+    if not flags.apply or not planned.forecast.passes:
+        return _planned(run, planned)
+    return _made(run, planned, work)
+
+
+def _planned(run: Run, planned: PlannedCompaction) -> Answer:
+    """The answer of a dry run."""
+    blocks, target = planned_compaction(planned), planned.wish.target
+    seen = planned.forecast
+    if target is not None and seen.tokens_after > target:
+        about = f"~{seen.tokens_after:,}" if seen.passes else f"{seen.tokens_after:,}"
+        blocks.append(Note(f"That is {about} tokens: no pass brings the context below {target:,}."))
+    if seen.passes:
+        blocks.append(Note("No call was made and nothing was changed; --apply runs the passes."))
+    return run.answer("compact", {**document(planned), "applied": False}, blocks)
+
+
+def _made(run: Run, planned: PlannedCompaction, work: Compacting) -> Answer:
+    done = work.passes
+    after = planned.forecast.tokens_before - done.saved
+    data = {
+        **document(planned),
+        "tokens": {"before": planned.forecast.tokens_before, "after": after, "afterIsAssumed": False},
+        "applied": done.failed is None,
+        "compacted": bool(done.made),
+        "reason": reason_of(len(done.made), done.result, done.failed),
+        "batch": done.batch,
+        "made": [step_document(step) for step in done.made],
+        "skipped": sum(isinstance(step.outcome, PassSkipped) for step in done.done),
+        "lost": sum(isinstance(step.outcome, PassMoved) for step in done.done),
+    }
+    blocks = done_compaction(done, run.undo_of_batch(done.batch), told=work.tells)
+    if isinstance(done.result, UnderResult) and done.failed is None:
+        data["reached"] = done.result.success
+        if not done.result.success:
+            words = f"The context has {done.result.final_tokens:,} tokens: no pass brings it below"
+            blocks.append(Note(f"{words} {planned.wish.target or planned.wish.budget:,}."))
+    return run.answer("compact", data, blocks).in_part(done.failed)

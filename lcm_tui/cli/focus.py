@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.files import read_limited, reason_of
 from lcm_core.base.javascript import Json
-from lcm_core.base.records import ConversationId
+from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import counted, safe_line
-from lcm_core.base.values import Record, Struct, replace
+from lcm_core.base.values import replace
 from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.operations.focus import (
-    CURED_BY_SWEEP,
     BriefDraft,
     BriefEntry,
     FocusKind,
@@ -34,28 +34,27 @@ from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.focus import briefs_beginning
 from lcm_core.store.listing import CANDIDATES, the_one
-from lcm_core.writers.briefing import BriefQuestion
 from lcm_core.writers.cost import CallBudget
 from lcm_core.writers.writer import call_budget
 
 from lcm_tui.cli import compact as compact_report
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.asking import at_most, flagged_model, forecast_blocks, forecast_document
-from lcm_tui.cli.changing import Proposal, run_change
-from lcm_tui.cli.compact import CompactWork
+from lcm_tui.cli.changing import Changing, Proposal, Terminal, run_change
+from lcm_tui.cli.compact import Compacting
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafts import model_document, modelling, spent_document
 from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Selector
-from lcm_tui.cli.progress import ProgressLine
+from lcm_tui.cli.progress import ProgressLine, waiting
 from lcm_tui.cli.selecting import as_text, chosen
-from lcm_tui.cli.working import show_and_ask
-from lcm_tui.flows.compaction import CompactionRun, CompactionWish
+from lcm_tui.flows.change import Change
+from lcm_tui.flows.compaction import CompactionWish, PlannedCompaction, plan_compaction
 from lcm_tui.flows.drafts import Modelling, spent_text
-from lcm_tui.flows.focus import BriefWork
+from lcm_tui.flows.focus import BriefWork, InForce, Step, make_brief
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Facts, Note, json_names, json_of
 from lcm_tui.tables.blocks import OutputBlock as Block
-from lcm_tui.tables.compaction import ShownCompaction, planned_compaction
+from lcm_tui.tables.compaction import planned_compaction
 from lcm_tui.tables.focus import (
     BRIEF_COLUMNS,
     NO_SWEEP,
@@ -141,144 +140,128 @@ async def brief_beginning(reader: Reader, wanted: str) -> tuple[str, Conversatio
 
 def activate_brief(run: Run, wanted: str, flags: ChangeFlags) -> Answer:
     """Put an older brief in force."""
-
-    async def plan(reader: Reader) -> Plan:
-        brief_id, owner = await brief_beginning(reader, wanted)
-        return await plan_activate_brief(reader, owner, brief_id)
-
-    return run_change(run, "focus.activate", plan, flags)
+    return run_change(run, "focus.activate", partial(_of_brief, plan_activate_brief, wanted), flags)
 
 
 def delete_brief(run: Run, wanted: str, flags: ChangeFlags) -> Answer:
     """Delete a brief."""
+    return run_change(run, "focus.delete", partial(_of_brief, plan_delete_brief, wanted), flags)
 
-    async def plan(reader: Reader) -> Plan:
-        brief_id, owner = await brief_beginning(reader, wanted)
-        return await plan_delete_brief(reader, owner, brief_id)
 
-    return run_change(run, "focus.delete", plan, flags)
+async def _of_brief(
+    plan: Callable[[Reader, ConversationId, str], Awaitable[Plan]], wanted: str, reader: Reader
+) -> Plan:
+    brief_id, owner = await brief_beginning(reader, wanted)
+    return await plan(reader, owner, brief_id)
 
 
 def clear_brief(
     run: Run, named: Selector, sweep: bool, budget: int | None, model: ModelOptions, flags: ChangeFlags
 ) -> Answer:
     """Take the active brief out of force, then sweep as the engine does; both are one batch."""
-    owner, sweeping = _around(run, named, sweep, budget, modelling(run, model), new_batch_id())
-    _check_sql(flags, sweeping)
+    sweeping = _Sweeping(run, new_batch_id())
+    owner = run.work(partial(sweeping.plan, named, sweep, budget, modelling(run, model))).conversation_id
+    sweeping.check_sql(flags)
 
     async def plan(reader: Reader) -> Proposal:
-        batch = sweeping.batch if sweeping.passes else None
+        batch = sweeping.passes.batch if sweeping.due else None
         cleared = await plan_clear_brief(reader, owner, batch=batch)
         return Proposal((cleared,), data={"sweep": sweeping.document}, blocks=sweeping.blocks(after=True))
 
     answer = run_change(run, "focus.clear", plan, flags, budget=budget)
-    if not flags.apply or answer.exit_code is not ExitCode.DONE or not sweeping.passes:
+    planned = sweeping.planned
+    if not flags.apply or answer.exit_code is not ExitCode.DONE or planned is None or not sweeping.due:
         return answer
     try:
-        sweeping.make()
+        sweeping.carry_out(lambda database: sweeping.make(database, planned))
     except LcmError as error:
         error.message = f"{error.message} The brief was cleared; the sweep was not made."
-        sweeping.failed = error
-    told = sweeping.behind(answer)
-    if sweeping.failed is not None:
-        told = replace(told, blocks=[*told.blocks, Note(sweeping.failed.message)])
-    return told.in_part(sweeping.failed)
+        sweeping.passes.failed = error
+    told, failed = sweeping.behind(answer), sweeping.passes.failed
+    if failed is not None:
+        told = replace(told, blocks=[*told.blocks, Note(failed.message)])
+    return told.in_part(failed)
 
 
 # -- the sweep around it ---------------------------------------------------------------------------------
 
 
-class _Sweeping(Struct):
+class _Sweeping(Compacting):
     """The sweep that the engine forces: foreseen, made, and told of. One batch with the brief."""
 
-    run: Run
-    work: CompactWork
-    shown: ShownCompaction | None  #: None: it is left out
-    batch: str
-    done: CompactionRun | None = None
-    failed: LcmError | None = None
+    def __init__(self, run: Run, batch: str, spending: CallBudget | None = None) -> None:
+        super().__init__(run, yes=True, batch=batch, budget=spending)
+        self.planned: PlannedCompaction | None = None  #: None: it is left out
+
+    async def plan(
+        self, named: Selector, wanted: bool, budget: int | None, model: Modelling, database: Database
+    ) -> Conversation:
+        """Foresee it, if it is wanted; the conversation."""
+
+        async def known(reader: Reader) -> Conversation:
+            conversation = await chosen(reader, named)
+            check_known_to_engine(reader)
+            return conversation
+
+        settings, conversation = self.run.settings, await database.read(known)
+        if wanted:
+            wish = CompactionWish(Mode.SWEEP, budget_for(settings, budget))
+            with waiting("Reading", quiet=self.run.presentation.quiet):
+                self.planned = await plan_compaction(database, settings, conversation, wish, model)
+        return conversation
 
     @property
-    def passes(self) -> int:
-        """How many are due."""
-        return 0 if self.shown is None else len(self.shown.forecast.passes)
+    def due(self) -> int:
+        """How many passes are due."""
+        return 0 if self.planned is None else len(self.planned.forecast.passes)
+
+    def check_sql(self, flags: ChangeFlags) -> None:
+        """Refuse SQL that could not hold all that would be done."""
+        if flags.sql and self.due:
+            raise UsageError(
+                f"--sql cannot include the sweep ({counted(self.due, 'pass')}): its summaries are not "
+                "written yet. Add --no-sweep.",
+                details={"option": "sql"},
+            )
 
     @property
     def document(self) -> Json:
         """The sweep for programs; null when it is left out."""
-        if self.shown is None:
+        if self.planned is None:
             return None
-        made = [] if self.done is None else self.done.made
+        made = self.passes.made
         return {
-            **compact_report.document(self.shown),
-            "batch": self.batch if made else None,
+            **compact_report.document(self.planned),
+            "batch": self.passes.batch if made else None,
             "made": [compact_report.step_document(one) for one in made],
         }
 
     def blocks(self, *, after: bool = False) -> list[Block]:
         """What it would do, for people."""
-        if self.shown is None:
+        if self.planned is None:
             return [Note(NO_SWEEP)]
         when = "after it" if after else "first"
-        if not self.passes:
+        if not self.due:
             return [Note(f"The engine sweeps {when}: there is nothing to compact.")]
         return [
-            *planned_compaction(self.shown),
+            *planned_compaction(self.planned),
             Note(f"The engine sweeps {when}, and so does --apply; --no-sweep skips it."),
         ]
 
-    def make(self, brief: BriefWork | None = None) -> None:
-        """Make the passes; the *brief* behind them belongs to their batch.
-
-        Raises:
-            LcmError: none was made.
-        """
-        if self.shown is not None and self.passes:
-            self.done = self.work.make(self.shown, self.batch)
-            self.failed = self.done.failed
-            if brief is not None:
-                brief.swept = bool(self.done.made)
-
     def behind(self, answer: Answer) -> Answer:
         """The answer of the brief with what the sweep did, and how all of it is taken back."""
-        if self.done is None or not self.done.made:
+        made, batch = self.passes.made, self.passes.batch
+        if not made:
             return answer
-        undo = self.run.undo_of_batch(self.batch)
+        undo = self.run.undo_of_batch(batch)
         facts = Facts(
-            [("Passes", len(self.done.made)), ("Tokens in context", f"{-self.done.saved:+,}")], title="Sweep"
+            [("Passes", len(made)), ("Tokens in context", f"{-self.passes.saved:+,}")], title="Sweep"
         )
         return replace(
             answer,
-            data={**answer.data, "sweep": self.document, "batch": self.batch, "undo": undo},
+            data={**answer.data, "sweep": self.document, "batch": batch, "undo": undo},
             blocks=[*answer.blocks, facts, Facts([("To undo all of it", undo)])],
         )
-
-
-def _around(
-    run: Run,
-    named: Selector,
-    wanted: bool,
-    budget: int | None,
-    model: Modelling,
-    batch: str,
-    spending: CallBudget | None = None,
-) -> tuple[ConversationId, _Sweeping]:
-    """The conversation, and the sweep around a change of its briefs."""
-    work = CompactWork(
-        run,
-        named,
-        CompactionWish(Mode.SWEEP, budget_for(run.settings, budget)),
-        model,
-        spending=spending,
-    )
-
-    async def known(reader: Reader) -> ConversationId:
-        owner = (await chosen(reader, named)).conversation_id
-        check_known_to_engine(reader)
-        return owner
-
-    owner = run.read(known)
-    return owner, _Sweeping(run, work, work.forecast() if wanted else None, batch)
 
 
 # -- a new text ------------------------------------------------------------------------------------------
@@ -286,260 +269,266 @@ def _around(
 
 def create_brief(run: Run, prompt: str, options: BriefOptions) -> Answer:
     """Write a new brief."""
-    return _FocusWork(run, FocusKind.CREATE, prompt, options).do()
+    return _Writing(run, FocusKind.CREATE, prompt, options).do()
 
 
 def refocus_brief(run: Run, options: BriefOptions) -> Answer:
     """Write the active brief again."""
-    return _FocusWork(run, FocusKind.REFOCUS, "", options).do()
+    return _Writing(run, FocusKind.REFOCUS, "", options).do()
 
 
-class _FocusWork(Record, frozen=True):
-    """One run of ``focus create`` or ``focus refocus``."""
+class _Writing(Terminal):
+    """One run of ``focus create`` or ``focus refocus`` (`BriefUi`)."""
 
-    run: Run
-    kind: FocusKind
-    prompt: str
-    options: BriefOptions
+    work: BriefWork
 
-    @property
-    def word(self) -> str:
-        """The command's second word."""
-        return "create" if self.kind is FocusKind.CREATE else "refocus"
-
-    @property
-    def command(self) -> str:
-        """The command, dotted."""
-        return f"focus.{self.word}"
+    def __init__(self, run: Run, kind: FocusKind, prompt: str, options: BriefOptions) -> None:
+        super().__init__(run)
+        self.kind, self.prompt, self.options, self.flags = kind, prompt, options, options.flags
+        self.command = "focus.create" if kind is FocusKind.CREATE else "focus.refocus"
+        self.sweeper = modelling(run, options.model)
+        self.author = flagged_model(run, options.model)
+        self.spending = call_budget(self.sweeper.settings)
+        self.sweeping = _Sweeping(run, new_batch_id(BRIEF_BATCH), self.spending)
+        self.named = options.conversation.selector(self.command)
+        self.changing: Changing | None = None  #: the brief, or the failed call, as a change
+        self.failed: LcmError | None = None  #: what ended it before there was a change
+        self._agreed = False
+        self._path: Path | None = None  #: to which a draft was written
+        self._data: Document = {}  #: of a call that is foreseen
+        self._blocks: list[Block] = []
 
     def do(self) -> Answer:
         """Show what would be done; with ``--apply`` sweep, have it written, show it, ask, and commit."""
-        given, sweeper = self.options, modelling(self.run, self.options.model)
-        named = flagged_model(self.run, given.model)
-        spending = call_budget(sweeper.settings)
-        sweeps = not given.no_sweep and given.draft is None and given.from_draft is None
-        batch = new_batch_id(BRIEF_BATCH)
-        owner, sweeping = _around(
-            self.run,
-            given.conversation.selector(self.command),
-            sweeps,
-            given.budget,
-            sweeper,
-            batch,
-            spending,
-        )
-        _check_sql(given.flags, sweeping)
-        work = BriefWork(
-            self.run.settings, owner, self.kind, self.prompt, author=named, budget=spending, batch=batch
-        )
-        if given.from_draft is not None:
-            work.draft = self._kept(owner, given.from_draft)
-            return self._commit(work, sweeping, [Note(_OF_DRAFT)])
-        if given.text is not None:
-            return self._by_hand(work, sweeping, _read_text(given.text))
-        if named is None:
-            raise UsageError(
-                f"focus {self.word} needs a text: --text FILE, or name a model with --provider or --model.",
-                details={"option": "text"},
-            )
-        return self._by_model(work, sweeping, named)
-
-    # -- by hand -----------------------------------------------------------------------------------------
-
-    def _by_hand(self, work: BriefWork, sweeping: _Sweeping, text: str) -> Answer:
-        """A text that the operator wrote."""
-        if self.options.flags.apply and sweeping.passes:
-            question = f"Sweep conversation {work.owner} first?"
-            show_and_ask(sweeping.blocks, question, self.run.presentation, yes=self.options.flags.yes)
-            sweeping.make(work)
-            if sweeping.failed is not None:
-                return self._swept_alone(sweeping, sweeping.failed)
-
-        async def plan(reader: Reader) -> Proposal:
-            work.draft = None  # over the context as it is now
-            try:
-                await work.take(reader, text)
-            except RefusedError as error:
-                if error.code not in CURED_BY_SWEEP or not sweeping.passes or sweeping.done is not None:
-                    raise
-                note = Note("The sweep makes the summaries; what the brief replaces is known after it.")
-                return Proposal(
-                    (),
-                    data={"sweep": sweeping.document},
-                    blocks=[*sweeping.blocks(), note],
-                    nothing=_LATER,
-                )
-            made = await work.plan(reader)
-            blocks = [] if sweeping.done is not None else sweeping.blocks()
-            data = {"sweep": sweeping.document, **_draft_document(work)}
-            return Proposal((made,), data=data, blocks=blocks)
-
-        return self._changed(work, sweeping, plan)
-
-    def _changed(
-        self, work: BriefWork, sweeping: _Sweeping, plan: Callable[[Reader], Awaitable[Proposal]]
-    ) -> Answer:
-        """Show the plan of the brief and commit it; what was made before stays, and is told of."""
         try:
-            answer = run_change(self.run, self.command, plan, self.options.flags, budget=self.options.budget)
-        except (LcmError, KeyboardInterrupt) as caught:
-            error = caught if isinstance(caught, LcmError) else CancelledError(_CANCELLED)
-            if work.draft is not None and work.draft.path is not None:
-                again = self._again(work.owner, work.draft.path)
-                error.message = f"{error.message} The draft was kept; to use it: {again}"
-            if sweeping.done is not None and sweeping.done.made:
-                return self._swept_alone(sweeping, error)
-            raise error from None
-        if answer.data.get("applied") is True:
-            asyncio.run(work.committed())
-        return sweeping.behind(answer)
+            self.run.work(self._carry_out)
+        except KeyboardInterrupt:
+            self._break_off()
+        except LcmError as error:
+            self.failed = error
+        return self._answer()
 
-    def _again(self, owner: ConversationId, path: Path) -> str:
-        return self.run.line("focus", self.word, str(owner), "--from-draft", str(path), "--apply")
+    async def _carry_out(self, database: Database) -> None:
+        self.database, given = database, self.options
+        sweeps = not given.no_sweep and given.draft is None and given.from_draft is None
+        owner = await self.sweeping.plan(self.named, sweeps, given.budget, self.sweeper, database)
+        self.sweeping.check_sql(self.flags)
+        work = self.work = BriefWork(
+            self.run.settings, owner, self.kind, self.prompt, author=self.author, budget=self.spending
+        )
+        work.batch, work.sweep = self.sweeping.passes.batch, self.sweeping.planned
+        line = ProgressLine(bar=False)
+        work.changed = lambda: line.show(work.busy) if work.busy else line.clear()
+        try:
+            if given.from_draft is not None:
+                work.draft = self._kept(work, given.from_draft)
+            elif given.text is not None:
+                work.text = _read_text(given.text)
+            elif self.author is None:
+                raise UsageError(
+                    f"{self.command.replace('.', ' ')} needs a text: --text FILE, or name a model with "
+                    "--provider or --model.",
+                    details={"option": "text"},
+                )
+            else:
+                await self._foresee(work, self.author)
+            if work.text is not None and not self.flags.apply:
+                await self.put_in_force()
+            else:
+                await make_brief(self, work)
+            if given.draft is not None and work.draft is not None:
+                self._path = write_draft(given.draft, work.draft)
+                drop_draft(work.draft.path)
+        except LcmError as error:
+            if work.failed is None or given.draft is not None:
+                raise
+            self.failed = error
+            await self._put(Change(work.plan_failure), replace(self.flags, yes=True))
+        finally:
+            line.clear()
+            await work.close()
 
-    def _swept_alone(self, sweeping: _Sweeping, failed: LcmError) -> Answer:
-        """The sweep was made, at least in part, and no brief was written."""
-        blocks: list[Block] = [Note(f"{failed.message} The passes of the sweep stay; no brief was written.")]
-        answer = self.run.answer(self.command, {"applied": False, "sweep": sweeping.document}, blocks)
-        return sweeping.behind(answer).in_part(failed)
-
-    # -- by a draft --------------------------------------------------------------------------------------
-
-    def _kept(self, owner: ConversationId, path: Path) -> BriefDraft:
+    def _kept(self, work: BriefWork, path: Path) -> BriefDraft:
         kept = read_draft(path)
         here = str(self.run.settings.database.value.resolve())
-        if kept.wish.conversation_id != owner or kept.wish.kind is not self.kind or kept.database != here:
+        if (
+            kept.wish.conversation_id != work.owner
+            or kept.wish.kind is not self.kind
+            or kept.database != here
+        ):
             what = f"{kept.wish.kind} of conversation {kept.wish.conversation_id} in {kept.database}"
             raise RefusedError(
                 f"The draft {path} is for {safe_line(what)}. Nothing was changed.", code="OTHER_DRAFT"
             )
         return replace(kept, batch="")  # the sweep of that run is no part of this one
 
-    def _commit(
-        self, work: BriefWork, sweeping: _Sweeping, blocks: Sequence[Block], data: Document | None = None
-    ) -> Answer:
-        """Put a draft in force."""
-
-        async def plan(reader: Reader) -> Proposal:
-            made = await work.plan(reader)
-            assert work.draft is not None  # else it was refused
-            text = work.draft.text
-            shown = {**_draft_document(work), "text": text.content, "writerName": text.writer}
-            return Proposal(
-                (made,),
-                data={"sweep": sweeping.document, **shown, **(data or {})},
-                blocks=[*blocks, *draft_blocks(text, work.retention)],
-            )
-
-        return self._changed(work, sweeping, plan)
-
-    # -- by a model --------------------------------------------------------------------------------------
-
-    def _by_model(self, work: BriefWork, sweeping: _Sweeping, named: Modelling) -> Answer:
-        """A text that a model writes when that was agreed to."""
-        found: FocusWish | None
-        try:
-            found, question = self.run.read(work.question)
-        except RefusedError as error:
-            if error.code not in CURED_BY_SWEEP or not sweeping.passes:
-                raise
-            found, question = None, BriefQuestion(self.prompt, ())
-        forecast, asking = work.forecast(question), work.model()
+    async def _foresee(self, work: BriefWork, author: Modelling) -> None:
+        """What a call would take."""
+        with waiting("Reading", quiet=self.run.presentation.quiet):
+            found = await work.look(self.database)
+        assert found.question is not None  # it was not refused
+        forecast, asking = work.forecast(found.question), work.model()
         assert forecast is not None  # a model was named
         assert asking is not None
         most = at_most(asking, forecast)
-        data: Document = {
-            "sweep": sweeping.document,
-            "writer": model_document(named),
+        self._data = {
+            "sweep": self.sweeping.document,
+            "writer": model_document(author),
             **forecast_document(forecast, most),
+            "applied": False,
+            **({} if found.wish is None else _wish_document(found.wish)),
         }
-        blocks = [
-            *(sweeping.blocks() if self.options.draft is None else []),
-            *([] if found is None else wish_blocks(found)),
-            *forecast_blocks(named, forecast, most, when="if it asks for nothing more"),
+        self._blocks = [
+            *(self.sweeping.blocks() if self.options.draft is None else []),
+            *([] if found.wish is None else wish_blocks(found.wish)),
+            *forecast_blocks(author, forecast, most, when="if it asks for nothing more"),
             *([] if self.options.draft is not None else [Note(_OF_FAILURE)]),
         ]
-        if not (self.options.flags.apply or self.options.draft is not None):
-            data |= {"applied": False, **({} if found is None else _wish_document(found))}
-            return self.run.answer(self.command, data, [*blocks, Note(_NO_CALL)])
-        first = "sweep and " if sweeping.passes else ""
-        show_and_ask(
-            lambda: blocks,
-            f"{first}call {named.words}?".capitalize(),
-            self.run.presentation,
-            yes=self.options.flags.yes,
-        )
-        sweeping.make(work)
-        if sweeping.failed is not None:
-            return self._swept_alone(sweeping, sweeping.failed)
+
+    # -- what the flow asks ------------------------------------------------------------------------------
+
+    async def agree(self, step: Step) -> bool:
+        """Ask once for the sweep and the call; a change asks for itself."""
+        by_hand = self.work.text is not None
+        if step is Step.PREVIEW:
+            return self.changing is None and self.options.draft is None
+        if not self._agreed and (self.flags.apply or self.options.draft is not None):
+            question = f"Sweep conversation {self.work.owner} first?"
+            if not by_hand and self.author is not None:
+                sweep = "sweep and " if self.sweeping.due else ""
+                question = f"{sweep}call {self.author.words}?".capitalize()
+            blocks = self.sweeping.blocks if by_hand else lambda: self._blocks
+            await self.ask(blocks, question, yes=self.flags.yes)
+            self._agreed = True
+        return self._agreed
+
+    async def sweep(self, planned: PlannedCompaction) -> None:
+        """Make its passes; nothing follows when one was not made."""
+        work, passes = self.work, self.sweeping.passes
+        await self.sweeping.make(self.database, planned)
+        work.sweeps, work.swept = False, bool(passes.made)
+        self.sweeping.end()
+        if passes.failed is not None:
+            raise passes.failed
+
+    async def put_in_force(self) -> None:
+        """Show the change of the brief, and commit it when a person wants it."""
+        await self._put(InForce(self.work, self._plan), self.flags)
+
+    async def _put(self, change: Change, flags: ChangeFlags) -> None:
+        self.changing = Changing(self.run, self.command, change, flags, self.options.budget)
+        await self.changing.carry_out(self.database)
+
+    async def _plan(self, reader: Reader) -> Proposal:
+        """The brief, with what is said beside it."""
+        work, sweeping = self.work, self.sweeping
+        by_hand = work.text is not None
+        blocks = sweeping.blocks() if by_hand and not sweeping.passes.made else []
         try:
-            self._write(work)
-        except (LcmError, KeyboardInterrupt) as caught:
-            failed = caught if isinstance(caught, LcmError) else CancelledError(_CANCELLED)
-            if work.failed is not None and self.options.draft is None:
-                return self._record(work, named, sweeping, failed)
-            if sweeping.done is None or not sweeping.done.made:
-                raise failed from None
-            return self._swept_alone(sweeping, failed)
-        assert work.draft is not None  # it was written
-        spent_so_far = asking.meter.budget.spent
-        spent: Document = {"writer": model_document(named), "spent": spent_document(spent_so_far)}
-        facts = Facts([("Calls", spent_so_far.calls), ("Cost", spent_text(spent_so_far.usage))])
-        if self.options.draft is not None:
-            path = write_draft(self.options.draft, work.draft)
-            drop_draft(work.draft.path)
-            told = [*draft_blocks(work.draft.text, work.retention), facts]
-            told.append(Note(f"Written to {path}: {_EDIT_IT}"))
-            told.append(Note(f"To use it: {self._again(work.owner, path)}"))
-            written: Document = {"applied": False, "draft": str(path), **_draft_document(work), **spent}
+            made = await work.plan(reader)
+        except RefusedError as error:
+            if not work.is_cured_by_sweep(error):
+                raise
+            note = Note("The sweep makes the summaries; what the brief replaces is known after it.")
+            data: Document = {"sweep": sweeping.document}
+            return Proposal((), data=data, blocks=[*blocks, note], nothing=_LATER)
+        assert work.draft is not None  # else it was refused
+        text, data = work.draft.text, {"sweep": sweeping.document, **_wish_document(work.draft.wish)}
+        if by_hand:
+            return Proposal((made,), data=data, blocks=blocks)
+        data |= {"text": text.content, "writerName": text.writer, **self._spent}
+        said = [Note(_OF_DRAFT)] if self.options.from_draft is not None else [self._spent_facts]
+        return Proposal((made,), data=data, blocks=[*said, *draft_blocks(text, work.retention)])
+
+    # -- saying ------------------------------------------------------------------------------------------
+
+    @property
+    def _spent(self) -> Document:
+        if self.options.from_draft is not None or self.author is None:
+            return {}
+        return {"writer": model_document(self.author), "spent": spent_document(self.spending.spent)}
+
+    @property
+    def _spent_facts(self) -> Facts:
+        spent = self.spending.spent
+        return Facts([("Calls", spent.calls), ("Cost", spent_text(spent.usage))])
+
+    def _again(self, path: Path) -> str:
+        words = self.command.split(".")
+        return self.run.line(*words, str(self.work.owner), "--from-draft", str(path), "--apply")
+
+    def _break_off(self) -> None:
+        """Ctrl-C has ended it.
+
+        Raises:
+            KeyboardInterrupt: before anything was agreed to.
+        """
+        self.failed = CancelledError(_CANCELLED)
+        if self.changing is not None:
+            with contextlib.suppress(KeyboardInterrupt):  # while it was asked about
+                self.changing.break_off()
+                self.failed = None
+        elif self.asking:
+            raise KeyboardInterrupt
+        elif self.work.sweeps and not self.sweeping.asking:
+            self.sweeping.end(broken_off=True)
+            self.failed = self.sweeping.passes.failed
+
+    def _answer(self) -> Answer:
+        """What was done, or would be.
+
+        Raises:
+            LcmError: what ended it before anything was done.
+        """
+        changing, failed = self.changing, self.failed
+        if changing is None and failed is not None:
+            return self._swept_alone(failed)
+        work = self.work
+        if changing is None and self._path is not None and work.draft is not None:
+            told = [*draft_blocks(work.draft.text, work.retention), self._spent_facts]
+            told.append(Note(f"Written to {self._path}: {_EDIT_IT}"))
+            told.append(Note(f"To use it: {self._again(self._path)}"))
+            wish = _wish_document(work.draft.wish)
+            written: Document = {"applied": False, "draft": str(self._path), **wish, **self._spent}
             return self.run.answer(self.command, written, told)
-        return self._commit(work, sweeping, [facts], spent)
-
-    def _write(self, work: BriefWork) -> None:
-        """Have it written, and say how far that is."""
-        line = ProgressLine(bar=False)
-        work.changed = lambda: line.show(work.busy) if work.busy else None
-
-        async def write(database: Database) -> None:
-            try:
-                await work.write(database)
-            finally:
-                await work.close()
-
+        if changing is None:
+            return self.run.answer(self.command, self._data, [*self._blocks, Note(_NO_CALL)])
+        if work.failed is not None and failed is not None:
+            return self._recorded(changing, work.failed[0], failed)
         try:
-            self.run.work(write)
-        finally:
-            line.clear()
+            if failed is not None:
+                raise failed
+            return self.sweeping.behind(changing.answer())
+        except LcmError as error:
+            if work.draft is not None and work.draft.path is not None:
+                again = self._again(work.draft.path)
+                error.message = f"{error.message} The draft was kept; to use it: {again}"
+            return self._swept_alone(error)
 
-    def _record(self, work: BriefWork, named: Modelling, sweeping: _Sweeping, failed: LcmError) -> Answer:
-        """Leave the row that the engine leaves when nobody wrote a text: that was agreed to with the call."""
-        assert work.failed is not None  # it is that which is recorded
-        assert work.budget is not None
-        flags = replace(self.options.flags, yes=True)
+    def _recorded(self, changing: Changing, wish: FocusWish, failed: LcmError) -> Answer:
+        """The row that the engine leaves when nobody wrote a text; it was agreed to with the call."""
         try:
-            answer = run_change(self.run, self.command, work.plan_failure, flags, budget=self.options.budget)
+            answer = changing.answer()
         except LcmError as error:
             failed.message = f"{failed.message} The failed brief was not recorded: {error.message}"
-            if sweeping.done is None or not sweeping.done.made:
-                raise failed from None
-            return self._swept_alone(sweeping, failed)
-        wish, _ = work.failed
-        spent = {"writer": model_document(named), "spent": spent_document(work.budget.spent)}
-        data: Document = {"sweep": sweeping.document, **answer.data, **_wish_document(wish), **spent}
+            return self._swept_alone(failed)
+        data = {"sweep": self.sweeping.document, **answer.data, **_wish_document(wish), **self._spent}
         told = replace(answer, data=data, blocks=[Note(failed.message), *answer.blocks])
-        if sweeping.done is not None and sweeping.done.made:
-            return sweeping.behind(told).in_part(failed)
+        if self.sweeping.passes.made:
+            return self.sweeping.behind(told).in_part(failed)
         return replace(told, exit_code=failed.exit_code, failed=failed)
 
+    def _swept_alone(self, failed: LcmError) -> Answer:
+        """The sweep was made, at least in part, and no brief was written.
 
-def _check_sql(flags: ChangeFlags, sweeping: _Sweeping) -> None:
-    """Refuse SQL that could not hold all that would be done."""
-    if flags.sql and sweeping.passes:
-        passes = counted(sweeping.passes, "pass")
-        raise UsageError(
-            f"--sql cannot include the sweep ({passes}): its summaries are not written yet. Add --no-sweep.",
-            details={"option": "sql"},
-        )
+        Raises:
+            LcmError: not even that.
+        """
+        if not self.sweeping.passes.made:
+            raise failed from None
+        blocks: list[Block] = [Note(f"{failed.message} The passes of the sweep stay; no brief was written.")]
+        answer = self.run.answer(self.command, {"applied": False, "sweep": self.sweeping.document}, blocks)
+        return self.sweeping.behind(answer).in_part(failed)
 
 
 _CANCELLED = "Cancelled."
@@ -548,10 +537,6 @@ _LATER = "Nothing was changed; --apply sweeps, then shows the brief and asks aga
 _OF_FAILURE = "If the model writes no text, a failed brief with the error is recorded, as the engine does."
 _OF_DRAFT = "The engine would sweep first; a draft is applied to the context it was written from."
 _EDIT_IT = 'edit "text" in it as you like.'
-
-
-def _draft_document(work: BriefWork) -> Document:
-    return {} if work.draft is None else _wish_document(work.draft.wish)
 
 
 def _wish_document(wish: FocusWish) -> Document:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from lcm_core.base.errors import LcmError, RefusedError
 from lcm_core.base.records import Conversation, ConversationId
@@ -44,9 +45,10 @@ from lcm_core.operations.selection import (
 )
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
-from lcm_core.writers.cost import likely_of_count
-from lcm_core.writers.request import NO_USAGE, ProviderAuthError, Summarizer, Usage
+from lcm_core.writers.cost import CallBudget, likely_of_count
+from lcm_core.writers.request import NO_USAGE, ProviderAuthError, Usage
 from lcm_core.writers.wire import CachingSummarizer, ReplyCache, StoppableSummarizer
+from lcm_core.writers.writer import SummaryWriter
 
 from lcm_tui.flows.drafts import Modelling
 
@@ -71,12 +73,6 @@ def refusal_of(result: object) -> str:
     return f"{KEY_REFUSED} {_GOES_ON}" if isinstance(result, Result) and result.cut_short else KEY_REFUSED
 
 
-def cost_of(forecast: CompactionForecast[Any], model: Modelling) -> float | None:
-    """What it would cost in USD, when each first answer is good; None: the price is not known."""
-    sent = likely_of_count(forecast.input_tokens) + forecast.calls * PROMPT_TOKENS
-    return model.cost(sent, forecast.output_tokens)
-
-
 def span_text(refs: Sequence[int | str]) -> str:
     """The sources of a pass, from the first to the last."""
     first = f"message {refs[0]}" if isinstance(refs[0], int) else str(refs[0])
@@ -88,9 +84,9 @@ def depth_text(depth: int) -> str:
     return "leaf" if depth == 0 else f"depth {depth}"
 
 
-def step_words(number: int, step: Done) -> str:
+def step_words(number: int, step: PassDone) -> str:
     """What became of a pass, in one line."""
-    what = f"{span_text(step.refs)} ({step.tokens:,} tokens)"
+    what = f"{span_text(step.chunk.refs)} ({step.chunk.tokens:,} tokens)"
     match step.outcome:
         case PassMade(summary_id=made, level=level):
             size = step.draft.text.tokens if step.draft else 0
@@ -104,17 +100,7 @@ def step_words(number: int, step: Done) -> str:
             return f"{number}. {what}: nothing was made."
 
 
-# -- the run ---------------------------------------------------------------------------------------------
-# One pass at a time or all, stopped between passes, discarded, or continued. No widget is touched here;
-# whoever shows the run is called when something has to be redrawn.
-
-
-class Rule(StrEnum):
-    """What becomes of a draft before it is committed."""
-
-    ACCEPT = "all"
-    ASK = "ask each"
-    NO_FALLBACK = "stop on truncation"
+# -- what would be done ----------------------------------------------------------------------------------
 
 
 class CompactionWish(Record, frozen=True):
@@ -168,50 +154,77 @@ class CompactionWish(Record, frozen=True):
         rendering = replace(setting.rendering, rules=rules)
         return replace(setting, rendering=rendering, current_turn=self.current_turn)
 
-    def forecast(self, context: WeighedContext, setting: CompactionSetting) -> CompactionForecast[Any]:
-        """The passes of a context, also of one that nobody has written yet; blocks."""
-        return forecast_passes(context, setting, self.operation)
+
+class PlannedCompaction(Record, frozen=True):
+    """What would be done to a conversation, and by whom."""
+
+    conversation_id: ConversationId
+    wish: CompactionWish
+    setting: CompactionSetting
+    forecast: CompactionForecast[Any]
+    model: Modelling | None  #: None: nobody can write
+    warnings: tuple[str, ...] = ()  #: each without a full stop
+
+    @property
+    def cost(self) -> float | None:
+        """What it would cost in USD, when each first answer is good; None: nobody knows."""
+        seen = self.forecast
+        sent = likely_of_count(seen.input_tokens) + seen.calls * PROMPT_TOKENS
+        return None if self.model is None else self.model.cost(sent, seen.output_tokens)
 
 
-async def read_context(
-    reader: Reader, settings: Settings, conversation: Conversation, wish: CompactionWish
-) -> tuple[CompactionSetting, WeighedContext, tuple[str, ...]]:
-    """How it is compacted, its context, and what is to be known before, in one transaction.
+async def plan_compaction(
+    database: Database,
+    settings: Settings,
+    conversation: Conversation,
+    wish: CompactionWish,
+    model: Modelling | None,
+) -> PlannedCompaction:
+    """What would be done to a conversation as it is; nothing is sent.
 
     Raises:
         RefusedError: as `CompactionWish.setting`.
     """
     owner = conversation.conversation_id
-    model = await noted_model(reader, owner)
-    setting = wish.setting(reader.schema, settings, conversation.session_key, model)
-    context = await load_for_compaction(reader, owner, setting.rendering)
-    return setting, context, await warnings_of(reader, owner)
+
+    async def read(reader: Reader) -> tuple[CompactionSetting, WeighedContext, tuple[str, ...]]:
+        noted = await noted_model(reader, owner)
+        setting = wish.setting(reader.schema, settings, conversation.session_key, noted)
+        context = await load_for_compaction(reader, owner, setting.rendering)
+        return setting, context, await warnings_of(reader, owner)
+
+    setting, context, warnings = await database.read(read)
+    forecast = await asyncio.to_thread(forecast_passes, context, setting, wish.operation)
+    return PlannedCompaction(owner, wish, setting, forecast, model, warnings if forecast.passes else ())
 
 
-class Order(Record, frozen=True):
-    """What is wanted, and how that is done."""
-
-    wish: CompactionWish
-    setting: CompactionSetting
+# -- the run ---------------------------------------------------------------------------------------------
+# One pass at a time or all, stopped between passes, discarded, or continued.
 
 
-class Done(Record, frozen=True):
-    """A pass that was dealt with; its sources are read again when somebody wants to see them."""
+class Rule(StrEnum):
+    """What becomes of a draft before it is committed."""
 
-    refs: tuple[int | str, ...]
-    depth: int
-    tokens: int  #: of the sources, as stored
-    outcome: Outcome
-    draft: PassDraft | None
-    operation_id: str | None
-    search: str | None  #: why the search index did not follow
-    is_leaf: bool
-    is_kept: bool = False  #: the draft was not taken; it waits until this pass is made again
+    ACCEPT = "all"
+    ASK = "ask each"
+    NO_FALLBACK = "stop on truncation"
+
+
+class CompactionUi(Protocol):
+    """Who shows a compaction, and asks whether to begin it."""
 
     @property
-    def is_made(self) -> bool:
-        """Whether a summary was stored."""
-        return isinstance(self.outcome, PassMade)
+    def database(self) -> Database:
+        """The open file."""
+
+    async def agree(self, planned: PlannedCompaction) -> bool:
+        """Ask whether to make the first passes."""
+
+    def working(self, what: str) -> AbstractContextManager[None]:
+        """Say that *what* goes on."""
+
+    def changed(self) -> None:
+        """It has come further, or waits for a word."""
 
 
 class _WorkClock:
@@ -240,19 +253,20 @@ class CompactionRun:
 
     def __init__(
         self,
-        database: Database,
-        conversation_id: ConversationId,
-        changed: Callable[[], object],
-        paid: ReplyCache,
+        ui: CompactionUi,
+        paid: ReplyCache | None = None,
         batch: str = "",
+        budget: CallBudget | None = None,
     ) -> None:
-        """*paid*: answers that were put off, of this run and of those before it; *batch*: to go on with."""
-        self._database = database
-        self._paid = paid
-        self._conversation_id = conversation_id
-        self._changed = changed
+        """*paid*: answers that were put off, of this run and of those before it; *batch*: to go on with.
+
+        *budget*: that of a larger work, which the calls are a part of; None: one of its own.
+        """
+        self._ui = ui
+        self._paid = ReplyCache() if paid is None else paid
+        self._budget = budget
         self.batch = batch or new_batch_id()
-        self.done: list[Done] = []
+        self.done: list[PassDone] = []
         self.held: PassDraft | None = None  #: waits for the operator's word
         self.running = False
         self.stopping = False
@@ -260,9 +274,11 @@ class CompactionRun:
         self.result: Any = None  #: what came of the last operation that ended
         self.rule = Rule.ACCEPT
         self._whole = False
-        self._order: Order | None = None  #: what is under way, between two passes of it
+        #: the operation that has begun and not ended; its next pass follows from those that were made
+        self.under_way: PlannedCompaction | None = None
         self._runner: Runner[Any] | None = None
         self._steps: AsyncIterator[PassDone] | None = None
+        self._open: SummaryWriter | None = None
         self._writer: StoppableSummarizer | None = None
         self._memory: CachingSummarizer | None = None
         self._spent_before: Usage = NO_USAGE  #: by writers that are asked no more
@@ -271,12 +287,12 @@ class CompactionRun:
         self._clock = _WorkClock()
 
     @property
-    def under_way(self) -> Order | None:
-        """The operation that has begun and not ended; its next pass follows from those that were made."""
-        return self._order
+    def is_open(self) -> bool:
+        """Whether its writer is chosen for good: the limits of what it may cost hold for all its passes."""
+        return self._open is not None
 
     @property
-    def made(self) -> list[Done]:
+    def made(self) -> list[PassDone]:
         """The passes that stored a summary."""
         return [one for one in self.done if one.is_made]
 
@@ -302,14 +318,27 @@ class CompactionRun:
 
     # -- going on ----------------------------------------------------------------------------------------
 
-    async def go(self, order: Order, writer: Summarizer, who: str, *, whole: bool) -> None:
-        """Make the next pass of an operation, or (*whole*) all of it; *who* names the writer."""
+    async def go(self, planned: PlannedCompaction, *, whole: bool = True) -> None:
+        """Make the next pass when that is agreed to, or (*whole*) all that are left.
+
+        Raises:
+            LcmError: it was not agreed to, or nobody can write; why no pass followed is in `failed`.
+        """
+        if not self.made and not await self._ui.agree(planned):
+            return
+        if self._open is None and planned.model is not None:
+            self._open = planned.model.open(self._budget)
+        with self._ui.working("Compacting"):
+            await self._go(planned, whole=whole)
+
+    async def _go(self, planned: PlannedCompaction, *, whole: bool) -> None:
         self.running, self.stopping, self.failed, self._whole = True, False, None, whole
         self._clock.run()
-        self._changed()
+        self._ui.changed()
         try:
-            if order != self._order:
-                self._begin(order, writer, who)
+            before = self.under_way
+            if before is None or (before.wish, before.setting) != (planned.wish, planned.setting):
+                self._begin(planned)
             try:
                 await self._passes()
             except LcmError as error:
@@ -320,18 +349,20 @@ class CompactionRun:
         finally:
             self.running = self.stopping = False
             self._clock.pause()
-            self._changed()
+            self._ui.changed()
 
-    def _begin(self, order: Order, writer: Summarizer, who: str) -> None:
+    def _begin(self, planned: PlannedCompaction) -> None:
+        assert planned.model is not None  # nobody else can make a pass
+        assert self._open is not None
         self._spent_before = self.spent
-        self._memory = CachingSummarizer(writer, who, self._paid)
-        self._order, self._writer = order, StoppableSummarizer(self._memory)
+        self._memory = CachingSummarizer(self._open, planned.model.words, self._paid)
+        self.under_way, self._writer = planned, StoppableSummarizer(self._memory)
         self._runner = Runner(
-            self._database,
-            self._conversation_id,
-            order.setting,
+            self._ui.database,
+            planned.conversation_id,
+            planned.setting,
             self._writer,
-            order.wish.operation,
+            planned.wish.operation,
             self._accept,
             self._clock,
             batch=self.batch,
@@ -345,17 +376,18 @@ class CompactionRun:
             step = await anext(self._steps, None)
             if step is None:
                 self.result = None if self._runner is None else self._runner.result
-                refused = refusal_of(self.result)
-                self.failed = ProviderAuthError(refused) if refused else None
                 self._forget()
+                if refused := refusal_of(self.result):
+                    self.failed = ProviderAuthError(refused)
+                    await self.close()  # the key is looked for again
                 return
             put_off = isinstance(step.outcome, PassRefused) and self._keeps
             self._keeps = False
-            self.done.append(replace(_done(step), is_kept=put_off))
+            self.done.append(replace(step, is_kept=put_off))
             if self._memory is not None:
                 # What is planned again may be asked for again; what is stored is not.
                 self._memory.settle(keep=put_off or isinstance(step.outcome, PassMoved))
-            self._changed()
+            self._ui.changed()
             if isinstance(step.outcome, PassMoved | PassRefused):
                 continue  # planned again by the operation, or its end
             if self.stopping or not self._whole:
@@ -372,7 +404,13 @@ class CompactionRun:
 
     def _forget(self) -> None:
         """The operation has ended; the next one looks at the context anew."""
-        self._order = self._steps = None
+        self.under_way = self._steps = None
+
+    async def close(self) -> None:
+        """Close what is connected."""
+        if self._open is not None:
+            writer, self._open = self._open, None
+            await writer.aclose()
 
     # -- what the operator says --------------------------------------------------------------------------
 
@@ -388,13 +426,13 @@ class CompactionRun:
     async def _asked(self, draft: PassDraft) -> PassDraft | None:
         self.held, self._answer = draft, asyncio.get_running_loop().create_future()
         self._clock.pause()
-        self._changed()
+        self._ui.changed()
         try:
             return await self._answer
         finally:
             self.held = self._answer = None
             self._clock.run()
-            self._changed()
+            self._ui.changed()
 
     def answer(self, *, take: bool, rest: bool = False, keep: bool = False) -> None:
         """Take the draft that waits, or not, which ends the operation; *rest*: all others unasked.
@@ -411,22 +449,8 @@ class CompactionRun:
     def stop(self) -> None:
         """End after the pass that is being made."""
         self.stopping = True
-        self._changed()
+        self._ui.changed()
 
     def give_up(self) -> bool:
         """Cancel the call of the model; False when none is being made."""
         return self._writer is not None and self._writer.stop()
-
-
-def _done(step: PassDone) -> Done:
-    committed = step.committed
-    return Done(
-        step.chunk.refs,
-        step.chunk.due.depth,
-        step.chunk.tokens,
-        step.outcome,
-        step.draft,
-        committed.id or None if committed is not None else None,
-        committed.search if committed is not None else None,
-        step.chunk.due.is_leaf,
-    )

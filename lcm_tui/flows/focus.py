@@ -6,19 +6,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Final, Protocol
 
 from lcm_core.base.errors import LcmError, RefusedError
-from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.records import Conversation
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import safe_line
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, replace
+from lcm_core.change.commit import Committed
 from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
 from lcm_core.change.plan import Plan
-from lcm_core.operations.compact import (
-    CompactionForecast,
-)
+from lcm_core.change.preview import Planner
 from lcm_core.operations.drafting import draft_setting
 from lcm_core.operations.focus import (
     CURED_BY_SWEEP,
@@ -54,31 +53,24 @@ from lcm_core.writers.retention import Retention
 from lcm_core.writers.source import Rendering
 from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
 
-from lcm_tui.flows.change import Change, Then
-from lcm_tui.flows.compaction import CompactionWish, read_context
+from lcm_tui.flows.change import Change, Notice, Then
+from lcm_tui.flows.compaction import CompactionWish, PlannedCompaction, plan_compaction
 from lcm_tui.flows.drafts import Modelling, choose_writer, named_model
+from lcm_tui.flows.ui import Ui
 from lcm_tui.kit.session import Session
 
 # -- a new brief -----------------------------------------------------------------------------------------
-# The sweep before it, who writes, the text, and what it would replace. No widget is touched here; a screen
-# shows it and is notified of changes.
-
-
-async def sweep_forecast(session: Session, conversation: Conversation) -> CompactionForecast[Any]:
-    """The passes of the sweep that the engine forces. Nothing is sent."""
-    wish = CompactionWish(Mode.SWEEP, session.budget)
-    setting, loaded, _ = await session.read(read_context, session.settings, conversation, wish)
-    return await asyncio.to_thread(wish.forecast, loaded, setting)
+# The sweep before it, who writes, the text, and what it would replace.
 
 
 class BriefOutlook(Record, frozen=True):
     """How a brief on its way stands against the database as it is."""
 
-    wish: FocusWish | None  #: what it would be made from now; None: refused
-    refusal: str
-    sweep: CompactionForecast[Any] | None  #: None: none is wanted
-    effect: FocusEffect | None  #: of the text, or of an empty one
-    cost: Forecast | None  #: of asking; None: nobody is to be asked
+    wish: FocusWish | None = None  #: what it would be made from now; None: that is known after the sweep
+    effect: FocusEffect | None = None  #: of the text, or of an empty one
+    question: BriefQuestion | None = None  #: what a model would be given, or the least of that
+    refusal: str = ""
+    cost: Forecast | None = None  #: of asking; None: nobody is to be asked
     problem: str = ""  #: why nobody can be asked
 
 
@@ -96,24 +88,26 @@ class BriefWork:
     def __init__(
         self,
         settings: Settings,
-        owner: ConversationId,
+        conversation: Conversation,
         kind: FocusKind,
         prompt: str,
         *,
         author: Modelling | None = None,
         budget: CallBudget | None = None,
-        batch: str = "",
     ) -> None:
         """*author*: who can write it, with the *budget* of the run; None: nobody was named."""
         self.settings = settings
-        self.owner = owner
+        self.conversation = conversation
+        self.owner = conversation.conversation_id
         self.kind = kind
         self.prompt = prompt
-        self.batch = batch or new_batch_id(BRIEF_BATCH)
+        self.batch = new_batch_id(BRIEF_BATCH)
         self.sweeps = True  #: as the engine does, unless the operator leaves it out
+        self.sweep: PlannedCompaction | None = None  #: as it was planned last
         self.swept = False  #: the passes of the sweep are in this batch
         self.author = author
         self.budget = budget
+        self.text: str | None = None  #: what the operator wrote for the context as it is when that is planned
         self.draft: BriefDraft | None = None  #: the text with what it was written from
         self.retention: Retention | None = None  #: of a text that a model wrote
         #: what it should have been written from and why it was not; None: no call failed, or that is recorded
@@ -130,7 +124,7 @@ class BriefWork:
             return await read_refocus(reader, self.owner)
         return await read_wish(reader, self.owner, self.prompt)
 
-    async def question(self, reader: Reader) -> tuple[FocusWish, BriefQuestion]:
+    async def _question(self, reader: Reader) -> tuple[FocusWish, BriefQuestion]:
         """The same, with what a model would be given."""
         wish = await self.wish(reader)
         return wish, await read_question(reader, wish, self._rendering(reader.schema))
@@ -138,11 +132,42 @@ class BriefWork:
     def _rendering(self, schema: Schema) -> Rendering:
         return draft_setting(schema, self.settings.engine, self.settings.zone).rendering
 
-    def step(self, passes: int) -> Step:
-        """What is due next, where the sweep would make so many *passes*."""
+    async def look(self, database: Database) -> BriefOutlook:
+        """How it stands.
+
+        Raises:
+            LcmError: no brief can be made of the conversation, and a sweep does not change that.
+        """
+
+        async def load(reader: Reader) -> BriefOutlook:
+            wish, question = await self._question(reader)
+            made_from = self.draft.wish if self.draft is not None else wish
+            content = "-" if self.draft is None else self.draft.text.content
+            return BriefOutlook(wish, await effect_of_text(reader, made_from, content), question)
+
+        try:
+            return await database.read(load)
+        except RefusedError as error:
+            if not self.is_cured_by_sweep(error):
+                raise
+            return BriefOutlook(question=BriefQuestion(self.prompt, ()))
+
+    def is_cured_by_sweep(self, error: RefusedError) -> bool:
+        """Whether the sweep that is due makes what a refusal misses."""
+        return error.code in CURED_BY_SWEEP and self._is_sweep_due
+
+    @property
+    def _is_sweep_due(self) -> bool:
+        return self.sweeps and self.sweep is not None and bool(self.sweep.forecast.passes)
+
+    @property
+    def step(self) -> Step:
+        """What is due next."""
         if self.draft is not None:
             return Step.PREVIEW
-        return Step.SWEEP if self.sweeps and passes else Step.WRITE
+        if self._is_sweep_due:
+            return Step.SWEEP
+        return Step.WRITE if self.text is None else Step.PREVIEW
 
     # -- the text ----------------------------------------------------------------------------------------
 
@@ -170,7 +195,7 @@ class BriefWork:
         self.failed = None
         rendering = self._rendering(database.schema)
         try:
-            wish, question = await database.read(self.question)
+            wish, question = await database.read(self._question)
             try:
                 written = await have_written(
                     database, wish, question, model, rendering, progress=lambda _, words: self._say(words)
@@ -220,8 +245,11 @@ class BriefWork:
         """The brief with its text, in the batch of the sweep.
 
         Raises:
-            RefusedError: there is no text.
+            RefusedError: there is no text, or no brief can be made of it.
         """
+        if self.text is not None:
+            self.draft = None
+            await self.take(reader, self.text)
         if self.draft is None:
             raise RefusedError("The brief has no text yet. Nothing was changed.", code="EMPTY_TEXT")
         return await plan_brief(reader, self.draft.wish, self.draft.text, batch=self._of_batch)
@@ -239,11 +267,6 @@ class BriefWork:
             reader, wish, why, self.author.chosen.choice.model, batch=self._of_batch
         )
 
-    async def committed(self) -> None:
-        """It is in the database: the kept draft goes."""
-        if self.draft is not None:
-            await asyncio.to_thread(drop_draft, self.draft.path)
-
     async def close(self) -> None:
         """Close what is connected."""
         if self._model is not None:
@@ -255,15 +278,14 @@ class BriefOnScreen(BriefWork):
     """A brief that is looked at while it is made: again and again, against the database as it is."""
 
     def __init__(self, session: Session, conversation: Conversation, kind: FocusKind, prompt: str) -> None:
-        super().__init__(session.settings, conversation.conversation_id, kind, prompt)
+        super().__init__(session.settings, conversation, kind, prompt)
         self.session = session
-        self.conversation = conversation
         self.sweeper: Modelling | None = None  #: who writes the summaries of the sweep
         self._looked = False
 
-    async def look(self) -> BriefOutlook:
+    async def outlook(self) -> BriefOutlook:
         """How it stands; reads the files of keys and kept drafts at the first time."""
-        problem = ""
+        problem, session = "", self.session
         if not self._looked:
             try:
                 self.author = await asyncio.to_thread(named_model, self.settings)
@@ -276,26 +298,20 @@ class BriefOnScreen(BriefWork):
             if self.draft is None:
                 await self._find_kept()
             self._looked = not problem
-        sweep = await sweep_forecast(self.session, self.conversation) if self.sweeps else None
-
-        async def load(reader: Reader) -> tuple[FocusWish, FocusEffect, BriefQuestion]:
-            wish, question = await self.question(reader)
-            made_from = self.draft.wish if self.draft is not None else wish
-            content = "-" if self.draft is None else self.draft.text.content
-            return wish, await effect_of_text(reader, made_from, content), question
-
+        if self.sweeps:
+            wish = CompactionWish(Mode.SWEEP, session.budget)
+            self.sweep = await plan_compaction(
+                session.database, self.settings, self.conversation, wish, self.sweeper
+            )
         try:
-            wish, effect, question = await self.session.read(load)
+            found = await self.look(session.database)
         except LcmError as error:
-            waits = isinstance(error, RefusedError) and error.code in CURED_BY_SWEEP and sweep is not None
-            refusal = "" if waits and sweep is not None and sweep.passes else error.message
-            return BriefOutlook(None, refusal, sweep, None, None, problem)
-        cost = None
+            return BriefOutlook(refusal=error.message, problem=problem)
         try:
-            cost = await asyncio.to_thread(self.forecast, question)
+            cost = None if found.question is None else await asyncio.to_thread(self.forecast, found.question)
         except LcmError as error:
-            problem = error.message
-        return BriefOutlook(wish, "", sweep, effect, cost, problem)
+            return replace(found, problem=error.message)
+        return replace(found, cost=cost, problem=problem)
 
     async def _find_kept(self) -> None:
         """A draft that was paid for, of the same question, that nobody decided on."""
@@ -307,6 +323,40 @@ class BriefOnScreen(BriefWork):
                 self.draft, self.sweeps = one, False
                 self.batch = one.batch or self.batch
                 return
+
+
+class BriefUi(Protocol):
+    """Who shows a brief that is made, and asks about it."""
+
+    @property
+    def database(self) -> Database:
+        """The open file."""
+
+    async def agree(self, step: Step) -> bool:
+        """Ask whether to do what is due."""
+
+    async def sweep(self, planned: PlannedCompaction) -> None:
+        """Make the passes of the sweep, or show them, each of which can then be made."""
+
+    async def put_in_force(self) -> None:
+        """Show the change (`InForce`), and commit it when that is agreed to."""
+
+
+async def make_brief(ui: BriefUi, work: BriefWork) -> None:
+    """Do what is due of a brief as long as that is agreed to: sweep, have it written, put it in force.
+
+    Raises:
+        LcmError: the call failed (`BriefWork.failed`), or a step was refused.
+    """
+    while await ui.agree(step := work.step):
+        match step:
+            case Step.SWEEP:
+                assert work.sweep is not None  # else it is not due
+                await ui.sweep(work.sweep)
+            case Step.WRITE:
+                await work.write(ui.database)
+            case Step.PREVIEW:
+                await ui.put_in_force()
 
 
 # -- changes of briefs -----------------------------------------------------------------------------------
@@ -329,9 +379,20 @@ The brief and the record of its sources are deleted. The engine itself deletes n
 """
 
 
-def putting_in_force(work: BriefWork, then: Then) -> Change:
-    """The text of *work* as the brief of its conversation; *then* gets what was committed."""
-    return Change(work.plan, f"Focus brief, conversation {work.owner}", _ABOUT, then=then)
+class InForce(Change):
+    """The text of a work as the brief of its conversation."""
+
+    def __init__(self, work: BriefWork, planner: Planner | None = None, then: Then | None = None) -> None:
+        """*planner*: plans it with what is to be said besides; *then* gets what was committed."""
+        title = f"Focus brief, conversation {work.owner}"
+        super().__init__(planner or work.plan, title, _ABOUT, then=then)
+        self._work = work
+
+    async def applied(self, ui: Ui, done: Sequence[Committed]) -> Sequence[Notice]:
+        """It is in the database: the kept draft goes."""
+        if self._work.draft is not None:
+            await asyncio.to_thread(drop_draft, self._work.draft.path)
+        return await super().applied(ui, done)
 
 
 def recording_failure(work: BriefWork, then: Then) -> Change:

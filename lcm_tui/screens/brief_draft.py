@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from lcm_core.base.errors import LcmError
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import touched_rows
+from lcm_core.store.database import Database
 from lcm_core.store.focus import BRIEFS
 from textual.app import ComposeResult
 
-from lcm_tui.flows.focus import BriefOnScreen, BriefOutlook, Step, putting_in_force, recording_failure
+from lcm_tui.flows.compaction import PlannedCompaction
+from lcm_tui.flows.focus import BriefOnScreen, BriefOutlook, InForce, Step, make_brief, recording_failure
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder, TextFinder
@@ -54,6 +57,7 @@ paths, ids, numbers and names that are in no text the model was shown.
         self._finder = TextFinder(self.text)
         self._outlook: BriefOutlook | None = None
         self._failure = ""
+        self._agreed = False  #: one key is one step
 
     def compose_body(self) -> ComposeResult:
         """What is due, and the text."""
@@ -84,7 +88,7 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     async def fetch(self) -> BriefOutlook:
         """How it stands against the database as it is."""
-        return await self.work.look()
+        return await self.work.outlook()
 
     def show(self, data: BriefOutlook) -> None:
         """Show it."""
@@ -110,8 +114,7 @@ paths, ids, numbers and names that are in no text the model was shown.
             Step.WRITE: "no text yet",
             Step.PREVIEW: "draft: nothing changed yet",
         }
-        step = self._step()
-        bar.note = self.work.busy or ("reading …" if self._outlook is None else states[step])
+        bar.note = self.work.busy or ("reading …" if self._outlook is None else states[self.work.step])
         self.head.again()
         keys = {name: self.key_of(name) for name in ("apply", "edit", "edit-outside", "choice-2")}
         self.text.show(text_document(self.work, keys), keep_place=True)
@@ -125,16 +128,11 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     def _next_step_title(self) -> str:
         write = "Write" if self._by_hand else "Call model"
-        return {Step.SWEEP: "Sweep", Step.WRITE: write, Step.PREVIEW: "Preview"}[self._step()]
-
-    def _step(self) -> Step:
-        """What is due next."""
-        seen = None if self._outlook is None else self._outlook.sweep
-        return self.work.step(0 if seen is None else len(seen.passes))
+        return {Step.SWEEP: "Sweep", Step.WRITE: write, Step.PREVIEW: "Preview"}[self.work.step]
 
     def decided_on(self) -> object:
         """What is due, of what was read."""
-        return None if self._outlook is None else (self._step(), self.work.draft)
+        return None if self._outlook is None else (self.work.step, self.work.draft)
 
     def _why_busy(self) -> str | None:
         if self.work.busy:
@@ -146,7 +144,7 @@ paths, ids, numbers and names that are in no text the model was shown.
             return busy
         if self._outlook.refusal:
             return self._outlook.refusal
-        return None if self._step() is not Step.WRITE or self._by_hand else self._why_nobody()
+        return None if self.work.step is not Step.WRITE or self._by_hand else self._why_nobody()
 
     def _why_nobody(self) -> str | None:
         if self._outlook is not None and self._outlook.problem:
@@ -166,7 +164,7 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     def _why_not_edited(self) -> str | None:
         busy = self._why_busy()
-        if busy is None and self._step() is Step.SWEEP:
+        if busy is None and self.work.step is Step.SWEEP:
             return f"the sweep comes first; {self.key_of('choice-1')} skips it"
         return busy or (None if self._outlook is None else self._outlook.refusal or None)
 
@@ -181,15 +179,35 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     def _go(self) -> None:
         """Do what is due."""
-        self._failure = ""
-        match self._step():
-            case Step.SWEEP:
-                self.work.swept = True
-                self.open(places.Compaction(self.work.conversation, self.work.batch))
-            case Step.WRITE:
-                (self._edit if self._by_hand else self._write)()
-            case Step.PREVIEW:
-                self.open(places.Preview(putting_in_force(self.work, self._applied)))
+        if self.work.step is Step.WRITE and self._by_hand:
+            self._edit()
+        else:
+            self._failure, self._agreed = "", True
+            self.work_on("write", self._written, partial(make_brief, self, self.work))
+
+    # -- what the flow asks ------------------------------------------------------------------------------
+
+    @property
+    def database(self) -> Database:
+        """The open file."""
+        return self.session.database
+
+    async def agree(self, step: Step) -> bool:
+        """The key was pressed for what is due."""
+        del step
+        agreed, self._agreed = self._agreed, False
+        return agreed
+
+    async def sweep(self, planned: PlannedCompaction) -> None:
+        """Show its passes; they are made there."""
+        self.work.swept = True
+        self.open(places.Compaction(self.work.conversation, self.work.batch))
+
+    async def put_in_force(self) -> None:
+        """Preview it."""
+        self.open(places.Preview(InForce(self.work, then=self._applied)))
+
+    # -- a call ------------------------------------------------------------------------------------------
 
     def _record(self) -> None:
         """Preview what the engine records of a call that failed."""
@@ -206,11 +224,11 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     def _write(self) -> None:
         self._failure = ""
-        self.work_on("write", self._written)
+        self.work_on("write", self._written, partial(self.work.write, self.session.database))
 
-    async def _written(self) -> None:
+    async def _written(self, write: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self.work.write(self.session.database)
+            await write()
         except LcmError as error:
             self._failure = error.message
         self.load()
@@ -255,7 +273,6 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     async def _leave(self, done: Sequence[Committed]) -> None:
         """It is in force: back to the list, which stands on it."""
-        await self.work.committed()
         await self.action_back()
         below = self.app.screen
         made = (one for edit in done[-1].edits for one in touched_rows(edit) if one[0] == BRIEFS and one[1])

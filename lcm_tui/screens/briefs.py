@@ -13,13 +13,15 @@ from lcm_core.change.commit import Committed
 from lcm_core.change.journal import new_batch_id
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.operations.focus import MOST_PROMPT, FocusKind, MeasuredBriefs, measure_briefs
+from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import active_in, list_briefs
 from textual import on
 from textual.app import ComposeResult
 
+from lcm_tui.flows.compaction import CompactionWish, plan_compaction
 from lcm_tui.flows.drafts import choose_writer
-from lcm_tui.flows.focus import BriefOnScreen, activating, clearing, deleting_brief, sweep_forecast
+from lcm_tui.flows.focus import BriefOnScreen, activating, clearing, deleting_brief
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question
@@ -316,9 +318,11 @@ the context: the passes are shown with their cost, and belong to the same batch.
         session, batch = self.session, new_batch_id()
         passes, notes = "", []
         try:
-            seen = await sweep_forecast(session, self.conversation)
-            if seen.passes:
-                passes = sweep_text(seen, await asyncio.to_thread(choose_writer, session.settings))
+            wish = CompactionWish(Mode.SWEEP, session.budget)
+            seen = await plan_compaction(session.database, session.settings, self.conversation, wish, None)
+            if seen.forecast.passes:
+                seen = replace(seen, model=await asyncio.to_thread(choose_writer, session.settings))
+                passes = sweep_text(seen)
                 notes.append(f"The engine then sweeps: {passes}; offered after this")
         except LcmError as error:
             notes.append(f"The sweep after it cannot be estimated: {error.message.rstrip('.')}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
@@ -15,20 +16,19 @@ from lcm_core.base.values import Record
 from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.compact import CompactionSetting, PassDraft, read_source
 from lcm_core.operations.selection import Mode
+from lcm_core.store.database import Database
 from lcm_core.writers.retention import Retention, measure, read_retention_source
 from lcm_core.writers.source import Rendering
-from lcm_core.writers.writer import SummaryWriter
 from textual import on
 from textual.app import ComposeResult
 
 from lcm_tui.flows.change import Choice
 from lcm_tui.flows.compaction import (
-    KEY_REFUSED,
     CompactionRun,
     CompactionWish,
-    Order,
+    PlannedCompaction,
     Rule,
-    read_context,
+    plan_compaction,
     span_text,
 )
 from lcm_tui.flows.drafts import Modelling, choose_writer, cost_text
@@ -168,7 +168,6 @@ class PassList(ListPane[int]):
 
 # -- the screen ------------------------------------------------------------------------------------------
 
-#: From this width on, the text is beside the passes and not below them.
 #: A cursor that runs on reads nothing.
 DETAIL_SECONDS: Final = 0.06
 #: Modes that, begun again on what their first passes left, would do more than they do.
@@ -216,10 +215,9 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         self.text = TextView(id="text")
         self._finder = TextFinder(self.text)
         self._run: CompactionRun | None = None
-        self._outlook = Outlook(None, None, None)
+        self._outlook = Outlook()
         self._coming: dict[int, Coming] = {}  #: by number
         self._model: Modelling | None = None
-        self._writer: SummaryWriter | None = None
         self._spent = 0.0  #: seconds that the last look took
         self._offering = False  #: a backup
         self._began = 0.0  #: monotonic, of the pass at hand
@@ -230,8 +228,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     def compaction(self) -> CompactionRun:
         """What is made of the conversation here."""
         if self._run is None:
-            session, number = self.session, self.conversation.conversation_id
-            self._run = CompactionRun(session.database, number, self._run_changed, session.paid, self._batch)
+            self._run = CompactionRun(self, self.session.paid, self._batch)
         return self._run
 
     # -- layout ------------------------------------------------------------------------------------------
@@ -265,8 +262,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     async def on_unmount(self) -> None:
         """Close what is connected."""
-        if self._writer is not None:
-            await self._writer.aclose()
+        if self._run is not None:
+            await self._run.close()
 
     # -- what is chosen ----------------------------------------------------------------------------------
 
@@ -401,24 +398,24 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
                 self._model = await asyncio.to_thread(choose_writer, self.session.settings)
             except LcmError as error:
                 problem = error.message
+        session = self.session
         try:
-            setting, loaded, warnings = await self.session.read(
-                read_context, self.session.settings, self.conversation, wish
+            planned = await plan_compaction(
+                session.database, session.settings, self.conversation, wish, self._model
             )
         except LcmError as error:
-            return Outlook(wish, None, None, (), self._model, error.message, problem)
-        seen = await asyncio.to_thread(wish.forecast, loaded, setting)
+            return Outlook(wish, None, error.message, problem)
         self._spent = time.monotonic() - begun
-        return Outlook(wish, setting, seen, warnings if seen.passes else (), self._model, "", problem)
+        return Outlook(wish, planned, "", problem)
 
     def show(self, data: Outlook) -> None:
         """Show what is to come behind what was done."""
         if data.wish != self.wish():
             return  # another look follows
         self._outlook = data
-        done, order = len(self.compaction.done), self.compaction.under_way
-        if order is None or order.wish.mode not in ONCE:
-            passes = data.forecast.passes if data.forecast is not None else ()
+        done, under_way = len(self.compaction.done), self.compaction.under_way
+        if under_way is None or under_way.wish.mode not in ONCE:
+            passes = data.planned.forecast.passes if data.planned is not None else ()
             self._coming = {done + one.number: Coming(done + one.number, one, done) for one in passes}
         self._show_passes()
 
@@ -426,14 +423,14 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         done = self.compaction.done
         self._coming = {number: one for number, one in self._coming.items() if number > len(done)}
         nothing = self._outlook.refusal or (
-            "Reading the context …" if self._outlook.forecast is None else "No pass: the pane says why."
+            "Reading the context …" if self._outlook.planned is None else "No pass: the pane says why."
         )
         self.list.show(Passes(done, self._coming), nothing=nothing)
         self._say_state()
 
     def _look_anew(self) -> None:
         """Choose who writes, and read the context, again."""
-        self._model = self._model if self._writer is not None else None
+        self._model = self._model if self.compaction.is_open else None
         self._renew()
 
     # -- what is said ------------------------------------------------------------------------------------
@@ -466,7 +463,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         elif run.made:
             bar.note = f"{len(run.made):,} made, {run.batch}"
         else:
-            bar.note = "nothing changed yet" if self._outlook.forecast else "reading …"
+            bar.note = "nothing changed yet" if self._outlook.planned else "reading …"
         self._redraw_head()
         self.refresh_bars()
 
@@ -525,7 +522,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def decided_on(self) -> object:
         """The draft that waits, else whether the passes ahead are known."""
-        return self.compaction.held, self._outlook.forecast is None
+        return self.compaction.held, self._outlook.planned is None
 
     def _why_running(self) -> str | None:
         return "passes are running; esc stops after the current one" if self.compaction.running else None
@@ -538,7 +535,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             return "a pass is running; esc stops after it"
         if self._outlook.refusal or self._outlook.problem:
             return self._outlook.refusal or self._outlook.problem
-        if self._outlook.forecast is None or self._outlook.wish != self.wish():
+        if self._outlook.planned is None or self._outlook.wish != self.wish():
             return "still loading: try again in a moment"
         return None if self._coming else "there is nothing to compact in this mode"
 
@@ -551,31 +548,42 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             self.work_on("compact", self._make, whole, exclusive=False)
 
     async def _make(self, whole: bool) -> None:
-        run = self.compaction
-        assert self._outlook.setting is not None  # _why_not_go has made sure
-        order = Order(self.wish(), self._outlook.setting)
+        run, planned = self.compaction, self._outlook.planned
+        assert planned is not None  # _why_not_go has made sure
+        run.rule = Rule(self.rule.value)
         try:
-            if not run.made and not await backup_settled(self.app, self.session):
-                return
-            if self._writer is None and self._model is not None:
-                self._writer = self._model.open()
+            await run.go(planned, whole=whole)
         except LcmError as error:
             run.failed = error
             self._say_state()
             return
         finally:
             self._offering = False
-        assert self._writer is not None  # _why_not_go has made sure
-        run.rule = Rule(self.rule.value)
-        who = "" if self._model is None else self._model.words
-        await run.go(order, self._writer, who, whole=whole)
-        if run.failure.startswith(KEY_REFUSED):  # it is looked for again; a limit of cost would start anew
-            await self._writer.aclose()
-            self._writer = self._model = None
+        if not run.is_open:
+            self._model = None
         await self.session.database.refresh()
         self.load()
 
-    def _run_changed(self) -> None:
+    # -- what the flow asks ------------------------------------------------------------------------------
+
+    @property
+    def database(self) -> Database:
+        """The open file."""
+        return self.session.database
+
+    async def agree(self, planned: PlannedCompaction) -> bool:
+        """The passes were shown; a backup is offered before the first one."""
+        del planned
+        return await backup_settled(self.app, self.session)
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """The list and the title bar say what goes on."""
+        del what
+        self._offering = False
+        yield
+
+    def changed(self) -> None:
         """Draw what became of the pass at hand, from wherever it is made."""
         if self.is_attached:
             self._began = time.monotonic()

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, safe_text
 from lcm_core.base.values import Record
-from lcm_core.operations.compact import (
-    CompactionForecast,
-    CompactionSetting,
-    ForecastPass,
-    PassDraft,
-)
+from lcm_core.operations.compact import CompactionForecast, ForecastPass, PassDone, PassDraft
 from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
 from lcm_core.writers.acceptance import Level
 from lcm_core.writers.retention import Checked, Retention
@@ -21,13 +15,12 @@ from lcm_core.writers.retention import Checked, Retention
 from lcm_tui.flows.compaction import (
     CompactionRun,
     CompactionWish,
-    Done,
-    cost_of,
+    PlannedCompaction,
     depth_text,
     span_text,
     step_words,
 )
-from lcm_tui.flows.drafts import Modelling, cost_text
+from lcm_tui.flows.drafts import cost_text
 from lcm_tui.kit.spans import Block, Column, Document, Span, StyleName, depth_style, heading, text_field
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
 from lcm_tui.tables.drafts import writer_facts
@@ -79,24 +72,7 @@ def put_back(text: str, table: dict[int, str]) -> str:
 # What would be done, pass by pass, and what was done.
 
 
-class ShownCompaction(Record, frozen=True):
-    """What would be done to a conversation, and by whom."""
-
-    conversation_id: ConversationId
-    operation: str
-    setting: CompactionSetting
-    forecast: CompactionForecast[Any]
-    model: Modelling
-    rules_chosen: bool = False  #: by option, not by the schema
-    warnings: tuple[str, ...] = ()  #: each without a full stop
-
-    @property
-    def cost(self) -> float | None:
-        """What it would cost in USD, when each first answer is good; None: the price is not known."""
-        return cost_of(self.forecast, self.model)
-
-
-def planned_compaction(shown: ShownCompaction) -> list[OutputBlock]:
+def planned_compaction(shown: PlannedCompaction) -> list[OutputBlock]:
     """What would be done, for people."""
     seen = shown.forecast
     if not seen.passes:
@@ -105,13 +81,13 @@ def planned_compaction(shown: ShownCompaction) -> list[OutputBlock]:
     return [Facts(_facts(shown), title=title), _table(seen), *_notes(shown)]
 
 
-def _facts(shown: ShownCompaction) -> list[tuple[str, Cell]]:
+def _facts(shown: PlannedCompaction) -> list[tuple[str, Cell]]:
     seen, setting = shown.forecast, shown.setting
     bounds, rules = setting.bounds(), setting.rendering.rules
     rows: list[tuple[str, Cell]] = [
         (
             "Rules",
-            f"of the engine {rules.name}, {'by --rules' if shown.rules_chosen else 'by the schema'}",
+            f"of the engine {rules.name}, {'by --rules' if shown.wish.rules else 'by the schema'}",
         ),
         (
             "Fresh tail",
@@ -136,7 +112,7 @@ def _facts(shown: ShownCompaction) -> list[tuple[str, Cell]]:
         ("Calls", f"~{seen.calls:,}, ~{seen.input_tokens:,} tokens in, ~{seen.output_tokens:,} out"),
         ("Cost", f"~{cost_text(shown.cost)}" if shown.cost else cost_text(shown.cost)),
     ]
-    return [*rows, *writer_facts(shown.model)]
+    return [*rows, *([] if shown.model is None else writer_facts(shown.model))]
 
 
 def _table(seen: CompactionForecast[Any]) -> Table:
@@ -162,7 +138,7 @@ def _table(seen: CompactionForecast[Any]) -> Table:
     return Table(columns, rows, title="Passes")
 
 
-def _notes(shown: ShownCompaction) -> list[OutputBlock]:
+def _notes(shown: PlannedCompaction) -> list[OutputBlock]:
     seen = shown.forecast
     notes: list[OutputBlock] = [Note(f"Warning: {warning}.") for warning in shown.warnings]
     if len(seen.passes) > LINES:
@@ -226,11 +202,8 @@ COLUMNS: Final = (
 class Outlook(Record, frozen=True):
     """What is to come, as it was read; why nothing can be made, if so."""
 
-    wish: CompactionWish | None  #: what it answers
-    setting: CompactionSetting | None
-    forecast: CompactionForecast[Any] | None
-    warnings: tuple[str, ...] = ()
-    model: Modelling | None = None
+    wish: CompactionWish | None = None  #: what it answers
+    planned: PlannedCompaction | None = None
     refusal: str = ""  #: the context cannot be read
     problem: str = ""  #: nobody can write
 
@@ -254,13 +227,13 @@ class Coming(Record, frozen=True):
 class Passes(Record, frozen=True):
     """Every pass by its number, from 1: those that were dealt with, then those to come."""
 
-    done: Sequence[Done]
+    done: Sequence[PassDone]
     coming: Mapping[int, Coming]
 
     def refs(self, number: int) -> tuple[int | str, ...]:
         """The sources of a pass, when they are rows; else empty."""
         if number <= len(self.done):
-            return self.done[number - 1].refs
+            return self.done[number - 1].chunk.refs
         one = self.coming.get(number)
         return one.pass_.refs if one is not None and one.pass_.is_exact else ()
 
@@ -296,15 +269,16 @@ def head_lines(outlook: Outlook, run: CompactionRun) -> list[Block]:
     if run.failure or outlook.refusal or outlook.problem:
         said = [run.failure, outlook.refusal, outlook.problem]
         blocks += [_said(one, "error") for one in dict.fromkeys(filter(None, said))]
-    if outlook.forecast is not None and outlook.setting is not None:
-        blocks += _numbers(outlook, outlook.forecast, outlook.setting)
+    if outlook.planned is not None:
+        blocks += _numbers(outlook.planned)
     if run.held is not None:
         blocks.append(
             _said("A draft is waiting: a accepts it, A accepts it and all that follow, esc asks.", "warn")
         )
     if run.made or run.spent.cost_usd != 0:
         blocks.append(_made_line(run))
-    blocks += [_said(f"{warning}.", "warn") for warning in outlook.warnings]
+    if outlook.planned is not None:
+        blocks += [_said(f"{warning}.", "warn") for warning in outlook.planned.warnings]
     return blocks
 
 
@@ -320,7 +294,8 @@ def _fact(name: str, value: str) -> Block:
     return _line(Span(f"{name:<8}", "dim"), Span(value))
 
 
-def _numbers(outlook: Outlook, seen: CompactionForecast[Any], setting: CompactionSetting) -> list[Block]:
+def _numbers(planned: PlannedCompaction) -> list[Block]:
+    seen, setting, model = planned.forecast, planned.setting, planned.model
     budget, bounds = setting.budget, setting.bounds()
     before, after = seen.tokens_before, seen.tokens_after
     tail = f"{seen.tail_tokens:,} tokens ({bounds.fresh_tail_count:,} messages at least)"
@@ -336,13 +311,13 @@ def _numbers(outlook: Outlook, seen: CompactionForecast[Any], setting: Compactio
                 "tokens",
                 f"{before:,} → ~{after:,}, {before / budget:.1%} → ~{after / budget:.1%} of {budget:,}",
             ),
-            _fact("calls", _calls(outlook, seen)),
+            _fact("calls", _calls(planned)),
             stays,
         ]
-    if outlook.model is not None:
-        key = f", key {outlook.model.key}" if outlook.model.key else ""
+    if model is not None:
+        key = f", key {model.key}" if model.key else ""
         rules = f"; rules of {setting.rendering.rules.name}"
-        blocks.append(_fact("by", f"{outlook.model.words}{key}{rules}"))
+        blocks.append(_fact("by", f"{model.words}{key}{rules}"))
     if getattr(seen.result, "stopped_at_bound", False):
         blocks.append(
             _said("One sweep stops at its maximum number of passes; A continues from there.", "dim")
@@ -358,11 +333,11 @@ def _numbers(outlook: Outlook, seen: CompactionForecast[Any], setting: Compactio
     return blocks
 
 
-def _calls(outlook: Outlook, seen: CompactionForecast[Any]) -> str:
+def _calls(planned: PlannedCompaction) -> str:
+    seen, cost = planned.forecast, planned.cost
     said = f"~{seen.calls:,}, ~{seen.input_tokens:,} tokens in, ~{seen.output_tokens:,} out"
-    if outlook.model is None:
+    if planned.model is None:
         return said
-    cost = cost_of(seen, outlook.model)
     return f"{said}, cost {'~' if cost else ''}{cost_text(cost)}"
 
 
@@ -378,13 +353,13 @@ def _made_line(run: CompactionRun) -> Block:
 # -- rows ------------------------------------------------------------------------------------------------
 
 
-def done_cells(number: int, one: Done) -> Mapping[str, Span]:
+def done_cells(number: int, one: PassDone) -> Mapping[str, Span]:
     """A pass that was dealt with."""
     state, style = done_state(one)
     size = one.draft.text.tokens if one.draft is not None else None
     return {
-        **_cells(number, one.depth, one.refs),
-        "tokens": Span(f"{one.tokens:,}"),
+        **_cells(number, one.chunk.due.depth, one.chunk.refs),
+        "tokens": Span(f"{one.chunk.tokens:,}"),
         "into": Span("" if size is None else f"{size:,}"),
         "state": Span(state, style),
     }
@@ -411,7 +386,7 @@ def _cells(number: int, depth: int, refs: Sequence[int | str], sign: str = "") -
     }
 
 
-def done_state(one: Done) -> tuple[str, StyleName]:
+def done_state(one: PassDone) -> tuple[str, StyleName]:
     """What became of a pass, in a word or two."""
     match one.outcome:
         case PassMade(level=level):
@@ -434,9 +409,9 @@ def done_state(one: Done) -> tuple[str, StyleName]:
 
 def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[str, str]) -> Document:
     """Why there is no pass, and what can be done about it; *keys* by command."""
-    seen, setting = outlook.forecast, outlook.setting
-    if seen is None or setting is None:
+    if outlook.planned is None:
         return ()
+    seen, setting = outlook.planned.forecast, outlook.planned.setting
     if mode is Mode.UNTIL_UNDER and seen.tokens_before <= target:
         why = f"The context ({seen.tokens_before:,} tokens) is already below {target:,}."
         return (heading("Why"), Block(why))
@@ -469,15 +444,16 @@ def coming_document(one: Coming, source: str | None) -> Document:
     return (*head, *source_blocks(source))
 
 
-def done_document(number: int, one: Done, source: str | None) -> Document:
+def done_document(number: int, one: PassDone, source: str | None) -> Document:
     """A pass that was dealt with: what it made, from what."""
+    chunk = one.chunk
     state, style = done_state(one)
-    name = one.draft.summary_id if one.draft is not None and one.is_made else depth_text(one.depth)
+    name = one.draft.summary_id if one.draft is not None and one.is_made else depth_text(chunk.due.depth)
     size = "" if one.draft is None else f" → {one.draft.text.tokens:,}"
     blocks = [
         heading(f"Pass {number}: {name}"),
-        text_field("from", f"{span_text(one.refs)}, {len(one.refs):,} in all", width=9),
-        text_field("tokens", f"{one.tokens:,}{size}", width=9),
+        text_field("from", f"{span_text(chunk.refs)}, {len(chunk.refs):,} in all", width=9),
+        text_field("tokens", f"{chunk.tokens:,}{size}", width=9),
         text_field("level", state, style, width=9),
     ]
     if one.is_kept:

@@ -10,13 +10,12 @@ from lcm_core.base.records import FocusBrief
 from lcm_core.base.text import counted, some
 from lcm_core.base.values import Record
 from lcm_core.engine.wrapper import FocusOverlay
-from lcm_core.operations.compact import CompactionForecast
 from lcm_core.operations.drafting import MANUAL
 from lcm_core.operations.focus import TARGET_TOKENS, BriefEntry, BriefText, FocusKind, FocusWish
 from lcm_core.writers.retention import Retention
 
-from lcm_tui.flows.compaction import cost_of
-from lcm_tui.flows.drafts import Modelling, cost_text, forecast_text
+from lcm_tui.flows.compaction import PlannedCompaction
+from lcm_tui.flows.drafts import cost_text, forecast_text
 from lcm_tui.flows.focus import BriefOnScreen, BriefOutlook
 from lcm_tui.kit.spans import Block, Document, Span, StyleName, heading, text_field
 from lcm_tui.tables.blocks import (
@@ -270,11 +269,11 @@ def sent_document(overlay: FocusOverlay) -> Document:
 LEFT_OUT = "skipped; the engine would sweep first"
 
 
-def sweep_text(seen: CompactionForecast[Any], model: Modelling | None) -> str:
+def sweep_text(sweep: PlannedCompaction) -> str:
     """The passes of a sweep, and what they cost."""
+    seen, cost = sweep.forecast, sweep.cost
     if not seen.passes:
         return "nothing to compact"
-    cost = None if model is None else cost_of(seen, model)
     passes, about = counted(len(seen.passes), "pass"), "~" if cost else ""
     return f"{passes}, {seen.tokens_before:,} → ~{seen.tokens_after:,} tokens, cost {about}{cost_text(cost)}"
 
@@ -293,14 +292,14 @@ def head_blocks(work: BriefOnScreen, outlook: BriefOutlook | None, failure: str)
 
 def _facts(work: BriefOnScreen, outlook: BriefOutlook) -> Iterator[Block]:
     wish, draft, found = outlook.wish, work.draft, work.retention
-    if outlook.sweep is not None:
-        yield _fact("sweep", sweep_text(outlook.sweep, work.sweeper))
+    if work.sweeps and work.sweep is not None:
+        yield _fact("sweep", sweep_text(work.sweep))
     elif work.draft is None or not work.draft.batch:
         yield _fact("sweep", LEFT_OUT)
     if wish is not None:
         yield _fact("from", f"{counted(len(wish.wanted), 'summary')}, {wish.tokens:,} tokens")
     if draft is None:
-        if work.author is not None and work.budget is not None and outlook.cost is not None:
+        if wish and work.author is not None and work.budget is not None and outlook.cost is not None:
             said = forecast_text(outlook.cost, work.budget)
             yield _fact("writer", f"{work.author.words}: {said}")
         return

@@ -70,7 +70,7 @@ def test_ctrl_c_behind_the_commit_does_not_say_that_nothing_was_changed(
     shown = dissolve(path, "--apply", "--yes")
     assert (shown.code, shown.err) == (10, "Cancelled; what the command had done by then stays.\n")
     assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 1
-    monkeypatch.setattr(changing._Changing, "_answer", interrupt)
+    monkeypatch.setattr(changing.Changing, "_answer", interrupt)
     other = dissolve(path, "--apply", "--yes", number=1)
     assert (other.code, other.err) == (shown.code, shown.err)
 

@@ -733,7 +733,14 @@ class PassDone(Record, frozen=True):
     chunk: Chunk
     outcome: Outcome
     draft: PassDraft | None = None  #: None: nothing was made
-    committed: Committed | None = None
+    operation_id: str | None = None  #: of the history
+    search: str | None = None  #: why the search index did not follow
+    is_kept: bool = False  #: the draft was not taken; it waits until this pass is made again
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a summary was stored."""
+        return isinstance(self.outcome, PassMade)
 
 
 Operation = Callable[[Compaction], Generator[Pass, Outcome, T]]
@@ -898,7 +905,7 @@ class Runner(Struct, Generic[T]):
         self.last = draft
         self.leaves += draft.chunk.due.is_leaf
         made = PassMade(draft.summary_id, draft.text.level, saved)
-        return PassDone(draft.chunk, made, draft, committed)
+        return PassDone(draft.chunk, made, draft, committed.id or None, committed.search)
 
 
 def _rehearsed(chunk: Chunk) -> PassDraft:

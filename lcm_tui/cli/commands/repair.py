@@ -208,9 +208,9 @@ def compact(
     named = conversation.selector("compact")
     from lcm_core.operations.selection import Mode
 
-    from lcm_tui.cli.compact import CompactWork
+    from lcm_tui.cli import compact
     from lcm_tui.cli.drafts import modelling
-    from lcm_tui.flows.compaction import CompactionWish
+    from lcm_tui.flows.compaction import CompactionWish, Rule
     from lcm_tui.kit.session import budget_for
 
     asked = (
@@ -223,8 +223,5 @@ def compact(
     wish = CompactionWish(
         mode, budget_for(run.settings, budget), until_under, tail, chunk, rules, if_due, current_turn
     )
-    work = CompactWork(run, named, wish, modelling(run, model), no_fallback)
-    shown = work.forecast()
-    if not flags.apply or not shown.forecast.passes:
-        return work.planned(shown)
-    return work.apply(shown, agreed=flags.yes)
+    rule = Rule.NO_FALLBACK if no_fallback else Rule.ACCEPT
+    return compact.compact(run, named, wish, modelling(run, model), flags, rule)
