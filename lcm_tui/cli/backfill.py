@@ -1,338 +1,65 @@
-"""``backfill``: import a session of the host."""
+"""``backfill``: a session that the database does not know, or knows in part, from its transcript."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from lcm_core.base.errors import RefusedError
-from lcm_core.base.records import ConversationId
-from lcm_core.base.setting_values import JsonObject
-from lcm_core.base.times import iso_z, parse_utc
-from lcm_core.base.values import Record, field, replace
-from lcm_core.change.guard import check_whole
-from lcm_core.change.plan import Plan
-from lcm_core.engine.rules import configured, ingest_rules
-from lcm_core.operations.compact import forecast_passes, load_for_compaction
-from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
-from lcm_core.operations.transplant import plan_transplant
-from lcm_core.store import conversations as conversation_store
-from lcm_core.store.database import Reader
-from lcm_host.appending import Session
-from lcm_host.backfill import Backfill, ImportSource, ImportTally, file_source, find_to_import, host_source
-from lcm_host.messages import read_host_file
+import click
+from lcm_core.base.errors import UsageError
 
-from lcm_tui.cli import changing
-from lcm_tui.cli import compact as compact_report
-from lcm_tui.cli import drafts as modelling
-from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.documents import Document
-from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, Selector, SqlFlags
-from lcm_tui.cli.presentation import NobodyToAskError
-from lcm_tui.flows.changes import Importing
-from lcm_tui.flows.compaction import CompactionWish, PlannedCompaction
-from lcm_tui.kit.session import budget_for
-from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
-from lcm_tui.tables.compaction import planned_compaction
+from lcm_tui.cli import options
+from lcm_tui.cli.command import command
+from lcm_tui.cli.kinds import FilePath, Raw, Text
+from lcm_tui.cli.options import AfterImport
 
-# -- after the import ------------------------------------------------------------------------------------
-# What ``backfill`` does then when requested: compact, and transplant the result.
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
 
 
-class AfterImportForecast(Record, frozen=True):
-    """What would follow the import, for programs and for people."""
-
-    data: JsonObject = field(default_factory=dict)
-    blocks: Sequence[OutputBlock] = ()
-
-
-class Steps(Record, frozen=True):
-    """The steps behind the import of one run."""
-
-    run: Run
-    after: AfterImport
-    model: ModelOptions
-
-    async def forecast(self, reader: Reader, shown: Backfill) -> AfterImportForecast:
-        """What would follow, before anything is imported and without a call.
-
-        Raises:
-            NotFoundError: the conversation to transplant to is not there.
-            RefusedError: it is the one that is imported to.
-        """
-        data: dict[str, Any] = {}
-        blocks: list[OutputBlock] = []
-        if self.after.compact:
-            owner, wish = shown.conversation_id, self._wish
-            setting = wish.setting(reader.schema, self.run.settings)
-            context = await load_for_compaction(reader, owner, setting.rendering)
-            forecast = forecast_passes(_with_import(context, shown), setting, wish.operation)
-            model = modelling.modelling(self.run, self.model)
-            seen = PlannedCompaction(owner, wish, setting, forecast, model)
-            data["compaction"] = compact_report.document(seen)
-            blocks += planned_compaction(seen)
-        if self.after.transplant_to is not None:
-            target = self.after.transplant_to
-            await conversation_store.get_conversation(reader, target)
-            if target == shown.conversation_id:
-                raise RefusedError(
-                    f"Conversation {target} cannot be transplanted into itself: name another target."
-                )
-            data["transplantTo"] = target
-            words = f"Then the summaries of its context are copied to the front of conversation {target}."
-            blocks.append(Note(words))
-        return AfterImportForecast(data, blocks)
-
-    def go_on(self, told: Answer, conversation_id: ConversationId, flags: ChangeFlags) -> Answer:
-        """Do what follows the import, when it was to be done and was agreed to."""
-        if not flags.apply:
-            return told
-        # The question before the import showed this too; where nothing was to import, nobody was asked.
-        agreed = replace(flags, yes=flags.yes or bool(told.data.get("applied")))
-        if self.after.compact:
-            named, model = Selector(conversation_id, None), modelling.modelling(self.run, self.model)
-            done = compact_report.compact(self.run, named, self._wish, model, agreed)
-            told = _joined(told, "compaction", done)
-        if self.after.transplant_to is not None and told.failed is None:
-            target = self.after.transplant_to
-
-            async def plan(reader: Reader) -> Plan:
-                return await plan_transplant(reader, conversation_id, target, skip_duplicates=True)
-
-            try:
-                told = _joined(told, "transplant", changing.run_change(self.run, "backfill", plan, agreed))
-            except NobodyToAskError:
-                raise
-            except RefusedError as error:  # there is nothing (left) to copy; the import stays
-                document: JsonObject = {"applied": False, "reason": error.message}
-                told = replace(
-                    told,
-                    data={**told.data, "transplant": document},
-                    blocks=[*told.blocks, Note(error.message)],
-                )
-        return told
-
-    @property
-    def _wish(self) -> CompactionWish:
-        return CompactionWish(
-            Mode.SINGLE_ROOT if self.after.single_root else Mode.SWEEP,
-            budget_for(self.run.settings),
-            rules=self.after.rules,
-            adjust=lambda rules: configured(rules, self.after.settings()),
-        )
-
-
-def _with_import(context: WeighedContext, shown: Backfill) -> WeighedContext:
-    """The context as it will be behind the import."""
-    items = list(context.items)
-    weights = shown.weights
-    for number, (tokens, of_user) in enumerate(
-        zip(weights.tokens, weights.of_user, strict=True), shown.present + 1
-    ):
-        items.append(WeighedItem(number, tokens, is_user=bool(of_user)))
-    return WeighedContext.of(items)
-
-
-def _joined(told: Answer, name: str, more: Answer) -> Answer:
-    """One answer of the import and of what followed it."""
-    return replace(
-        told,
-        data={**told.data, name: more.data},
-        blocks=[*told.blocks, *more.blocks],
-        exit_code=more.exit_code or told.exit_code,
-        failed=more.failed,
-    )
-
-
-# -- backfill --------------------------------------------------------------------------------------------
-# A session that the database does not know, or knows in part, from its transcript.
-
-#: Lines of the transcript that are named at most.
-_PROBLEMS = 20
-
-
+@command("backfill", examples=("backfill main 2b8481de", "backfill --file session.jsonl --recompact --apply"))
+@click.argument("agent", type=Raw(), required=False, metavar="[AGENT]", help="The agent of the session.")
+@click.argument(
+    "session",
+    type=Raw(),
+    required=False,
+    metavar="[SESSION]",
+    help="The session id, or the name of its file.",
+)
+@click.option(
+    "--file",
+    type=FilePath(text=True),
+    metavar="PATH",
+    help="The path of the transcript, or of a Codex rollout.",
+)
+@click.option(
+    "--session-key",
+    type=Text(empty=False),
+    metavar="KEY",
+    help="The session key, if its folder does not contain it.",
+)
+@click.option("--title", type=Text(empty=False), metavar="TEXT", help="Title of a new conversation.")
+@options.after_import
+@options.model_options
+@options.sql_flags()
 def backfill(
     run: Run,
-    find: Callable[[Path], ImportSource],
-    key: str | None,
+    *,
+    agent: str | None,
+    session: str | None,
+    file: Path | None,
+    session_key: str | None,
     title: str | None,
     after: AfterImport,
-    model: ModelOptions,
-    flags: SqlFlags,
+    model: options.ModelOptions,
+    flags: options.SqlFlags,
 ) -> Answer:
-    """Show what an import and what follows it would do, or do it.
+    """Import a session's transcript as the engine would (previews unless --apply)."""
+    if file is not None and agent is not None:
+        raise UsageError("--file and AGENT SESSION exclude each other.", details={"option": "file"})
+    if file is None and not (agent and session):
+        raise UsageError("backfill needs AGENT SESSION, or --file PATH.", details={"option": "file"})
+    from lcm_tui.cli import importing
 
-    *find* says what is imported; it is given a folder for what is only written out.
-    """
-    _check_file(run)
-    with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
-        source = find(Path(folder))
-        if key is not None:
-            source = replace(source, session=Session(source.session.session_id, key))
-        more = Steps(run, after, model)
-        work = _Work(run, source, title, more)
-        told = changing.run_change(run, "backfill", work, flags)
-        if told.failed is not None or work.conversation_id is None:
-            return told
-        return more.go_on(told, work.conversation_id, flags)
-
-
-def of_host(run: Run, agent: str, session: str) -> Callable[[Path], ImportSource]:
-    """A session of the host, wherever it lies."""
-    sessions = run.settings.sessions.value
-    return lambda folder: host_source(find_to_import(sessions, agent, session), folder)
-
-
-def of_file(path: Path) -> Callable[[Path], ImportSource]:
-    """A file: a transcript of the host, or a rollout of Codex."""
-    return lambda folder: file_source(path, folder)
-
-
-def _check_file(run: Run) -> None:
-    """Refuse a database that no message can be stored in, before a session is looked for and read."""
-
-    async def check(reader: Reader) -> None:
-        check_whole(reader.schema)
-        ingest_rules(reader.schema, run.settings.engine)
-
-    run.read(check)
-
-
-class _Work(Importing):
-    """One run of the command: what is planned, and the files that were written for it."""
-
-    def __init__(self, run: Run, source: ImportSource, title: str | None, more: Steps) -> None:
-        super().__init__(self._plan, run.settings)
-        self._run = run
-        self._source = source
-        self._session_title = title
-        self._transcript = read_host_file(source.path, whole_records=True)
-        self._more = more
-        self._after: AfterImportForecast | None = None  #: what follows the import, as it was shown
-        self.conversation_id: ConversationId | None = None  #: None: nothing is imported, nothing is there
-
-    async def _plan(self, reader: Reader) -> changing.Proposal:
-        """What is left to import."""
-        source, place = self._source, self._source.place
-        work = self._work or self._begin(reader, source, self._transcript, self._session_title)
-        shown = await work.plan(reader)
-        if shown.doubtful:
-            raise RefusedError(
-                f"Conversation {shown.conversation_id} contains {shown.present:,} messages, but none of the "
-                f"newest is in {place}: where the file's messages belong is unknown. Nothing was "
-                "changed; give the transcript of this conversation.",
-                code="NO_ANCHOR",
-            )
-        self._files.expect(shown.appends)
-        self.conversation_id = shown.conversation_id if shown.appends or not shown.is_new else None
-        if self._after is None or not shown.goes_on:
-            self._after = await self._more.forecast(reader, shown)
-        after = self._after
-        return changing.Proposal(
-            tuple(append.plan for append in shown.appends),
-            data={**_document(source, shown), **after.data},
-            blocks=[*_blocks(self._run, place, shown), *after.blocks],
-            nothing=_nothing(shown),
-            brief=True,
-            more=shown.more,
-        )
-
-
-def _nothing(shown: Backfill) -> str:
-    if shown.is_new:
-        return "The transcript has no messages to store: there is nothing to import."
-    if shown.lost:
-        rest = f" (and {len(shown.lost) - 1:,} more)" if len(shown.lost) > 1 else ""
-        return (
-            f"Conversation {shown.conversation_id} already has all that can be imported: there is nothing to "
-            f"import. {shown.lost[0].capitalize()}{rest}."
-        )
-    return f"Conversation {shown.conversation_id} already has all of it: there is nothing to import."
-
-
-def _document(source: ImportSource, shown: Backfill) -> Document:
-    index, tally, header = shown.transcript, shown.tally, shown.transcript.header
-    return {
-        "session": {
-            "agent": source.agent,
-            "sessionId": shown.session.session_id,
-            "sessionKey": shown.session.session_key,
-            "startedAt": iso_z(header.started_at) if header and header.started_at else None,
-        },
-        "transcript": {
-            "path": str(source.place),
-            "bytes": index.stamp.size,
-            "entries": index.entry_count,
-            "messages": len(shown.transcript.on_path),
-            "abandoned": index.abandoned,
-            "badLines": index.bad_lines,
-            "problems": [
-                {"line": problem.line, "reason": problem.reason} for problem in index.problems[:_PROBLEMS]
-            ],
-        },
-        "conversation": {
-            "conversationId": shown.conversation_id,
-            "new": shown.is_new,
-            "messages": shown.present,
-        },
-        "import": {
-            "messages": tally.stored,
-            "tokens": tally.tokens,
-            "roles": dict(sorted(tally.roles.items())),
-            "skipped": {reason.value: count for reason, count in sorted(tally.skipped.items())},
-            "leftOut": shown.anchor.left_out,
-            "provenBy": shown.anchor.proof.value,
-            "engineKeeps": shown.engine_keeps,
-            "files": tally.payloads,
-            "fileBytes": tally.payload_bytes,
-            "earliestAt": _iso(tally.first),
-            "latestAt": _iso(tally.last),
-            "parts": shown.parts,
-            "modelCalls": 0,
-        },
-        "importWarnings": list(shown.warnings),
-    }
-
-
-def _iso(stamp: str | None) -> str | None:
-    moment = parse_utc(stamp)
-    return iso_z(moment) if moment is not None else None
-
-
-def _payloads(run: Run, tally: ImportTally) -> str:
-    """How many files are written, and where: the folder is the host's also when the database is a copy."""
-    many = f"{tally.payloads:,} ({tally.payload_bytes:,} bytes)"
-    return f"{many}, in {run.settings.large_files_dir.value}" if tally.payloads else many
-
-
-def _blocks(run: Run, place: Path, shown: Backfill) -> list[OutputBlock]:
-    index, tally = shown.transcript, shown.tally
-    into = f"conversation {shown.conversation_id}"
-    where = f"{into}, new" if shown.is_new else f"{into}, which has {shown.present:,} messages"
-    facts: list[tuple[str, Cell]] = [
-        ("Transcript", str(place)),
-        (
-            "Read",
-            f"{index.entry_count:,} entries, {len(shown.transcript.on_path):,} messages the host sees",
-        ),
-        ("Into", where),
-        ("Session key", shown.session.session_key),
-    ]
-    if tally.stored:
-        roles = ", ".join(f"{count:,} {role}" for role, count in sorted(tally.roles.items()))
-        facts += [
-            ("To import", f"{tally.stored:,} messages ({roles}), {tally.tokens:,} tokens"),
-            ("From", run.time(_iso(tally.first))),
-            ("To", run.time(_iso(tally.last))),
-            ("Payloads to files", _payloads(run, tally)),
-            ("Model calls", "none for the import"),
-        ]
-    blocks: list[OutputBlock] = [Facts(facts, title="Backfill")]
-    lines = [f"line {problem.line:,}: {problem.reason}" for problem in index.problems[:_PROBLEMS]]
-    if len(index.problems) > _PROBLEMS:
-        lines.append(f"and {index.problem_count - _PROBLEMS:,} more")
-    if lines or shown.warnings:
-        blocks.append(Prose("\n".join([*shown.warnings, *lines]), title="What is not imported, and why"))
-    return blocks
+    find = importing.of_host(run, agent or "", session or "") if file is None else importing.of_file(file)
+    return importing.backfill(run, find, session_key, title, after, model, flags)

@@ -80,14 +80,6 @@ SECOND_WORDS: Final[Mapping[str, str]] = {
     "config": "show get set",
     "prompts": "list show render diff export",
 }
-#: The modules of ``commands``, each with the first words whose commands it declares. A word that is not among
-#: them has a module of its name, which declares its commands and does their work.
-_DECLARED_IN: Final = {
-    "repair": "rewrite repair compact",
-    "focus": "focus",
-    "conversations": "backfill",
-}
-_MODULES: Final = {word: module for module, words in _DECLARED_IN.items() for word in words.split()}
 _EXIT_CODES = (
     "Every command prints JSON with --json. Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, "
     "4 configuration, 5 database, 6 findings, 7 stale, 8 busy, 9 refused, 10 cancelled."
@@ -107,7 +99,7 @@ class GroupAloneError(UsageError):
 @cache
 def declared(word: str) -> Mapping[str, Command]:
     """The commands that begin with a first word, by their last one; their module is imported."""
-    declares = f"commands.{_MODULES[word]}" if word in _MODULES else f"{word}_" if iskeyword(word) else word
+    declares = f"{word}_" if iskeyword(word) else word
     gc.disable()  # what an import makes lives on, as in `__main__`
     module = importlib.import_module(f"lcm_tui.cli.{declares}")
     gc.freeze()

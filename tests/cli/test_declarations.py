@@ -16,10 +16,9 @@ from lcm_core.engine.rules import NAMED
 from lcm_core.operations import batch
 from lcm_core.operations import drafts as rules
 
-from lcm_tui.cli import options, tree
+from lcm_tui.cli import options, repair, tree
 from lcm_tui.cli import options as drafting_options
 from lcm_tui.cli.command import Command, command, gather, takes_value
-from lcm_tui.cli.commands import repair
 from lcm_tui.cli.kinds import Kind, WholeNumber
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory

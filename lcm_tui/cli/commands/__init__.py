@@ -1,1 +1,0 @@
-"""The commands, a module for each theme: what each takes, and what it calls (`cli/command.py`)."""
