@@ -136,9 +136,9 @@ class Append(Record, frozen=True):
 
     plan: Plan
     conversation_id: ConversationId
-    payloads: tuple[Payload, ...]
-    stored: int  #: messages
-    known: int  #: messages that were there already
+    payloads: tuple[Payload, ...] = ()
+    stored: int = 0  #: messages
+    known: int = 0  #: messages that were there already
 
 
 class ConversationEnd(Struct):
@@ -514,7 +514,7 @@ async def plan_adoption(reader: Reader, session: Session, adoptions: Sequence[Ad
             after["openclaw_sender_metadata"] = one.sender
         key = Cells.of({"message_id": one.row.message_id})
         edits.append(RowChange("messages", key, Cells.of(before), Cells.of(after)))
-    return _append(holding, "Name stored messages as their transcript does", edits)
+    return _append(holding.conversation_id, "Name stored messages as their transcript does", edits)
 
 
 async def plan_rollover_archive(reader: Reader, session: Session, now: datetime) -> Append | None:
@@ -523,7 +523,9 @@ async def plan_rollover_archive(reader: Reader, session: Session, now: datetime)
     if holding is None:
         return None
     values: dict[str, Cell] = {"active": 0, "archived_at": sql_utc(now), "archive_cause": _CAUSE}
-    return _append(holding, "Archive a conversation", [update("conversations", holding.row, values)])
+    return _append(
+        holding.conversation_id, "Archive a conversation", [update("conversations", holding.row, values)]
+    )
 
 
 async def plan_fork_mark(reader: Reader, session: Session) -> Append | None:
@@ -538,7 +540,7 @@ async def plan_fork_mark(reader: Reader, session: Session) -> Append | None:
         Cells.of({"fork_bounded": 0}),
         Cells.of({"fork_bounded": 1}),
     )
-    return _append(holding, "Note that a transcript is a fork", [edit])
+    return _append(holding.conversation_id, "Note that a transcript is a fork", [edit])
 
 
 async def plan_heartbeat_pruning(
@@ -565,12 +567,11 @@ async def plan_heartbeat_pruning(
         is_idle = is_idle or (polls and any(is_poll(one.role, one.content) for one in turn[:1]))
         if is_idle and not await summarised_among(reader, ids):
             edits += await _deletions(reader, conversation_id, ids)
-    return _append(holding, "Delete turns of the host's timer", edits)
+    return _append(holding.conversation_id, "Delete turns of the host's timer", edits)
 
 
-def _append(holding: Holding, title: str, edits: Sequence[Edit]) -> Append:
-    conversation_id = holding.conversation_id
-    return Append(Plan("ingest", title, conversation_id, tuple(edits)), conversation_id, (), 0, 0)
+def _append(conversation_id: ConversationId, title: str, edits: Sequence[Edit]) -> Append:
+    return Append(Plan("ingest", title, conversation_id, tuple(edits)), conversation_id)
 
 
 async def _deletions(reader: Reader, conversation_id: ConversationId, ids: list[int]) -> list[Edit]:
@@ -712,8 +713,7 @@ async def plan_telemetry(
             **{name: value for name, value in _BLANK.items() if name in columns},
         }
         edit = insertion(TELEMETRY, Cells.of({**blank, **values, "conversation_id": conversation_id}))
-    plan = Plan("ingest", "Note a turn beside the conversation", conversation_id, (edit,))
-    return Append(plan, conversation_id, (), 0, 0)
+    return _append(conversation_id, "Note a turn beside the conversation", [edit])
 
 
 #: What a new row holds where nothing is known.
@@ -851,7 +851,10 @@ async def plan_session_end(
         return None
     holding = await find_holding(reader, session.session_id, session.session_key)
     if wanted == "deleted":
-        return None if holding is None else _ended(reader, holding, SESSION_DELETED, now)
+        if holding is None:
+            return None
+        aside = _archive(holding, SESSION_DELETED, now)
+        return _append(holding.conversation_id, "Put a conversation aside", [aside])
     if wanted == "reset":
         return await plan_reset(reader, session, now=now)
     return await _followed(reader, holding, following or session, SESSION_END, now)
@@ -872,31 +875,18 @@ async def _is_fresh(reader: Reader, holding: Holding) -> bool:
     return not await rows_by(reader, "context_items", "conversation_id", [holding.conversation_id])
 
 
-def _ended(reader: Reader, holding: Holding, cause: str, now: datetime) -> Append | None:
-    if not reader.schema.has("conversations", "active"):
-        return None
-    edits = [_archive(holding, cause, now)]
-    return _new_session_append(holding.conversation_id, "Put a conversation aside", edits)
-
-
 async def _followed(
     reader: Reader, holding: Holding | None, following: Session, cause: str, now: datetime
-) -> Append | None:
+) -> Append:
     """Put a conversation aside, if there is one, and begin that of another session."""
-    if not reader.schema.has("conversations", "active"):
-        return None
     edits: list[Edit] = [] if holding is None else [_archive(holding, cause, now)]
     begun = await next_conversation_id(reader)
     row = conversation_row(reader.schema, begun, following, sql_utc(now))
     edits.append(insertion("conversations", row))
-    return _new_session_append(begun, "Start a conversation", edits)
+    return _append(begun, "Start a conversation", edits)
 
 
 def _archive(holding: Holding, cause: str, now: datetime) -> Edit:
     stamp = sql_utc(now)
     values: dict[str, Cell] = {"active": 0, "archived_at": stamp, "archive_cause": cause, "updated_at": stamp}
     return update("conversations", holding.row, values)
-
-
-def _new_session_append(conversation_id: ConversationId, title: str, edits: Sequence[Edit]) -> Append:
-    return Append(Plan("ingest", title, conversation_id, tuple(edits)), conversation_id, (), 0, 0)

@@ -12,6 +12,7 @@ import tempfile
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -172,6 +173,10 @@ _EVENT_LINE: Final = (b'\n{"kind":"event"', b'\n{"kind": "event"')
 Opened: TypeAlias = Callable[[], AbstractContextManager[BinaryIO]]
 
 
+def _up_to(until: int | None, lines: Iterator[RawLine]) -> Iterator[RawLine]:
+    return lines if until is None else takewhile(lambda line: line.offset + line.size <= until, lines)
+
+
 class TextLines(Struct):
     """A transcript: each line is an entry."""
 
@@ -184,10 +189,17 @@ class TextLines(Struct):
     is_text: ClassVar[bool] = True  #: an entry is the bytes of its line
 
     def lines(
-        self, file: BinaryIO, *, offset: int = 0, number: int = 1, cancelled: Cancelled = never_cancelled
+        self,
+        file: BinaryIO,
+        *,
+        offset: int = 0,
+        number: int = 1,
+        until: int | None = None,
+        cancelled: Cancelled = never_cancelled,
     ) -> Iterator[RawLine]:
-        """The lines of *file* from a byte on, at which line *number* begins."""
-        return scan_lines(file, limit=ENTRY_LIMIT, offset=offset, number=number, cancelled=cancelled)
+        """The lines of *file* from a byte, at which line *number* begins, to another."""
+        found = scan_lines(file, limit=ENTRY_LIMIT, offset=offset, number=number, cancelled=cancelled)
+        return _up_to(until, found)
 
     def line_at(self, file: BinaryIO, number: int, offset: int, size: int) -> RawLine:
         """A line of which the place is known; only its start when it is too long."""
@@ -220,16 +232,23 @@ class ColdLines(Struct):
     is_text: ClassVar[bool] = False
 
     def lines(
-        self, file: BinaryIO, *, offset: int = 0, number: int = 1, cancelled: Cancelled = never_cancelled
+        self,
+        file: BinaryIO,
+        *,
+        offset: int = 0,
+        number: int = 1,
+        until: int | None = None,
+        cancelled: Cancelled = never_cancelled,
     ) -> Iterator[RawLine]:
-        """The entries from a byte of the archive on, numbered by their place in the session.
+        """The entries from a byte of the archive to another, numbered by their place in the session.
 
         Raises:
             TranscriptError: it is the archive of another session, or of another state of this one.
         """
         self.problems, self.active = [], array("q")
         events = 0
-        for outer in scan_lines(file, limit=_COLD_LINE, offset=offset, number=number, cancelled=cancelled):
+        found = scan_lines(file, limit=_COLD_LINE, offset=offset, number=number, cancelled=cancelled)
+        for outer in _up_to(until, found):
             try:
                 value = {} if outer.too_long else decode_object(outer.data)
             except BadLineError as error:

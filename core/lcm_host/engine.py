@@ -174,7 +174,7 @@ class Appender:
         if holding is None:
             return None
         plan = await plan_new_session(reader, holding.conversation_id, retain_depth, now=self.clock())
-        return Append(plan, holding.conversation_id, (), 0, 0)
+        return Append(plan, holding.conversation_id)
 
     async def committed(
         self, plan: Callable[Concatenate[Reader, P], Awaitable[A]], /, *given: P.args, **named: P.kwargs
@@ -648,6 +648,7 @@ class Engine:
         Source: docs/engine/sessions.md, "Events". How deep, the setting newSessionRetainDepth says.
 
         Raises:
+            RefusedError: as `ingest`.
             LcmError: the database cannot be written.
         """
         if self._is_stored(session):
@@ -953,7 +954,12 @@ class Engine:
 
     @contextlib.asynccontextmanager
     async def _turn(self, session: Session, kind: str = "append") -> AsyncIterator[None]:
-        """Wait until no other call of its kind runs for the conversation: a model may take minutes."""
+        """Wait until no other call of its kind runs for the conversation: a model may take minutes.
+
+        What is no compaction refuses a file that an engine before 0.15.2 wrote.
+        """
+        if kind != "compact":
+            self._ingest_rules()
         name = f"{kind}:{session.session_key or session.session_id}"
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:

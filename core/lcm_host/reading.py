@@ -624,9 +624,7 @@ def _scan_end(source: Source, file: BinaryIO, begin: int, until: int) -> Transcr
     if begin:
         begin += len(file.readline())
     scan = TranscriptScan(source.is_text)
-    for line in source.lines(file, offset=begin):
-        if line.offset + line.size > until:
-            break
+    for line in source.lines(file, offset=begin, until=until):
         scan.take(line)
     return scan
 

@@ -90,12 +90,18 @@ def comparable(role: str, content: str) -> str:
     return identity_of(role, _FILE_ID.sub("file_", content))
 
 
-def anchor_by_entry(ids: Sequence[str | None], known: Collection[str]) -> Anchor | None:
-    """Behind the last message whose entry is stored; None when none is."""
-    last = next((at for at in range(len(ids) - 1, -1, -1) if ids[at] in known), None)
+def anchor_by_entry(
+    ids: Sequence[str | None], known: Collection[str], checkpoint: object = None
+) -> Anchor | None:
+    """Behind the last message whose entry is stored, or the one of a *checkpoint*; None when none is."""
+    last = max((at for at, entry_id in enumerate(ids) if entry_id in known), default=None)
     if last is None:
         return None
-    left_out = sum(1 for entry_id in ids[:last] if entry_id not in known)
+    last = max(
+        (at for at, entry_id in enumerate(ids) if checkpoint is not None and entry_id == checkpoint),
+        default=last,
+    )
+    left_out = sum(1 for entry_id in ids[: last + 1] if entry_id not in known)
     return Anchor(last + 1, AnchorProof.ENTRY_ID, left_out)
 
 
@@ -218,10 +224,10 @@ async def reconcile(
         return found
     shrank = same_path and file.stamp.size < int(state.get("last_processed_offset") or 0)
     known = await known_entry_ids(reader, owner)
-    by_entry = _behind_known(file, known, state.get("last_processed_entry_id") if same_path else None)
-    if by_entry is not None:
-        behind, left_out = by_entry
-        return await _by_entries(reader, owner, file, behind, left_out, known, holding.messages)
+    ids = [entry_id_of(one) for one in file.messages]
+    read_to = state.get("last_processed_entry_id") if same_path else None
+    if all(ids) and (anchor := anchor_by_entry(ids, known, read_to)) is not None:
+        return await _by_entries(reader, owner, file, anchor, known, holding.messages)
     texts = await asyncio.to_thread(_texts, file, file.messages)
     counts = await text_counts(reader, owner)
     start = anchor_by_counts([text.key for text in texts], counts)
@@ -286,40 +292,19 @@ async def _appended(
 # -- by entry ids ----------------------------------------------------------------------------------------
 
 
-def _behind_known(
-    file: HostFile, known: frozenset[str], checkpoint: object
-) -> tuple[tuple[HostEntry, ...], int] | None:
-    """The messages behind the anchor, and how many before it are not stored; None without an anchor."""
-    messages = file.messages
-    ids = [entry_id_of(one) for one in messages]
-    if not all(ids):
-        return None
-    places = {entry_id: at for at, entry_id in enumerate(ids)}
-    anchor = None
-    if isinstance(checkpoint, str) and checkpoint in places and known.intersection(places):
-        anchor = places[checkpoint]
-    if anchor is None:
-        anchor = next((at for at in range(len(ids) - 1, -1, -1) if ids[at] in known), None)
-    if anchor is None:
-        return None
-    left_out = sum(1 for entry_id in ids[: anchor + 1] if entry_id not in known)
-    return messages[anchor + 1 :], left_out
-
-
 async def _by_entries(
     reader: Reader,
     owner: ConversationId,
     file: HostFile,
-    behind: Sequence[HostEntry],
-    left_out: int,
+    anchor: Anchor,
     known: frozenset[str],
     rows: int,
 ) -> Reconciled:
-    unknown = [one for one in behind if entry_id_of(one) not in known]
+    unknown = [one for one in file.messages[anchor.start :] if entry_id_of(one) not in known]
     adopted, new = await _match(reader, owner, file, unknown, known)
     cap = import_cap(rows)
     return Reconciled(
-        AnchorProof.ENTRY_ID, tuple(new[:cap]), tuple(adopted), left_out, None, moves_on=len(new) <= cap
+        anchor.proof, tuple(new[:cap]), tuple(adopted), anchor.left_out, None, moves_on=len(new) <= cap
     )
 
 

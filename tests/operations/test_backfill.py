@@ -480,6 +480,9 @@ async def _refused_by_the_app_and_the_engine(path: Path, home: Path, unreadable:
             engine.ingest_batch(key, [message]),
             engine.after_turn(key, [message], transcript=unreadable),
             engine.bootstrap(key, unreadable),
+            engine.new_session(key),
+            engine.reset(key),
+            engine.end_session(key, "idle"),
         ):
             with pytest.raises(RefusedError, match="`lcm-tui migrate`"):
                 await call
