@@ -100,7 +100,7 @@ async def _structures(reader: Reader, ids: Sequence[ConversationId], *, texts: b
     found: dict[ConversationId, tuple[Structure, Sequence[MessageBody] | None] | None] = {}
     tokens = 0
     for conversation_id in ids:
-        structure = await load_structure(reader, conversation_id)
+        structure = await load_structure(reader, conversation_id, small=True)
         bodies = None
         if structure is not None and texts:
             tokens += sum(max(one, 1) for one in structure.messages.tokens)
@@ -221,11 +221,11 @@ async def _judge(
                 moved = time.monotonic()
                 loop.call_soon_threadsafe(run.moved)
 
+    if here:
+        judge()
+        return found
     async with run.patient(left, f" in conversation {structure.id}"):
-        if here:
-            judge()
-        else:
-            await asyncio.to_thread(judge)
+        await asyncio.to_thread(judge)
     return list(found)
 
 

@@ -303,19 +303,24 @@ async def conversation_ids(reader: Reader) -> list[ConversationId]:
     return [ConversationId(row["conversation_id"]) for row in rows]
 
 
-async def load_structure(reader: Reader, conversation_id: ConversationId) -> Structure | None:
-    """A conversation's rows without their texts; None when it does not exist (any more)."""
+async def load_structure(
+    reader: Reader, conversation_id: ConversationId, *, small: bool = False
+) -> Structure | None:
+    """A conversation's rows without their texts; None when it does not exist (any more).
+
+    *small*: its messages are few enough to be read at once.
+    """
     columns = reader.schema.select("conversations", CONVERSATION_COLUMNS, "c")
     row = await reader.row(
         f"SELECT {columns} FROM conversations AS c WHERE c.conversation_id = ?", conversation_id
     )
     if row is None:
         return None
-    messages, labels = await _messages(reader, conversation_id)
+    messages, labels = await _messages(reader, conversation_id, KeyRange() if small else None)
     items = await context_items(reader, conversation_id)
     nodes, nameless = await _nodes(reader, conversation_id)
-    links = await _links(reader, conversation_id)
-    edges = await _edges(reader, conversation_id)
+    links = await _links(reader, conversation_id) if nodes else {}
+    edges = await _edges(reader, conversation_id) if nodes else {}
     foreign_messages, foreign_summaries = await _foreign(reader, messages, items, nodes, links, edges)
     gone = [one for one in items.summary_ids if one and foreign_summaries.get(one, 0) is None]
     soft_reset, recorded = await _soft_reset(reader, conversation_id)
@@ -351,7 +356,9 @@ def _owners_of_items(
     return {ref: owner for ref, owner in named if owner is not None}
 
 
-async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[MessageColumns, dict[int, int]]:
+async def _messages(
+    reader: Reader, conversation_id: ConversationId, step: KeyRange | None
+) -> tuple[MessageColumns, dict[int, int]]:
     ids, seqs, tokens, days = array("q"), array("q"), array("q"), array("d")
     roles, events = bytearray(), bytearray()
     labels: dict[int, int] = {}
@@ -361,7 +368,7 @@ async def _messages(reader: Reader, conversation_id: ConversationId) -> tuple[Me
     day = moment("m.created_at") if schema.has("messages", "created_at") else "0"
     count = "ifnull(CAST(m.token_count AS INTEGER), 0)" if schema.has("messages", "token_count") else "0"
     uncounted = f"CASE WHEN {count} = 0 THEN length(CAST(m.content AS TEXT)) END"
-    step = await _next_messages(reader, conversation_id, None)
+    step = step or await _next_messages(reader, conversation_id, None)
     while step is not None:
         rows = await reader.rows(
             f"""SELECT m.message_id, m.seq, m.role, {count} AS tokens, {day} AS day,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final
 
@@ -360,10 +361,15 @@ def typed(rows: list[Any]) -> list[Any]:
     names = tuple(rows[0].keys())
     wrong = {
         column: repair
-        for column, (kinds, repair) in enumerate(_PROMISED.get(name, _OTHER) for name in names)
+        for column, (kinds, repair) in enumerate(_promised(names))
         if not kinds.issuperset(map(type, map(itemgetter(column), rows)))
     }
     return [_repaired(row, names, wrong) for row in rows] if wrong else rows
+
+
+@lru_cache(1_000)  # the names of a statement are the same each time
+def _promised(names: tuple[str, ...]) -> tuple[tuple[_Kinds, _Repair], ...]:
+    return tuple([_PROMISED.get(name, _OTHER) for name in names])
 
 
 def _repaired(row: Sequence[object], names: tuple[str, ...], wrong: Mapping[int, _Repair]) -> _RepairedRow:

@@ -18,7 +18,7 @@ from lcm_core.checks.messages import repetitions_of
 from lcm_host.checks import CHECKS, run_checks
 
 from tests.core.checks.every_damage import DAMAGES
-from tests.databases import building, connect, run, value
+from tests.databases import building, connect, new_database, run, value
 
 LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 DatabaseFactory = Callable[[str], Path]
@@ -308,3 +308,20 @@ async def test_a_pause_may_be_made_before_each_conversation(database_file: Datab
         report = await run_checks(database, only=("A",), limits=LIMITS, pause=pause)
         assert report.results == (await run_checks(database, only=("A",), limits=LIMITS)).results
     assert len(done) == len(conversations) > 1
+
+
+async def test_a_small_conversation_takes_few_statements(tmp_path: Path) -> None:
+    """Five hundred more of them take as many times what one takes; the host's checks ask nothing more."""
+
+    async def asked(conversations: int) -> int:
+        path = new_database(tmp_path / f"{conversations}.db")
+        with building(path) as builder:
+            for _ in range(conversations):
+                conversation = builder.conversation()
+                builder.message(conversation, "a question")
+                builder.message(conversation, "an answer", role="assistant")
+        async with await Database.open(path) as database:
+            await run_checks(database, limits=LIMITS)
+            return database.statements
+
+    assert (await asked(550) - await asked(50)) / 500 <= 8.1
