@@ -208,9 +208,8 @@ def import_(
             planned = _looked(source, None if new else path, sessions)
             blocks = _import_blocks(run, path, planned, behind)
             if not flags.apply or not planned.written:
-                note = _UNDONE if planned.written else _NOTHING
-                told: list[Block] = [*blocks, Note(note)]
-                return run.answer("remnic.import", _import_document(path, planned, behind), told)
+                note = Note(_UNDONE if planned.written else _NOTHING)
+                return _reported(run, "remnic.import", path, planned, behind, [note])
 
         def work(stopped: Callable[[], bool]) -> Answer:
             if new:
@@ -263,25 +262,22 @@ def _imported(
         finally:
             meter.clear()
         if failed is None and not report.written:
-            told: list[Block] = [*_import_blocks(run, path, report, behind), Note(_NOTHING)]
-            return run.answer("remnic.import", _import_document(path, report, behind), told)
+            return _reported(run, "remnic.import", path, report, behind, [Note(_NOTHING)])
         undo = shlex.join([PROGRAM, "remnic", "undo", writer.id, "--remnic", str(path), "--apply"])
-        document: Document = {
-            **_import_document(path, report, behind),
+        more: Document = {
             "applied": failed is None,
             "importId": writer.id,
             "undo": undo,
             "searchIndex": writer.search_failed or None,
         }
-        blocks = _import_blocks(run, path, report, behind)
-        blocks.append(Facts([("Import", writer.id), ("To undo it", undo)]))
+        blocks: list[Block] = [Facts([("Import", writer.id), ("To undo it", undo)])]
         if writer.search_failed:
             blocks.append(Note(f"Some search rows could not be written: {writer.search_failed}."))
     if failed is not None:
         blocks.append(Note(f"The import is incomplete. {failed.message}"))
         if not isinstance(failed, CancelledError):
             blocks.append(Note("What was written stays. Run the same command again to continue."))
-    return run.answer("remnic.import", document, blocks).in_part(failed)
+    return _reported(run, "remnic.import", path, report, behind, blocks, more).in_part(failed)
 
 
 @command("remnic verify", examples=("remnic verify --memory-dir ~/memory",))
@@ -308,17 +304,13 @@ def verify(
         report = _looked(source, path, sessions, seen)
         behind = left_behind(source, sessions)
     same = not (total or report.conflicts or report.elsewhere)
-    document: Document = {
-        **_import_document(path, report, behind),
+    more: Document = {
         "same": same,
         "differenceCount": total,
         "differences": [json_of(DIFFERENCES, one) for one in kept],
     }
-    blocks: list[Block] = [
-        *_import_blocks(run, path, report, behind),
-        differences_table(run.time, kept, total),
-    ]
-    told = run.answer("remnic.verify", document, blocks)
+    table = differences_table(run.time, kept, total)
+    told = _reported(run, "remnic.verify", path, report, behind, [table], more)
     return told if same else replace(told, exit_code=ExitCode.FINDINGS)
 
 
@@ -327,8 +319,17 @@ def _import_blocks(run: Run, path: Path, report: Report, behind: dict[str, int])
     return [files, *report_blocks(report, behind.items())]
 
 
-def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Document:
-    return {
+def _reported(
+    run: Run,
+    command: str,
+    path: Path,
+    report: Report,
+    behind: dict[str, int],
+    blocks: Sequence[Block],
+    more: Document | None = None,
+) -> Answer:
+    """What an import did or would do, and *more*."""
+    data: Document = {
         "remnic": str(path),
         "applied": False,
         **some_of(report, "conversations sessions"),
@@ -341,6 +342,8 @@ def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Docu
         ],
         "warnings": list(remarks(report, behind.items())),
     }
+    blocks = [*_import_blocks(run, path, report, behind), *blocks]
+    return run.answer(command, {**data, **(more or {})}, blocks)
 
 
 # -- undo ---------------------------------------------------------------------------------------------
@@ -360,12 +363,12 @@ def undo(run: Run, *, import_id: str | None, where: RemnicOptions, flags: Change
     """Undo an import into Remnic's database (previews unless --apply)."""
     path = where.path
     one, blocks = journal.find_import(path, import_id), list[Block]()
+    data = {"remnic": str(path), "applied": flags.apply, **some_of(one, "id source")}
     if not flags.apply or not flags.yes:
         planned = preview_undo(path, one)
         blocks = undone_blocks(one, planned, done=False)
         if not flags.apply:
-            document = _undo_document(path, one, planned, applied=False)
-            return run.answer("remnic.undo", document, [*blocks, Note(_UNDONE)])
+            return run.answer("remnic.undo", {**data, **to_json(planned)}, [*blocks, Note(_UNDONE)])
     meter = ProgressLine(silent=0.5)
 
     def work(stopped: Callable[[], bool]) -> Undone:
@@ -381,14 +384,4 @@ def undo(run: Run, *, import_id: str | None, where: RemnicOptions, flags: Change
             raise CancelledError(_STOPPED) from None
 
     found = carry_out(run, "Undo this import?", work, yes=flags.yes, shown=lambda: blocks, meter=meter)
-    document = _undo_document(path, one, found, applied=True)
-    return run.answer("remnic.undo", document, undone_blocks(one, found, done=True))
-
-
-def _undo_document(path: Path, one: journal.Import, found: Undone, *, applied: bool) -> Document:
-    return {
-        "remnic": str(path),
-        "applied": applied,
-        **some_of(one, "id source"),
-        **to_json(found),
-    }
+    return run.answer("remnic.undo", {**data, **to_json(found)}, undone_blocks(one, found, done=True))
