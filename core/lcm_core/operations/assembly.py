@@ -202,7 +202,7 @@ async def assembly_basis(
     """
     how = rules or engine_rules(reader.schema)
     resolver = Resolver(how, zone, known.read if known is not None and known.rules == how else {})
-    context = await _load_resolved(reader, conversation_id, settings, resolver)
+    context = await reader.at_once(_load_resolved, conversation_id, settings, resolver)
     telemetry = await cache_telemetry(reader, conversation_id)
     around = AssemblyInputs(cache=cache_policy(telemetry, now or datetime.now(UTC)))
     return AssemblyBasis(context, around, how, settings, resolver.read)
@@ -242,22 +242,13 @@ async def _load_resolved(
             reader, conversation_id, before=before, tokens=missing + missing // _SLACK, least=PAGE, most=most
         )
         stored = await stored_items(reader, end.items, payloads=payloads)
-        resolving = asyncio.to_thread(resolver.resolved, stored, overlay)
+        context = context.behind(resolver.resolved(stored, overlay))
         if end.is_whole:
-            context = context.behind(await resolving)
             break
         before = end.items[0].ordinal
-        size: ContextSize | None = None
-        if end.tokens > missing:  # nothing older will be read, most likely: SQLite counts it meanwhile
-            size, resolved = await asyncio.gather(
-                context_size(reader, conversation_id, before=before), resolving
-            )
-        else:
-            resolved = await resolving
-        context = context.behind(resolved)
         tokens = sum(item.tokens for item in brief) + _weight(context, settings, rules)
         if tokens > settings.budget and _is_enough(context, tokens, settings, rules):
-            size = size or await context_size(reader, conversation_id, before=before)
+            size = await context_size(reader, conversation_id, before=before)
             unread = _unread(size, context, overlay)
             if not rules.assembly.sends_static_policy:  # then it fits the summaries, read or not
                 deepest, condensed = await context_depths(reader, conversation_id, before=before)
@@ -295,7 +286,7 @@ async def _with_account(reader: Reader, context: ContextMessages) -> ContextMess
     here = frozenset(one.summary_id for one in origins if one.summary_id is not None)
     raw = [one.message_id for one in origins if one.message_id is not None]
     above = await summaries_above(reader, raw) if here else {}
-    named = await asyncio.to_thread(references, context)
+    named = references(context)
     files = await files_by_id(reader, list({one for ids in named.values() for one in ids}))
     return replace(
         context,

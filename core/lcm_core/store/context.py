@@ -401,7 +401,6 @@ class ContextEnd(Record, frozen=True):
 
     items: tuple[ContextItem, ...]  #: by ordinal
     is_whole: bool  #: nothing is before them
-    tokens: int = 0  #: by their stored counts; 0 where all items were asked for
 
 
 async def context_end(
@@ -441,7 +440,7 @@ async def context_end(
         for ordinal, item_type, message_id, summary_id, created_at, _ in reversed(taken)
     ]
     is_whole = len(taken) == len(rows) and (most is None or len(rows) < most)
-    return ContextEnd(tuple(items), is_whole, sums[len(taken) - 1] if taken else 0)
+    return ContextEnd(tuple(items), is_whole)
 
 
 # Asked for one by one, and not joined: so SQLite looks them up in what is laid over the tables, too

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -217,7 +216,7 @@ async def message_parts(
     )
     if len(rows) < MANY:
         return _sorted_parts(rows)
-    return await asyncio.to_thread(_sorted_parts, rows)
+    return await reader.run(lambda _: _sorted_parts(rows))
 
 
 def _sorted_parts(rows: Iterable[Row]) -> list[MessagePart]:
@@ -436,7 +435,7 @@ async def whole_messages(
     parts = await message_parts(reader, [row["message_id"] for row in rows])
     if len(rows) < MANY:
         return _put_together(message_ids, rows, parts)
-    return await asyncio.to_thread(_put_together, message_ids, rows, parts)
+    return await reader.run(lambda _: _put_together(message_ids, rows, parts))
 
 
 def _put_together(
