@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterable
 
 from lcm_core.base.records import Conversation
 from lcm_core.base.setting_values import Json
-from lcm_core.base.text import depth_name, safe_line
-from lcm_core.engine.coverage import WRONG, Coverage, Runs
+from lcm_core.base.text import safe_line
+from lcm_core.engine.coverage import WRONG, Coverage
 from lcm_core.engine.coverage import CoverageBlock as Block
 from lcm_core.engine.rules import configured, engine_rules
 from lcm_core.engine.sessions import settings_for_session
@@ -21,17 +22,17 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.kit.spans import text_of
-from lcm_tui.tables.blocks import Facts, Note, Table, Verbatim
+from lcm_tui.tables.blocks import Facts, Note, Verbatim, When, json_of, list_table
 from lcm_tui.tables.blocks import OutputBlock as Printed
-from lcm_tui.tables.blocks import OutputColumn as Column
 from lcm_tui.tables.coverage import (
+    BLOCK_COLUMNS,
+    BlockRow,
     legend,
     notes,
     picture,
-    runs_text,
+    runs_json,
     scale_of,
     scale_text,
-    state_text,
     sums,
     wrapped,
 )
@@ -48,7 +49,7 @@ def show(run: Run, named: Selector, width: int | None, *, letters: bool) -> Answ
     cells = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH)
     data = _document(conversation, coverage)
     return run.answer(
-        "summaries.map", data, _blocks(conversation, coverage, cells, plain=letters or not _draws())
+        "summaries.map", data, _blocks(run.time, conversation, coverage, cells, plain=letters or not _draws())
     )
 
 
@@ -70,7 +71,9 @@ async def _load(reader: Reader, run: Run, named: Selector) -> tuple[Conversation
     return conversation, coverage.marked(await read_broken(reader, owner), stale)
 
 
-def _blocks(conversation: Conversation, coverage: Coverage, width: int, *, plain: bool) -> list[Printed]:
+def _blocks(
+    when: When, conversation: Conversation, coverage: Coverage, width: int, *, plain: bool
+) -> list[Printed]:
     lines = [text_of(line).rstrip() for line in picture(coverage, width, plain=plain)]
     lines += ["", *(text_of(line) for line in wrapped(legend(coverage, plain=plain), width))]
     head = f"Conversation {safe_line(conversation.called)} · {sums(coverage)}"
@@ -81,40 +84,19 @@ def _blocks(conversation: Conversation, coverage: Coverage, width: int, *, plain
     wrong = [block for block in coverage.blocks.values() if block.state in WRONG]
     if wrong:
         wrong.sort(key=lambda block: (WRONG.index(block.state), -block.depth, block.runs))
-        columns = (Column("Summary"), Column("Depth"), Column("State"), Column("Messages", grows=True))
-        rows = [
-            (
-                block.summary_id,
-                depth_name(block.depth),
-                state_text(block.state),
-                runs_text(coverage, block.runs) or None,
-            )
-            for block in wrong[:LISTED]
-        ]
-        blocks.append(Table(columns, rows, title="Broken, orphan or stale"))
+        rows = [BlockRow(coverage, block) for block in wrong[:LISTED]]
+        blocks.append(list_table(BLOCK_COLUMNS, rows, when, title="Broken, orphan or stale"))
         if len(wrong) > LISTED:
             blocks.append(Note(f"{len(wrong) - LISTED:,} more: --json lists all."))
     return blocks
 
 
 def _document(conversation: Conversation, coverage: Coverage) -> Document:
-    def runs(found: Runs) -> list[Json]:
-        return [
-            {"firstSeq": coverage.seqs[first], "lastSeq": coverage.seqs[end - 1], "messages": end - first}
-            for first, end in found
-        ]
-
-    def block(one: Block) -> Json:
-        return {
-            "summaryId": one.summary_id,
-            "kind": one.kind,
-            "state": one.state.name.lower(),
-            "messages": one.messages,
-            "runs": runs(one.runs),
-            "coarse": one.coarse,
-        }
+    def summaries(blocks: Iterable[Block]) -> list[Json]:
+        return [json_of(BLOCK_COLUMNS, BlockRow(coverage, one)) for one in blocks]
 
     seqs, tail = coverage.seqs, coverage.tail
+    pieces = runs_json(coverage, [(piece.first, piece.end) for piece in coverage.cut])
     return {
         "conversationId": conversation.conversation_id,
         "messages": len(seqs),
@@ -124,27 +106,21 @@ def _document(conversation: Conversation, coverage: Coverage) -> Document:
         "levels": [
             {
                 "depth": level.depth,
-                "summaries": [block(one) for one in level.blocks],
-                "coveredTwice": runs(level.doubled),
+                "summaries": summaries(level.blocks),
+                "coveredTwice": runs_json(coverage, level.doubled),
             }
             for level in coverage.levels
         ],
         "context": [
-            {
-                "firstSeq": seqs[piece.first],
-                "lastSeq": seqs[piece.end - 1],
-                "messages": piece.end - piece.first,
-                "depth": piece.depth,
-                "times": piece.times,
-            }
-            for piece in coverage.cut
+            {**one, "depth": piece.depth, "times": piece.times}
+            for piece, one in zip(coverage.cut, pieces, strict=True)
         ],
-        "notInContext": runs(coverage.lost),
-        "twiceInContext": runs(coverage.doubled),
+        "notInContext": runs_json(coverage, coverage.lost),
+        "twiceInContext": runs_json(coverage, coverage.doubled),
         "freshTail": {
             "firstSeq": seqs[tail] if tail < len(seqs) else None,
             "messages": len(seqs) - tail,
         },
-        "withoutMessages": [block(one) for one in coverage.unplaced],
+        "withoutMessages": summaries(coverage.unplaced),
         "withoutRow": list(coverage.dangling),
     }

@@ -6,7 +6,7 @@ States are told apart by patterns and colours, or by letters alone (docs/map.md,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from lcm_core.base.text import cell_width, counted, depth_name
 from lcm_core.base.values import Record
@@ -25,6 +25,7 @@ from lcm_core.engine.coverage import (
 from lcm_core.engine.coverage import CoverageBlock as Block
 
 from lcm_tui.kit.spans import Line, Span, StyleName, text_of
+from lcm_tui.tables.blocks import ListColumn
 from lcm_tui.tables.sent import fitted
 
 #: Cells before the first of a row: the depth, and how many summaries it has.
@@ -262,6 +263,38 @@ def runs_text(coverage: Coverage, runs: Runs) -> str:
     ]
     more = f" and {len(runs) - NAMED:,} more" if len(runs) > NAMED else ""
     return ", ".join(said) + more
+
+
+def runs_json(coverage: Coverage, runs: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
+    """Runs of messages for programs."""
+    seqs = coverage.seqs
+    return [
+        {"firstSeq": seqs[first], "lastSeq": seqs[end - 1], "messages": end - first} for first, end in runs
+    ]
+
+
+class BlockRow(NamedTuple):
+    """A summary in the map of its conversation."""
+
+    coverage: Coverage
+    block: Block
+
+
+# fmt: off
+#: All that is said of a summary in the map, in order.
+BLOCK_COLUMNS: Final[tuple[ListColumn[BlockRow, None], ...]] = (
+    ListColumn("id", heading="Summary", json="summaryId", value="block.summary_id"),
+    ListColumn("kind", json="kind", value="block.kind"),
+    ListColumn("depth", heading="Depth", value="block.depth", text=depth_name),
+    ListColumn("state", heading="State", value="block.state", text=state_text),
+    ListColumn("state_name", json="state", value=lambda row: row.block.state.name.lower()),
+    ListColumn("messages", json="messages", value="block.messages"),
+    ListColumn("runs", json="runs", value=lambda row: runs_json(row.coverage, row.block.runs)),
+    ListColumn("coarse", json="coarse", value="block.coarse"),
+    ListColumn("seqs", grows=True, heading="Messages",
+               value=lambda row: runs_text(row.coverage, row.block.runs) or None),
+)
+# fmt: on
 
 
 def _size(runs: Runs) -> int:
