@@ -479,8 +479,9 @@ def unpacked_lines(source: Source, cancelled: Cancelled) -> Source:
         data = file.read(_IN_MEMORY + 1)
         if len(data) <= _IN_MEMORY:
             return replace(source, opened=lambda: nullcontext(io.BytesIO(data)))
-        folder = tempfile.TemporaryDirectory(prefix="lcm-tui-")
+        folder = None
         try:
+            folder = tempfile.TemporaryDirectory(prefix="lcm-tui-")
             path = Path(folder.name) / "session.jsonl"
             with path.open("xb") as target:
                 while data:
@@ -488,11 +489,12 @@ def unpacked_lines(source: Source, cancelled: Cancelled) -> Source:
                     target.write(data)
                     data = file.read(_CHUNK)
         except BaseException as error:
-            folder.cleanup()
+            if folder is not None:
+                folder.cleanup()
             if isinstance(error, OSError):
                 raise TranscriptError(
-                    f"An archive cannot be unpacked into {folder.name} ({error.strerror or error}): make "
-                    "room there, or name another folder in TMPDIR."
+                    f"An archive cannot be unpacked into a private file ({error}): make room in the folder "
+                    "for temporary files, or name another one in TMPDIR."
                 ) from error
             raise
     return replace(source, opened=lambda: path.open("rb"), folder=folder)

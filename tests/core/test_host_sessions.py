@@ -9,6 +9,7 @@ import re
 import shutil
 import sqlite3
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -649,3 +650,31 @@ def test_most_ends_are_told(agent: AgentFolder, agents: Path, monkeypatch: pytes
     end = open_session(session, newest=9)
     assert end.is_end
     assert [one.entry_id for one in end.entries()] == story.path[-9:]
+
+
+@pytest.mark.parametrize("place", ["cold", "blob", "deleted", "packed file"])
+def test_a_large_archive_is_unpacked_into_a_private_file_that_goes_again(
+    agent: AgentFolder, agents: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    monkeypatch.setattr("lcm_host.archives._IN_MEMORY", 10)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    story = Story("one", 3).tell(60)
+    if place in ("cold", "blob"):
+        agent.put_away(story, "k", in_file=place == "cold")
+    elif place == "deleted":
+        agent.archive(story, "k", reason="deleted", encoding="zstd")
+    else:
+        agent.transcript(story, "one.jsonl.deleted.2026-11-22T18-06-08.842Z.abc.zst")
+    [session] = sessions(agents).values()
+    with closing(open_session(session)) as opened:
+        [private] = temporary.iterdir()
+        assert private.stat().st_mode & 0o777 == 0o700
+        assert [one.entry_id for one in opened.entries()] == story.path
+    assert list(temporary.iterdir()) == []
+    check(session, story)
+    assert list(temporary.iterdir()) == []
+    temporary.rmdir()
+    with pytest.raises(LcmError, match=r"cannot be unpacked into .*TMPDIR"):
+        open_session(session)
