@@ -14,22 +14,18 @@ from lcm_core.api import Conversation
 from lcm_core.base.times import iso_z, sql_utc
 from lcm_core.base.values import replace
 from lcm_core.operations.engine_work import (
-    DebtState,
     Need,
-    NodeState,
-    Outdated,
     Step,
-    debt_state,
     engine_work,
     frontier,
     is_claimable,
-    node_state,
     took,
 )
 from lcm_core.store.engine_work import BatchRow, DebtRow, EngineRows, NodeRow, PlacedItem
 
 NOW = datetime(2026, 9, 20, 13, 57, 35, tzinfo=UTC)
 ONE = 1
+DIED = "running, but its process has ended"
 #: A moment in both forms in which the engine writes times.
 FORMS = (iso_z, sql_utc)
 
@@ -100,6 +96,13 @@ def worked(
     return engine_work(rows, NOW)
 
 
+def state_of(one: NodeRow, *, active: bool) -> str:
+    """The state of a node of a batch, in words."""
+    rows = [batch(one.batch_id, "planning" if active else "stale")]
+    [made] = worked(rows, [one]).conversations[0].batches
+    return made.state_of(one).value
+
+
 def need(*args: Sequence[object], **options: object) -> Need:
     return worked(*args, **options).conversations[0].need
 
@@ -110,14 +113,14 @@ def need(*args: Sequence[object], **options: object) -> Need:
 def test_a_lease_is_counted_from_the_clock_whatever_form_it_has(form, seconds: int, waits_for: int) -> None:
     one = node(status="running", lease=form(NOW + timedelta(seconds=seconds)), waits_for=waits_for)
     expired = seconds <= 0
-    assert node_state(one, active=True, now=NOW) is (NodeState.EXPIRED if expired else NodeState.CLAIMED)
+    assert state_of(one, active=True) == ("lease expired" if expired else "claimed")
     assert is_claimable(one, active=True, now=NOW) == (expired and not waits_for)
 
 
 @pytest.mark.parametrize("lease", [None, "", "soon", "9999-99-99 00:00:00"])
 def test_a_lease_that_cannot_be_read_is_neither_live_nor_expired(lease: str | None) -> None:
     one = node(status="running", lease=lease)
-    assert node_state(one, active=True, now=NOW) is NodeState.NO_LEASE
+    assert state_of(one, active=True) == "claimed without a lease that can be read"
     assert not is_claimable(one, active=True, now=NOW)
 
 
@@ -127,26 +130,26 @@ def test_a_failed_node_is_tried_again_after_its_time_and_three_times_at_most(for
     again = None if seconds is None else form(NOW + timedelta(seconds=seconds))
     one = node(status="failed", retries=retries, again=again)
     if retries >= 3:
-        wanted = NodeState.GIVEN_UP
+        wanted = "failed for the last time"
     else:
-        wanted = NodeState.WAITS_TO_RETRY if seconds == 60 else NodeState.CLAIMABLE
-    assert node_state(one, active=True, now=NOW) is wanted
-    assert is_claimable(one, active=True, now=NOW) == (wanted is NodeState.CLAIMABLE)
+        wanted = "waits to be tried again" if seconds == 60 else "claimable"
+    assert state_of(one, active=True) == wanted
+    assert is_claimable(one, active=True, now=NOW) == (wanted == "claimable")
 
 
 @pytest.mark.parametrize("status", ["planned", "running", "failed", "stale", "ready", "promoted", "?"])
 def test_nothing_of_a_batch_that_has_ended_is_claimed(status: str) -> None:
     one = node(status=status, lease=iso_z(NOW - timedelta(hours=1)))
     assert not is_claimable(one, active=False, now=NOW)
-    assert node_state(one, active=False, now=NOW).value in (
-        {status} if status in ("ready", "promoted") else {NodeState.ENDED.value}
+    assert state_of(one, active=False) in (
+        {status} if status in ("ready", "promoted") else {"ended with its batch"}
     )
 
 
 def test_a_planned_node_waits_for_what_it_is_made_from() -> None:
     assert is_claimable(node(status="planned"), active=True, now=NOW)
     waiting = node(status="planned", depth=1, waits_for=1)
-    assert node_state(waiting, active=True, now=NOW) is NodeState.WAITS_FOR_SOURCES
+    assert state_of(waiting, active=True) == "waits for its sources"
 
 
 RANGES = st.tuples(st.integers(0, 7), st.integers(0, 7)).map(sorted)
@@ -200,7 +203,7 @@ def test_a_batch_whose_range_is_not_in_the_context_publishes_nothing() -> None:
     [one] = worked([batch()], [node(0, 1), node(2, 3)], length=3).conversations
     assert one.batch is not None
     assert (one.batch.publishable, one.batch.planned) == ((), ())
-    assert one.batch.outdated is Outdated.NO_RANGE
+    assert one.batch.outdated.value == "its range is no longer in the context"
 
 
 # -- batches that are published in prefixes -------------------------------------------------------------
@@ -370,25 +373,30 @@ def test_a_context_that_changed_under_a_batch_publishes_nothing(
 @pytest.mark.parametrize(
     ("row", "active", "state"),
     [
-        (debt(), True, DebtState.NONE),
-        (None, True, DebtState.NONE),
-        (debt(pending=1), True, DebtState.DUE),
-        (debt(pending=1, next_attempt_after=sql_utc(NOW)), True, DebtState.DUE),
-        (debt(pending=1, next_attempt_after=sql_utc(NOW + timedelta(seconds=1))), True, DebtState.WAITS),
-        (debt(pending=1, next_attempt_after="whenever"), True, DebtState.DUE),
-        (debt(pending=1, failure="x: provider auth failure"), True, DebtState.FAILED),
-        (debt(pending=1, failure="summary provider circuit breaker is open"), True, DebtState.FAILED),
-        (debt(pending=1, failure="overloaded"), True, DebtState.DUE),
-        (debt(pending=1), False, DebtState.INACTIVE),
-        (debt(resolution="operator-ignored"), False, DebtState.CLOSED),
-        (debt(pending=1, resolution="operator-ignored"), True, DebtState.DUE),
-        (debt(running=1, started_at=iso_z(NOW - timedelta(minutes=5))), True, DebtState.RUNNING),
-        (debt(running=1, started_at=sql_utc(NOW - timedelta(minutes=61))), True, DebtState.DIED),
-        (debt(running=1), True, DebtState.DIED),
+        (debt(), True, "none"),
+        (None, True, "none"),
+        (debt(pending=1), True, "due"),
+        (debt(pending=1, next_attempt_after=sql_utc(NOW)), True, "due"),
+        (debt(pending=1, next_attempt_after=sql_utc(NOW + timedelta(seconds=1))), True, "waits"),
+        (debt(pending=1, next_attempt_after="whenever"), True, "due"),
+        (debt(pending=1, failure="x: provider auth failure"), True, "failed"),
+        (debt(pending=1, failure="summary provider circuit breaker is open"), True, "failed"),
+        (debt(pending=1, failure="overloaded"), True, "due"),
+        (debt(pending=1), False, "inactive"),
+        (debt(resolution="operator-ignored"), False, "closed"),
+        (debt(pending=1, resolution="operator-ignored"), True, "due"),
+        (debt(running=1, started_at=iso_z(NOW - timedelta(minutes=5))), True, "running"),
+        (
+            debt(running=1, started_at=sql_utc(NOW - timedelta(minutes=61))),
+            True,
+            "running, but its process has ended",
+        ),
+        (debt(running=1), True, "running, but its process has ended"),
     ],
 )
-def test_debt_in_words_of_its_columns(row: DebtRow | None, active: bool, state: DebtState) -> None:
-    assert debt_state(row, active=active, now=NOW) is state
+def test_debt_in_words_of_its_columns(row: DebtRow | None, active: bool, state: str) -> None:
+    [one] = worked(debts=[] if row is None else [row], active=active).conversations
+    assert one.debt.value == state
 
 
 def test_what_needs_a_look_and_how_badly() -> None:
