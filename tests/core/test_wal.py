@@ -493,6 +493,18 @@ def test_an_agreement_is_for_one_wal(unread: Path):
         check_beside(unread)
 
 
+def test_an_agreement_ends_with_its_wal_also_where_the_next_one_has_its_inode(unread: Path):
+    wal = sidecar(unread, "-wal")
+    for number in range(20):
+        content = wal.read_bytes()
+        keep_wal(unread)
+        check_beside(unread)
+        wal.unlink()
+        wal.write_bytes(content[:-1] + bytes([number]))
+        with pytest.raises(RefusedError, match="SQLite ignores"):
+            check_beside(unread)
+
+
 # -- other names of the file --------------------------------------------------------------------------------
 
 

@@ -168,7 +168,8 @@ _MOST_NAMES: Final = 10_000
 _CHUNK: Final = 8 * 1024 * 1024
 #: WALs that were examined, by file and header: a WAL that SQLite goes on with stays sound.
 _sound: set[tuple[int, int, bytes]] = set()
-#: Those of which a copy was kept: by database, the inode of the WAL and the bytes that SQLite ignored.
+#: Those of which a copy was kept: by database, the WAL, open, and the bytes that SQLite ignored. While it is
+#: open, no later WAL has its inode; nobody locks a WAL, so that closing it drops no lock.
 _agreed: dict[Path, tuple[int, int]] = {}
 
 
@@ -204,6 +205,7 @@ def unread_wal(path: Path) -> WalState | None:
     """
     path = real_path(path)
     state = file_state(path)
+    agreed_bytes = _agreed_bytes(path, 0 if state is None else state.wal_inode)
     if state is None or not state.wal_size:
         return None
     wal = sidecar(path, "-wal")
@@ -220,8 +222,19 @@ def unread_wal(path: Path) -> WalState | None:
         if found is not None and not found.is_in_use:
             _sound.add(key)
         return None
-    inode, lost_bytes = _agreed.get(path, (0, 0))
-    return None if inode == state.wal_inode and found.lost_bytes <= lost_bytes else found
+    return None if found.lost_bytes <= agreed_bytes else found
+
+
+def _agreed_bytes(path: Path, inode: int) -> int:
+    """How many bytes of a WAL may be lost, -1: none was copied; forgotten once what was copied is gone."""
+    if path not in _agreed:
+        return -1
+    copied, lost_bytes = _agreed[path]
+    if os.fstat(copied).st_ino == inode:
+        return lost_bytes
+    os.close(copied)
+    del _agreed[path]
+    return -1
 
 
 def keep_wal(path: Path) -> Path | None:
@@ -240,14 +253,16 @@ def keep_wal(path: Path) -> Path | None:
     try:
         folder = make_private(wals_folder())
         kept = _copied(wal, folder)
+        copied = os.open(wal, os.O_RDONLY)
     except OSError as error:
         raise RefusedError(
             f"{wal} cannot be copied to {wals_folder()} ({error.strerror}). Nothing was changed; "
             "free space there, or copy it yourself and move it away."
         ) from error
     if state is None or state != file_state(location):
+        os.close(copied)
         raise RefusedError(f"{wal} was written while it was copied. Nothing was changed; try again.")
-    _agreed[location] = state.wal_inode, found.lost_bytes
+    _agreed[location] = copied, found.lost_bytes
     return kept
 
 
