@@ -100,7 +100,6 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownCon
 
 
 def _document(found: ShownConversation) -> Document:
-    files = found.state.files
     return {
         "conversation": json_of(CONVERSATION_COLUMNS, _row(found.conversation, found.counted, found.tail)),
         "summaryDepths": to_json(found.counted.depths),
@@ -112,7 +111,7 @@ def _document(found: ShownConversation) -> Document:
             "count": found.briefs,
             "activeBrief": None if found.active is None else documents.active_brief(found.active),
         },
-        "largeFiles": {**documents.some_of(files, "count bytes"), "latestAt": files.latest},
+        "largeFiles": to_json(found.state.files),
         "archiveCause": found.conversation.archive_cause,
         "transcriptCursor": _state_document(found.state.cursor),
     }

@@ -19,7 +19,6 @@ from lcm_core.operations.engine_work import (
     ConversationWork,
     EngineWork,
     Step,
-    Took,
     claimable,
     engine_work,
     plan_close_debt,
@@ -162,16 +161,8 @@ def work_document(work: EngineWork) -> Document:
         "cursors": to_json(work.rows.cursors or ()),
         "gaps": to_json(work.rows.gaps or ()),
         "replayKeys": to_json(work.rows.replay_keys or ()),
-        "took": _took(took(work.conversations)),
+        "took": to_json(took(work.conversations)),
         "unowned": work.unowned,
-    }
-
-
-def _took(times: Took) -> Document:
-    """Seconds; null where no row says how long."""
-    named = (("runs", times.runs), ("texts", times.texts), ("batches", times.batches))
-    return {
-        name: None if one is None else {"n": one.count, "p50": one.p50, "p90": one.p90} for name, one in named
     }
 
 

@@ -243,11 +243,7 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
                 "byDepth": to_json(counted.depths),
             },
             "context": {"items": counted.context_items, "tokens": counted.context_tokens},
-            "maintenance": {
-                "pending": counted.maintenance_pending,
-                "running": counted.maintenance_running,
-                "failed": counted.maintenance_failed,
-            },
+            "maintenance": to_json(counted.maintenance),
         },
         "schema": {
             "version": found.schema.version,
@@ -263,7 +259,7 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
 def _not_recorded(found: DatabaseStatus) -> list[str]:
     unknown = {
         "status.conversations.active": found.counted.active,
-        "status.maintenance": found.counted.maintenance_pending,
+        "status.maintenance": found.counted.maintenance.pending,
     }
     return [name for name, value in unknown.items() if value is None]
 
@@ -328,9 +324,9 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[OutputBlock]:
         ("Fresh tail", tail),
         ("Ingesting", summary(found.ingesting)),
         *_gaps(found.gaps),
-        ("Compaction pending", _recorded(counted.maintenance_pending)),
-        ("  running", _recorded(counted.maintenance_running)),
-        ("  failed", _recorded(counted.maintenance_failed)),
+        ("Compaction pending", _recorded(counted.maintenance.pending)),
+        ("  running", _recorded(counted.maintenance.running)),
+        ("  failed", _recorded(counted.maintenance.failed)),
     ]
     depths = list_table(
         DEPTH_COLUMNS, counted.depths, run.time, title="Summaries by depth", empty="There are no summaries."

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.times import iso_z, parse_utc, sort_key, sql_utc
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 from lcm_core.change.plan import Cell, Plan
 from lcm_core.operations.rows import update
 from lcm_core.store.conversations import get_conversation
@@ -365,7 +365,7 @@ class ConversationWork(Record, frozen=True, dict=True):
 class Spread(Record, frozen=True):
     """How long something took, in seconds, by nearest rank."""
 
-    count: int
+    count: int = field(name="n")
     p50: float
     p90: float
 

@@ -11,7 +11,7 @@ from typing import Final
 from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.base.text import counted
 from lcm_core.base.times import parse_utc
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 from lcm_core.engine.rules import engine_rules
 from lcm_core.engine.wrapper import CacheTelemetry
 from lcm_core.store.conversations import moment_key, stored_form
@@ -103,7 +103,7 @@ class FileTotals(Record, frozen=True):
 
     count: int
     bytes: int  #: of those whose size is recorded
-    latest: Timestamp | None
+    latest: Timestamp | None = field(name="latestAt")
 
 
 class EngineState(Record, frozen=True):

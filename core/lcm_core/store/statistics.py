@@ -75,14 +75,20 @@ class Statistics(Record, frozen=True):
         return sum(one.tokens for one in self.context)
 
 
+class Maintenance(Record, frozen=True):
+    """Conversations whose compaction is due, runs, or has failed; None: this version does not record it."""
+
+    pending: int | None = None
+    running: int | None = None
+    failed: int | None = None
+
+
 class DatabaseStatistics(Statistics, frozen=True):
     """Everything that is counted of the whole file."""
 
     conversations: int
     active: int | None  #: None: this version does not record it
-    maintenance_pending: int | None  #: None: this version does not record it
-    maintenance_running: int | None
-    maintenance_failed: int | None
+    maintenance: Maintenance
 
 
 async def statistics_of(reader: Reader, conversation_id: ConversationId | None) -> Statistics:
@@ -102,14 +108,11 @@ async def database_statistics(reader: Reader) -> DatabaseStatistics:
     if reader.schema.has("conversations", "active"):
         active = await reader.value("SELECT count(*) FROM conversations WHERE active = 1")
     found = await statistics_of(reader, None)
-    pending, running, failed = await _maintenance(reader)
     return DatabaseStatistics(
         **{name: getattr(found, name) for name in found.__struct_fields__},
         conversations=await row_count(reader, "conversations"),
         active=active,
-        maintenance_pending=pending,
-        maintenance_running=running,
-        maintenance_failed=failed,
+        maintenance=await _maintenance(reader),
     )
 
 
@@ -174,16 +177,15 @@ async def _covered(reader: Reader, conversation_id: ConversationId | None) -> in
     return found
 
 
-async def _maintenance(reader: Reader) -> tuple[int | None, int | None, int | None]:
-    """Conversations whose compaction is due, runs, or has failed."""
+async def _maintenance(reader: Reader) -> Maintenance:
     if not reader.schema.has(MAINTENANCE):
-        return None, None, None
+        return Maintenance()
     columns = reader.schema.select(MAINTENANCE, ("pending", "running", "last_failure_summary"), "t")
     [found] = await reader.rows(
         f"""SELECT count(nullif(pending, 0)), count(nullif(running, 0)), count(last_failure_summary)
         FROM (SELECT {columns} FROM {MAINTENANCE} AS t)"""
     )
-    return tuple(found)
+    return Maintenance(*found)
 
 
 # -- of one conversation, brought up to date ------------------------------------------------------------
