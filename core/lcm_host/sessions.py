@@ -6,12 +6,12 @@ import dataclasses
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, TypeAlias, TypeVar
 
 from lcm_core.base.errors import LcmError, NotFoundError
 from lcm_core.base.javascript import JsonObject
@@ -37,6 +37,8 @@ from lcm_core.store.host_database import read_host
 from lcm_core.store.opening import FileState, file_state
 
 from lcm_host.rows import TRIED_SCHEMA, AgentSessions, ArchiveRow, ColdRow, WindowRow, agent_sessions
+
+T = TypeVar("T")
 
 # A session is known by its agent and id. It may be in the agent's database, in an archive and in a file at
 # the same time: the database comes before a live file, that before what was deleted or archived.
@@ -177,13 +179,6 @@ class SessionProblem(Record, frozen=True):
         return self.reason if str(self.path) in self.reason else f"{self.path}: {self.reason}"
 
 
-class _Stamp(NamedTuple):
-    """What shows that a file is still the same."""
-
-    size: int
-    modified_ns: int
-
-
 class _Registry(Record, frozen=True):
     """``sessions.json``: the key of a file name, and the key of a session id."""
 
@@ -191,11 +186,8 @@ class _Registry(Record, frozen=True):
     by_id: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)  #: id: (key, file name)
 
 
-class SessionIndex(Record, frozen=True):
-    """What an earlier listing read; give it to the next one and only changed files are opened."""
-
-    headers: Mapping[str, tuple[_Stamp, TranscriptHeader | None]] = field(default_factory=dict)
-    registries: Mapping[str, tuple[_Stamp, _Registry]] = field(default_factory=dict)
+#: What an earlier listing read of each file, with its size and time: the next one opens only changed files.
+SessionIndex: TypeAlias = "Mapping[str, tuple[tuple[int, int], Any]]"
 
 
 class SessionListing(Record, frozen=True):
@@ -217,7 +209,7 @@ def find_sessions(
     Raises:
         CancelledError: the caller stopped it.
     """
-    return _Finder(folder, index or SessionIndex(), cancelled).find()
+    return _Finder(folder, index or {}, cancelled).find()
 
 
 def _topic(stem: str, header_id: str | None) -> str | None:
@@ -268,8 +260,7 @@ class _Finder:
         self.cancelled = cancelled
         self.sessions: list[_Listed] = []
         self.problems: list[SessionProblem] = []
-        self.headers: dict[str, tuple[_Stamp, TranscriptHeader | None]] = {}
-        self.registries: dict[str, tuple[_Stamp, _Registry]] = {}
+        self.read: dict[str, tuple[tuple[int, int], Any]] = {}  #: the next index
         self.checkpoints = 0
 
     def find(self) -> SessionListing:
@@ -290,7 +281,7 @@ class _Finder:
         return SessionListing(
             sessions=tuple(each.session for each in self.sessions),
             problems=tuple(self.problems),
-            index=SessionIndex(self.headers, self.registries),
+            index=self.read,
             checkpoints=self.checkpoints,
         )
 
@@ -329,7 +320,10 @@ class _Finder:
         return found
 
     def _list(self, folder: Path, entries: Mapping[str, os.stat_result], agent: str | None) -> None:
-        registry = self._registry(folder, entries)
+        registry = _Registry()
+        if (status := entries.get(_REGISTRY_NAME)) is not None:
+            unread = "The keys of these sessions cannot be read"
+            registry = self._cached(folder / _REGISTRY_NAME, status, _read_registry, unread) or registry
         live: dict[str, list[_Listed]] = {}
         for name, status in entries.items():
             check_cancelled(self.cancelled)
@@ -344,7 +338,8 @@ class _Finder:
                 self._problem(path, "This is not a regular file and was not opened.")
                 continue
             packed = matched["packed"] is not None
-            header = None if packed else self._header(path, status)
+            unread = "This file cannot be read"
+            header = None if packed else self._cached(path, status, first_header, unread)
             own_id = header.session_id if header else None
             topic = _topic(matched["stem"], own_id)
             file = FilePlace(path, status.st_size, own_id or matched["stem"], topic, packed, header)
@@ -382,32 +377,19 @@ class _Finder:
                 reason = f"This is another file of session {each.file.file_id}: {counts}."
                 self._problem(each.file.path, reason, is_remark=True)
 
-    def _header(self, path: Path, status: os.stat_result) -> TranscriptHeader | None:
-        stamp, key = _Stamp(status.st_size, status.st_mtime_ns), os.fspath(path)
-        cached = self.index.headers.get(key)
+    def _cached(self, path: Path, status: os.stat_result, read: Callable[[Path], T], unread: str) -> T | None:
+        """What is read of a file, as before where it did not change; None where it cannot be."""
+        stamp, name = (status.st_size, status.st_mtime_ns), os.fspath(path)
+        cached = self.index.get(name)
         if cached is None or cached[0] != stamp:
             try:
-                cached = (stamp, first_header(path))
-            except OSError as error:
-                self._problem(path, f"This file cannot be read ({_why(error)}).")
-                return None
-        self.headers[key] = cached
-        return cached[1]
-
-    def _registry(self, folder: Path, entries: Mapping[str, os.stat_result]) -> _Registry:
-        status, path = entries.get(_REGISTRY_NAME), folder / _REGISTRY_NAME
-        if status is None:
-            return _Registry()
-        stamp, key = _Stamp(status.st_size, status.st_mtime_ns), os.fspath(path)
-        cached = self.index.registries.get(key)
-        if cached is None or cached[0] != stamp:
-            try:
-                cached = (stamp, _read_registry(path))
+                cached = (stamp, read(path))
             except (OSError, BadLineError) as error:
-                self._problem(path, f"The keys of these sessions cannot be read ({_why(error)}).")
-                return _Registry()
-        self.registries[key] = cached
-        return cached[1]
+                self._problem(path, f"{unread} ({_why(error)}).")
+                return None
+        self.read[name] = cached
+        found: T = cached[1]
+        return found
 
 
 def first_header(path: Path) -> TranscriptHeader | None:
@@ -515,7 +497,7 @@ class HostListing:
     read: Mapping[Path, _ReadDatabase] = dataclasses.field(
         default_factory=dict, compare=False
     )  #: by database
-    files: SessionIndex = dataclasses.field(default_factory=SessionIndex, compare=False)
+    files: SessionIndex = dataclasses.field(default_factory=dict, compare=False)
     checkpoints: int = 0  #: files with copies of sessions as they were, which are left out
 
 
