@@ -145,8 +145,13 @@ def context_show(
     named = conversation.selector("context.show")
     run = run_at(run, named, past)
     if assembled:
-        wanted = AssemblyOptions(prompt, rules, export, not no_clamp)
-        return _show_assembled(run, named, budget_for(run.settings, budget), wanted)
+        asked = budget_for(run.settings, budget)
+        owner, one = run.read(_load_assembled, run, named, asked, prompt, rules, clamp=not no_clamp)
+        if export is not None:
+            _export(run, owner, one, export)
+            return 0
+        report = list(assembled_blocks(run.time, owner, one, asked, prompt))
+        return run.answer("context.show", _assembled_document(owner, one), report)
     for name, value in (
         ("prompt", prompt),
         ("rules", rules),
@@ -204,8 +209,7 @@ def _show_items(run: Run, named: Selector, budget: int | None) -> Answer:
 def _blocks(run: Run, found: ShownContext, named: Selector) -> list[OutputBlock]:
     """The context, and how many of its items the model does not receive, when some are left out."""
     facts, *others = context_blocks(run, found)
-    wanted = AssemblyOptions(history=False)
-    _, assembly = run.read(_load_assembled, run, named, found.budget, wanted)
+    _, assembly = run.read(_load_assembled, run, named, found.budget, with_history=False)
     left_out, unseen = assembly.evicted_items, assembly.unseen.messages
     of_them = f", {counted(unseen, 'message')} of them in no summary" if unseen else ""
     said = f"{counted(left_out, 'item is', 'items are')} left out{of_them}; --assembled shows which, and why."
@@ -357,34 +361,22 @@ def _ids(refs: Sequence[Ref]) -> list[Json]:
 # The messages that the model receives under a budget, and what it does not.
 
 
-class AssemblyOptions(Record, frozen=True):
-    """What the options ask for."""
-
-    prompt: str | None = None
-    rules: str | None = None
-    export: str | None = None
-    clamp: bool = True
-    history: bool = True  #: also sum what was ever said
-
-
-def _show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> Answer | int:
-    """Answer with the messages and the account of them, or write the messages alone."""
-    owner, one = run.read(_load_assembled, run, named, budget, wanted)
-    if wanted.export is not None:
-        _export(run, owner, one, wanted.export)
-        return 0
-    report = list(assembled_blocks(run.time, owner, one, budget, wanted.prompt))
-    return run.answer("context.show", _assembled_document(owner, one), report)
-
-
 async def _load_assembled(
-    reader: Reader, run: Run, named: Selector, budget: int, wanted: AssemblyOptions
+    reader: Reader,
+    run: Run,
+    named: Selector,
+    budget: int,
+    prompt: str | None = None,
+    rule_set: str | None = None,
+    *,
+    clamp: bool = True,
+    with_history: bool = True,
 ) -> tuple[Conversation, Assembly]:
     """Assemble a context under a budget in tokens."""
     from lcm_recall.cue import with_cue
 
     conversation = await chosen(reader, named)
-    rules = engine_rules(reader.schema) if wanted.rules is None else NAMED[wanted.rules]
+    rules = engine_rules(reader.schema) if rule_set is None else NAMED[rule_set]
     now = datetime.now(UTC)
     owner = conversation.conversation_id
     assembly = await assemble_context(
@@ -393,15 +385,15 @@ async def _load_assembled(
         settings_for(
             settings_for_session(run.settings.engine, conversation.session_key),
             budget,
-            wanted.prompt,
-            clamp=wanted.clamp,
+            prompt,
+            clamp=clamp,
         ),
         zone=run.zone,
         rules=rules,
-        with_history=wanted.history,
+        with_history=with_history,
         now=now,
     )
-    return conversation, await with_cue(reader, owner, assembly, wanted.prompt, rules, now)
+    return conversation, await with_cue(reader, owner, assembly, prompt, rules, now)
 
 
 def _export(run: Run, owner: Conversation, one: Assembly, form: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import click
@@ -13,7 +13,7 @@ from lcm_core.base.findings import Confidence, Finding, FixId, Report, Severity,
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.text import counted
-from lcm_core.base.values import Record, Struct, replace
+from lcm_core.base.values import Struct, replace
 from lcm_core.change.reindex import resync, resync_sql
 from lcm_core.checks.messages import repetitions_of
 from lcm_core.operations.fix import Keep
@@ -48,7 +48,7 @@ from lcm_tui.tables.findings import (
 # The report for programs.
 
 
-def report_document(report: Report, repeated: Sequence[Repeated]) -> Document:
+def _report_document(report: Report, repeated: Sequence[Repeated]) -> Document:
     """The whole report for machines; the first fields are those of the engine's own command."""
     counts = Counter(one.confidence for one in report.findings())
     return {
@@ -153,92 +153,53 @@ def doctor(
     if not fix and (keep_sources or flags.apply or flags.sql):
         option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
         raise UsageError(f"--{option} requires --fix.", details={"option": option})
-    asked = Asked(named, split(check), whole_file)
-    if not fix:
-        with_time = with_seconds(run, check_seconds)
-        if watch is None:
-            return examine(with_time, asked, fail_on or "info")
-        return watched(
-            run,
-            lambda: examine(with_time, asked, fail_on or "info"),
-            watch,
-            ends=fail_on is not None,
-        )
-    if fail_on or watch:
+    if fix and (fail_on or watch):
         option = "fail-on" if fail_on else "watch"
         raise UsageError(f"--{option} cannot be used with --fix.", details={"option": option})
-    return mend(with_seconds(run, check_seconds), asked, fix, flags, keep_sources=keep_sources)
+    if check_seconds is not None:
+        seconds = Sourced(check_seconds, SettingSource.COMMAND_LINE, "--check-seconds")
+        run = replace(run, settings=replace(run.settings, check_seconds=seconds))
+    checks = _split(check)
+    if fix:
+        return _fixed(run, named, checks, _split(fix) or (), flags, keep_sources=keep_sources)
+
+    def examined() -> Answer:
+        report, repeated = asyncio.run(_examine(run, named, checks, whole_file=whole_file))
+        failing = any(
+            CHECKS[one.check].severity in FAIL_ON[fail_on or "info"]
+            for one in report.findings(Confidence.BROKEN, Confidence.SUSPICIOUS)
+        )
+        blocks = report_blocks(run.time, report, repeated)
+        answered = run.answer("doctor", _report_document(report, repeated), blocks)
+        return replace(answered, exit_code=ExitCode.FINDINGS if failing else ExitCode.DONE)
+
+    return examined() if watch is None else watched(run, examined, watch, ends=fail_on is not None)
 
 
-def examine(run: Run, asked: Asked, fail_on: str) -> Answer:
-    """The report of the checks; it ends with findings when one is as grave as *fail_on* (`FAIL_ON`)."""
-    examined = asyncio.run(_examine(run, asked))
-    report = examined.report
-    failing = tuple(
-        one
-        for one in report.findings(Confidence.BROKEN, Confidence.SUSPICIOUS)
-        if CHECKS[one.check].severity in FAIL_ON[fail_on]
-    )
-    blocks = report_blocks(run.time, report, examined.repeated)
-    told = run.answer("doctor", report_document(report, examined.repeated), blocks)
-    return replace(told, exit_code=ExitCode.FINDINGS if failing else ExitCode.DONE)
-
-
-def mend(run: Run, asked: Asked, named: Sequence[str], flags: ChangeFlags, *, keep_sources: bool) -> Answer:
-    """Show what would mend the findings that are *named*, or do it."""
-    wanted = split(named) or ()
-    only = asked.checks or _checks_of(wanted)
-    examined = asyncio.run(_examine(run, replace(asked, checks=only, whole_file=True)))
-    selected = _selected(examined.report, wanted)
-    keep = Keep.SOURCES if keep_sources else Keep.SUMMARIES
-    passed = _suspicious(examined.report) if "all" in wanted else frozenset[str]()
-    return _Fixing(run, examined.report.conversation_id, selected, keep, flags, passed).answer()
-
-
-def with_seconds(run: Run, value: float | None) -> Run:
-    """The run with the time that a check may take, where it was given."""
-    if value is None:
-        return run
-    named = Sourced(value, SettingSource.COMMAND_LINE, "--check-seconds")
-    return replace(run, settings=replace(run.settings, check_seconds=named))
-
-
-class Asked(Record, frozen=True):
-    """What is to be examined."""
-
-    named: Selector
-    checks: tuple[str, ...] | None
-    whole_file: bool
-
-
-class _Examined(Record, frozen=True):
-    """What the checks found, and the messages that were stored again."""
-
-    report: Report
-    repeated: Sequence[Repeated]
-
-
-def split(values: Sequence[str]) -> tuple[str, ...] | None:
+def _split(values: Sequence[str]) -> tuple[str, ...] | None:
     """The values of an option that may be given several times, or with commas; None: it was not given."""
     if not values:
         return None
     return tuple(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
 
 
-async def _examine(run: Run, asked: Asked) -> _Examined:
+async def _examine(
+    run: Run, named: Selector, checks: Collection[str] | None, *, whole_file: bool
+) -> tuple[Report, list[Repeated]]:
+    """What the checks say, and the messages that were stored again."""
     settings = run.settings
     path = settings.database.value
     meter = CheckMeter()
     async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
-        owner = (await database.read(chosen, asked.named)).conversation_id if asked.named.given else None
+        owner = (await database.read(chosen, named)).conversation_id if named.given else None
         size = 0 if database.state is None else database.state.size
         try:
             report = await run_checks(
                 database,
                 conversation=owner,
-                only=asked.checks,
+                only=checks,
                 folders=folders_of(settings),
-                whole_file=asked.whole_file or reads_whole_file(owner, size),
+                whole_file=whole_file or reads_whole_file(owner, size),
                 limits=limits_of(settings, database.schema),
                 progress=meter,
             )
@@ -252,10 +213,27 @@ async def _examine(run: Run, asked: Asked) -> _Examined:
                 repeated += [
                     Repeated(conversation, one) for one in await repetitions_of(database, conversation)
                 ]
-        return _Examined(report, repeated)
+        return report, repeated
 
 
 # -- fixing ----------------------------------------------------------------------------------------------
+
+
+def _fixed(
+    run: Run,
+    named: Selector,
+    checks: Collection[str] | None,
+    wanted: Sequence[str],
+    flags: ChangeFlags,
+    *,
+    keep_sources: bool,
+) -> Answer:
+    """Show what would fix the findings that are *wanted*, or do it."""
+    report, _ = asyncio.run(_examine(run, named, checks or _checks_of(wanted), whole_file=True))
+    selected = _selected(report, wanted)
+    keep = Keep.SOURCES if keep_sources else Keep.SUMMARIES
+    passed = _suspicious(report) if "all" in wanted else frozenset[str]()
+    return _Fixing(run, report.conversation_id, selected, keep, flags, passed).answer()
 
 
 def _checks_of(wanted: Iterable[str]) -> tuple[str, ...] | None:
