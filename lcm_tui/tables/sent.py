@@ -55,7 +55,7 @@ def assembled_blocks(
     when: When, owner: Conversation, one: Assembly, asked: int, prompt: str | None
 ) -> Iterator[OutputBlock]:
     """What is sent, what is not and why; *asked* is the budget before any cap."""
-    meta = one.metadata
+    meta, debt = one.metadata, one.metadata.raw_history_debt_tokens or 0
     facts: list[tuple[str, Cell]] = [
         ("Conversation", owner.called),
         ("Source", _source(one)),
@@ -65,7 +65,7 @@ def assembled_blocks(
         ("Sent", f"{counted(len(one.messages), 'message')} of {_context(one)}, {one.selection}"),
         ("Always sent", f"{tail_words(one)}; {one.remaining:,} left for the rest"),
         ("Shares", _shares(one)),
-        ("History", f"{meta.raw_history_tokens or 0:,} tokens, {_debt(one)} of them raw before the tail"),
+        ("History", f"{meta.raw_history_tokens or 0:,} tokens, {debt:,} of them raw before the tail"),
         ("Cache", f"{meta.cache.state}: {meta.cache.reason}"),
         ("System prompt", f"addition: {one.system.kind}"),
     ]
@@ -140,10 +140,6 @@ def _unseen(one: Assembly) -> str:
     return f"{read}: neither sent nor in a summary that is sent"
 
 
-def _debt(one: Assembly) -> str:
-    return f"{one.metadata.raw_history_debt_tokens or 0:,}"
-
-
 def tail_words(one: Assembly) -> str:
     """What is always sent, and how much of it the hard limit drops all the same."""
     tail = one.tail
@@ -157,15 +153,21 @@ def tail_words(one: Assembly) -> str:
     return f"{said}, {dropped:,} of them dropped by the hard limit" if dropped else said
 
 
+def _named_shares(one: Assembly) -> Sequence[tuple[str, int, StyleName]]:
+    """How the tokens that are sent are spread."""
+    shares = one.shares
+    return (
+        ("always sent", shares.tail, "tail"),
+        ("recent", shares.recent, "leaf"),
+        ("older", shares.older, "d1"),
+        ("root", shares.root, "d3"),
+    )
+
+
 def _shares(one: Assembly) -> str:
     total = sum(one.weights) or 1
-    named = (
-        ("always sent", one.shares.tail),
-        ("recent", one.shares.recent),
-        ("older", one.shares.older),
-        ("root", one.shares.root),
-    )
-    return ", ".join(f"{name} {tokens:,} ({tokens / total:.0%})" for name, tokens in named)
+    named = (f"{name} {tokens:,} ({tokens / total:.0%})" for name, tokens, _ in _named_shares(one))
+    return ", ".join(named)
 
 
 def prompt_score(one: Assembly, ordinal: int | None) -> float | None:
@@ -281,15 +283,8 @@ def _sent_shares(ledger: Ledger | None, *, whole: bool = False, zero: bool = Tru
     total = 0 if ledger is None else sum(ledger.assembled.weights)
     if ledger is None or not total:
         return []
-    shares = ledger.assembled.shares
-    named: tuple[tuple[str, int, StyleName], ...] = (
-        ("always sent", shares.tail, "tail"),
-        ("recent", shares.recent, "leaf"),
-        ("older", shares.older, "d1"),
-        ("root", shares.root, "d3"),
-    )
     found: list[Line] = []
-    for name, tokens, style in named:
+    for name, tokens, style in _named_shares(ledger.assembled):
         if not (tokens or zero):
             continue
         part = share_text(tokens / total) if tokens else "0"
