@@ -30,7 +30,7 @@ from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 
 from lcm_tui.kit import places, terminal
-from lcm_tui.kit.commands import key_problems, textual_keys
+from lcm_tui.kit.commands import key_problems, key_title, textual_keys
 from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.places import Place
 from lcm_tui.kit.session import Remembered, Session, read_shares, remembered_path
@@ -499,6 +499,41 @@ class LcmApp(TerminalApp):
         keys = await asyncio.to_thread(all_keys)
         if mistakes := key_problems(self._given_keys, keys.values()):
             self._tell_mistakes(mistakes)
+
+    async def give_key(self, name: str, key: str) -> str:
+        """Give a key (as Textual names it) to a command and keep that; what is wrong with it, or nothing."""
+        written = key_title(key) if len(key_title(key)) == 1 else key
+        keys, given = await asyncio.to_thread(all_keys), {**self._given_keys, name: written}
+        known = key_problems(self._given_keys, keys.values())
+        if problems := [one for one in key_problems(given, keys.values()) if one not in known]:
+            return problems[0]
+        if problem := await self._keep("keys", name, written):
+            return problem
+        self._given_keys = given
+        remapped = {action: textual_keys(one) for action, one in given.items()}
+        self._settings = self.session.settings = replace(self.session.settings, keys=remapped)
+        self.set_keymap(dict(remapped))
+        return ""
+
+    async def _keep(self, table: str, name: str, value: str) -> str:
+        """Write a choice into our config file; what is wrong, or nothing."""
+        from lcm_core.base.user_config import write_setting
+
+        try:
+            path = self._settings.user_config_file.value
+            await asyncio.to_thread(write_setting, path, table, name, value)
+        except (LcmError, OSError) as error:
+            return error.message if isinstance(error, LcmError) else str(error)
+        return ""
+
+    def watch_theme(self, theme: str) -> None:
+        """Another theme was chosen: it is kept."""
+        if self.is_running and self._session is not None and theme != self._settings.theme.value:
+            self.run_worker(self._keep_theme(theme), exit_on_error=False)
+
+    async def _keep_theme(self, theme: str) -> None:
+        if problem := await self._keep("", "theme", theme):
+            self.notify(problem, severity="warning")
 
     async def on_unmount(self) -> None:
         """Close every connection: an open one would keep the process alive."""

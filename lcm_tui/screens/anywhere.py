@@ -476,9 +476,7 @@ class Anywhere(Provider):
 
     def _themes(self) -> Iterable[Goal]:
         for name in sorted(self.app.available_themes):
-            yield Goal(
-                f"Theme: {name}", "Use this theme until the app ends.", partial(_set_theme, self, name)
-            )
+            yield Goal(f"Theme: {name}", "Use this theme from now on.", partial(_set_theme, self, name))
 
     def _settings(self, screen: CommandScreen) -> Iterable[Goal]:
         from lcm_tui.tables.settings import SETTINGS_WORDS, all_settings, settings_document

@@ -178,6 +178,9 @@ class Host(Protocol):
     def tell_front_news(self) -> None:
         """Another screen has come to the front, or the one there has read its rows."""
 
+    async def give_key(self, name: str, key: str) -> str:
+        """Give a key (as Textual names it) to a command and keep that; what is wrong with it, or nothing."""
+
 
 _FIND: Final[Key[CommandScreen]] = commands.SEARCH.does(
     lambda s: s.search.begin(), lambda s: s.search.why_not()
@@ -653,14 +656,20 @@ class CommandScreen(Screen[None], Still):
     def action_help(self) -> None:
         """Explain this screen, or the line that is typed."""
         from lcm_tui.kit.dialog import HelpScreen
-        from lcm_tui.kit.dialogs import PARTS, help_document, prompt_document
+        from lcm_tui.kit.dialogs import prompt_document
+        from lcm_tui.kit.help import HelpMenu
 
         if self.asking:
             keys = (self.key_of("next"), self.key_of("previous-match"))
             label, explained = self.prompt.line.label, self.prompt.explained
             self.app.push_screen(HelpScreen(prompt_document(label, explained, self.search.finder, keys)))
         else:
-            self.app.push_screen(HelpScreen(help_document(self), PARTS))
+            self.app.push_screen(HelpMenu(self, self._host.give_key), self._run_from_help)
+
+    async def _run_from_help(self, name: str | None) -> None:
+        """Run the key that was chosen in the help."""
+        if name:
+            await self.action_run(name)
 
     async def action_prompt_done(self) -> None:
         """Enter, by a click on it."""

@@ -177,6 +177,9 @@ def test_help(size: tuple[int, int], home, snap_compare: Compare, monkeypatch: p
         await settled(pilot)
         await pilot.press("question_mark")
         await settled(pilot)
+        for written in pilot.app.screen.query(Input):
+            written.cursor_blink = False
+        await settled(pilot)
 
     assert snap_compare(app_on(home, "dark", monkeypatch), terminal_size=size, run_before=walk)
 

@@ -1,0 +1,255 @@
+"""The help of a screen: what it shows, and its keys as a menu that runs them and gives them other keys."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar, Final
+
+from lcm_core.base.text import clip, fold
+from lcm_core.base.values import Record
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+from lcm_tui.kit.bars import KeyBar
+from lcm_tui.kit.commands import Key, key_title
+from lcm_tui.kit.dialog import BESIDE, Dialog, HelpScreen, key_row
+from lcm_tui.kit.dialogs import PARTS, Explained, help_document, reflowed
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock
+from lcm_tui.kit.text import TextView
+
+#: Cells of the columns before the sentence.
+_GROUP, _KEY, _TITLE = 8, 10, 17
+_GROUPS: Final = ("Look", "Change", "Go")
+#: Keys that lead on, or back, in what is shown.
+_GOING: Final = frozenset(
+    {
+        *("search", "search-everywhere", "next", "previous-match", "hunk-previous", "hunk-next", "pane"),
+        *("divider-back", "divider-on", "reload", "help", "palette", "back", "quit"),
+        *("history", "engine", "disk"),
+    }
+)
+
+
+class HelpRow(Record, frozen=True):
+    """A key of the screen."""
+
+    name: str
+    key: str  #: as people write it, remapped or not
+    title: str
+    sentence: str
+    group: str
+    reason: str  #: why it cannot be used now; empty: it can
+
+
+def help_rows(screen: Explained) -> list[HelpRow]:
+    """The keys of a screen, grouped."""
+    rows = []
+    for name in screen.commands:
+        told = screen.told(name)
+        keys = screen.session.settings.keys.get(name, told.key)
+        written = " ".join(key_title(key) for key in keys.split(","))
+        reason = screen.why_not(name) or ""
+        rows.append(HelpRow(name, written, told.title, told.help, group_of(told), reason))
+    return sorted(rows, key=lambda row: _GROUPS.index(row.group))
+
+
+def group_of(key: Key[object]) -> str:
+    """Whether a key looks, changes or goes."""
+    if key.changes or key.decides:
+        return "Change"
+    return "Go" if key.id in _GOING else "Look"
+
+
+class HelpMenu(Dialog[str]):
+    """The keys of a screen; the result is the name of the one to run, or empty."""
+
+    ABOUT = "The keys of the screen below. What is typed filters them."
+    FIXED: ClassVar[int | None] = None
+    DEFAULT_CSS = """
+    HelpMenu .box { width: 118; }
+    HelpMenu Input { height: 1; border: none; padding: 0; background: $panel; }
+    HelpMenu Input:focus { border: none; }
+    HelpMenu LineView { height: 1fr; }
+    HelpMenu #help-more { height: 2; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Run", tooltip="Run the selected key.", id="help-run"),
+        Binding("f2", "give_key", "Other key", tooltip="Give it another key, and keep that.", id="help-key"),
+        Binding("tab", "whole", "All help", tooltip="Read all about this screen.", id="help-whole"),
+        Binding("escape,f1", "leave", "Back", tooltip="Close the help.", id="help-back"),
+        Binding("up", "move(-1)", "Up", show=False, id="help-up"),
+        Binding("down", "move(1)", "Down", show=False, id="help-down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="help-page-up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="help-page-down"),
+    ]
+
+    def __init__(self, screen: Explained, give_key: Callable[[str, str], Awaitable[str]]) -> None:
+        """*give_key* gives a key to a command by its name, and says what is wrong with it; empty: nothing."""
+        super().__init__()
+        self._explained = screen
+        self._give_key = give_key
+        self._rows: dict[str, HelpRow] = {}
+        self._list = LineView[str](self._draw, empty="No key of this screen says that.", id="keys")
+        self._more = TextView(id="help-more")
+
+    def compose_box(self) -> ComposeResult:
+        """What the screen shows, the filter, the keys, and the selected one whole."""
+        paragraphs = reflowed(self._explained.explained()).split("\n\n")
+        yield TextView(tuple(map(Block, paragraphs[:2])))
+        yield Input(placeholder="type to filter", id="help-filter")
+        yield self._list
+        yield self._more
+
+    def fit(self) -> None:
+        """The text about the screen is as tall as what it says, up to a fifth of the screen."""
+        text = self.query(TextView).first()
+        width = max(min(118, self.app.size.width) - BESIDE, 1)
+        lines = sum(len(WrappedBlock(block, width)) for block in text.document)
+        text.styles.height = max(min(lines, self.app.size.height // 5), 1)
+
+    def own_help(self, usual: Sequence[Binding]) -> Sequence[Binding]:
+        """It is the help: its keys are all in the bar."""
+        return ()
+
+    def on_mount(self) -> None:
+        """List the keys."""
+        super().on_mount()
+        self.query_one(Input).focus()
+        self._list_rows()
+
+    @on(Input.Changed)
+    def _list_rows(self) -> None:
+        """List the keys that hold every word; those that are called so come first."""
+        words = fold(self.query_one(Input).value).split()
+        self._rows = {row.name: row for row in help_rows(self._explained)}
+        called = {name: fold(f"{row.key} {row.title} {name}") for name, row in self._rows.items()}
+        said = {
+            name: fold(" ".join((called[name], row.sentence, *self._explained.told(name).phrases)))
+            for name, row in self._rows.items()
+        }
+        found = [name for name, text in said.items() if all(word in text for word in words)]
+        found.sort(key=lambda name: not all(word in called[name] for word in words))
+        self._list.replace(found, select=next(iter(found), None))
+
+    def _draw(self, name: str, width: int) -> Sequence[Line]:
+        row = self._rows[name]
+        keys = list(self._list.keys)
+        at = keys.index(name)
+        first = at == 0 or self._rows[keys[at - 1]].group != row.group
+        room = max(width - _GROUP - _KEY - _TITLE - len(name) - 1, 10)
+        dim = bool(row.reason)
+        said = f"Not now: {row.reason}" if dim else row.sentence
+        return (
+            (
+                Span(f"{row.group if first else '':<{_GROUP}}", "heading"),
+                Span(f"{clip(row.key, _KEY - 1):<{_KEY}}", "key"),
+                Span(f"{clip(row.title, _TITLE - 1):<{_TITLE}}", "dim" if dim else "title"),
+                Span(f"{clip(said, room):<{room}}", "dim" if dim else "text"),
+                Span(f" {name}", "dim"),
+            ),
+        )
+
+    @on(LineView.Highlighted)
+    def _show_whole(self) -> None:
+        row = self._rows.get(self._list.selected or "")
+        if row is None:
+            self._more.show(())
+            return
+        spans = [Span(f"{row.key}  ", "key"), Span(row.sentence)]
+        if row.reason:
+            spans.append(Span(f" Not now: {row.reason}", "warn"))
+        self._more.show((Block(spans=tuple(spans)),))
+
+    @on(LineView.Opened)
+    @on(Input.Submitted)
+    def action_choose(self) -> None:
+        """Run what is selected, or say why that cannot be done now."""
+        row = self._rows.get(self._list.selected or "")
+        if row is not None and row.reason:
+            self.app.notify(row.reason, severity="warning", timeout=4)
+        elif row is not None and self.is_current:
+            self.dismiss(row.name)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a row runs it; one beside the help closes it."""
+        at = event.screen_x, event.screen_y
+        if self._list.region.contains(*at):
+            self.call_after_refresh(self.action_choose)
+        elif not any(one.region.contains(*at) for one in (self.query_one(".box"), self.query_one(KeyBar))):
+            self.dismiss("")
+
+    def action_leave(self) -> None:
+        """Close it."""
+        self.dismiss("")
+
+    def action_move(self, step: int) -> None:
+        """Select the row above or below."""
+        self._list.action_move(step)
+
+    def action_page(self, direction: int) -> None:
+        """Select a page up or down."""
+        self._list.action_page(direction)
+
+    def action_whole(self) -> None:
+        """Everything about the screen, to read."""
+        self.app.push_screen(HelpScreen(help_document(self._explained), PARTS))
+
+    def action_give_key(self) -> None:
+        """Wait for the key that the selected command is to have."""
+        row = self._rows.get(self._list.selected or "")
+        if row is not None:
+            self.run_worker(self._ask_for_key(row), exclusive=True)
+
+    async def _ask_for_key(self, row: HelpRow) -> None:
+        key = await self.app.push_screen_wait(PressKey(row))
+        if not key:
+            return
+        if problem := await self._give_key(row.name, key):
+            self.app.notify(problem, severity="warning", timeout=8)
+        else:
+            self.app.notify(f"{row.title} is {key_title(key)} now; config.toml keeps it.", timeout=4)
+        self._list_rows()
+
+    def more_keys(self) -> Document:
+        """Those that move."""
+        return (key_row("↑ ↓", "Select", "Select a key."),)
+
+
+class PressKey(Dialog[str]):
+    """Wait for a key; the result is that key, or empty."""
+
+    ABOUT = "The next key that you press is given to the command. esc leaves it as it is."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Cancel", tooltip="Leave the key as it is.", id="press-leave"),
+    ]
+
+    def __init__(self, row: HelpRow) -> None:
+        super().__init__()
+        self._row = row
+
+    def compose_box(self) -> ComposeResult:
+        """What it is for."""
+        said = f"Press the key for “{self._row.title}” (now {self._row.key}); esc leaves it."
+        yield TextView((Block(said),))
+
+    def own_help(self, usual: Sequence[Binding]) -> Sequence[Binding]:
+        """Every key but esc is the answer."""
+        return ()
+
+    def action_leave(self) -> None:
+        """Leave it."""
+        self.dismiss("")
+
+    def action_help(self) -> None:
+        """A question mark is a key like any other."""
+        self.dismiss("question_mark")
+
+    def on_key(self, event: events.Key) -> None:
+        """The key."""
+        if event.key != "escape":
+            event.stop()
+            event.prevent_default()
+            self.dismiss(event.key)

@@ -1,0 +1,112 @@
+"""The help as a menu: it filters, runs keys, says why not, gives other keys, and keeps them and the theme."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+from lcm_core.base.errors import ConfigurationError
+from lcm_core.base.user_config import write_setting
+
+from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
+from tests.conftest import DatabaseFactory
+
+
+@pytest.fixture
+def config() -> Path:
+    path = Path(os.environ["HOME"]) / "dotfiles.toml"
+    path.write_text('# mine\nbudget = 64000  # small\n\n[keys]\nfiles = "f6"\n')
+    link = path.with_name("config.toml")
+    link.symlink_to(path)
+    os.environ["LCM_TUI_CONFIG"] = str(link)
+    return path
+
+
+async def test_what_is_typed_filters_the_keys_and_enter_runs_one(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("question_mark", *"what does the mod")
+        await wait_for_text(pilot, "Context", "what the model sees")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "Context 1")
+
+
+async def test_a_key_that_cannot_be_used_now_says_why_and_stays_in_the_menu(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("&")
+        await wait_for_text(pilot, "free pages of the file")
+        await pilot.press("question_mark", *"vacuum")
+        await wait_for_text(pilot, "Not now: the file has no free pages")
+        await pilot.press("enter")
+        await wait_until_said(pilot, "the file has no free pages")
+        assert "type to filter" in shown(pilot) or "vacuum" in shown(pilot)
+
+
+async def test_another_key_is_given_kept_and_used_at_once(database_file: DatabaseFactory, config: Path):
+    path = database_file("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("question_mark", *"disk", "f2")
+        await wait_for_text(pilot, "Press the key for “Disk”")
+        await pilot.press("c")
+        await wait_until_said(pilot, "takes it from 'context'")
+        assert tomllib.loads(config.read_text())["keys"] == {"files": "f6"}
+        await pilot.press("f2")
+        await wait_for_text(pilot, "Press the key for “Disk”")
+        await pilot.press("f8")
+        await wait_until_said(pilot, "config.toml keeps it")
+        await pilot.press("escape", "f8")
+        await wait_for_text(pilot, "free pages of the file")
+    assert config.read_text() == '# mine\nbudget = 64000  # small\n\n[keys]\ndisk = "f8"\nfiles = "f6"\n'
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("f8")
+        await wait_for_text(pilot, "free pages of the file")
+
+
+async def test_a_theme_that_was_chosen_is_kept(database_file: DatabaseFactory, config: Path):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("colon", *"theme nord")
+        await wait_for_text(pilot, "Theme: nord")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: tomllib.loads(config.read_text()).get("theme") == "nord")
+        assert pilot.app.theme == "nord"
+    assert tomllib.loads(config.read_text())["budget"] == 64000
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '[keys]\ndisk = "W"\n'),
+        ("budget = 1\n", 'budget = 1\n\n[keys]\ndisk = "W"\n'),
+        ("[keys]\n'disk' = 'x' # old\nfiles = 'f'\n", "[keys]\ndisk = \"W\"\nfiles = 'f'\n"),
+        (
+            "[summary]\nmodel = 'm'\n[keys]  # mine\n",
+            "[summary]\nmodel = 'm'\n[keys]  # mine\ndisk = \"W\"\n",
+        ),
+    ],
+)
+def test_a_setting_is_written_and_the_rest_stays(tmp_path: Path, before: str, after: str):
+    path = tmp_path / "folder" / "config.toml"
+    if before:
+        path.parent.mkdir()
+        path.write_text(before)
+    write_setting(path, "keys", "disk", "W")
+    assert path.read_text() == after
+    assert tomllib.loads(after)["keys"]["disk"] == "W"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "text", ["keys = 3\n", "keys = {disk = 'x'}\n", "keys.disk = 'x'\n", "not toml", "\0"]
+)
+def test_what_cannot_be_changed_safely_is_left_as_it_is(tmp_path: Path, text: str):
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError):
+        write_setting(path, "keys", "disk", "W")
+    assert path.read_text() == text
