@@ -10,7 +10,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,12 +32,6 @@ MAX_NUMBER = 2**53 - 1
 MAX_ID = 2**63 - 1
 #: A byte that is no UTF-8 as `safe_line` writes it out.
 _WRITTEN_OUT = re.compile("‹0x([89A-F][0-9A-F])›")
-#: Days of a unit, as the engine's own pruning counts them (docs/engine/doctor.md, "Its cleaners").
-_AGE_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
-#: About 270 years: beyond, there is nothing older.
-_MAX_DAYS = 100_000
-#: Bytes of a unit, powers of 1000 as sizes are shown.
-_BYTES = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "TB": 1_000_000_000_000}
 
 
 def invalid(name: str, problem: str, value: JsonScalar = None, *, code: str | None = None) -> UsageError:
@@ -360,30 +354,6 @@ class Recency(Kind[Stamp]):
         except OverflowError:
             pass
         raise invalid_time(name, "must be a number and one of s, m, h, d, w, such as 24h", value)
-
-
-class Age(Kind[timedelta]):
-    """An age such as ``90d``, ``12w``, ``3m`` (of 30 days) or ``1y``."""
-
-    def read(self, name: str, value: str) -> timedelta:
-        """The age."""
-        match = re.fullmatch(r"([0-9]{1,6})([dwmy])", value)
-        days = int(match[1]) * _AGE_DAYS[match[2]] if match else 0
-        if not 0 < days <= _MAX_DAYS:
-            raise invalid(name, "must be a number and one of d, w, m (30 days), y, such as 90d", value)
-        return timedelta(days=days)
-
-
-class Size(Kind[int]):
-    """A size such as ``50MB``, ``800KB`` or ``1.5GB``."""
-
-    def read(self, name: str, value: str) -> int:
-        """The bytes."""
-        match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([KMGT]?B?)", value.upper())
-        unit = None if match is None else match[2] if match[2] in _BYTES else f"{match[2]}B"
-        if match is None or unit not in _BYTES:
-            raise invalid(name, "must be a size such as 50MB, 800KB or 1.5GB", value)
-        return int(float(match[1]) * _BYTES[unit])
 
 
 class Dollars(Kind[float]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -42,7 +43,7 @@ from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Age, Choice, FilePath, Raw, Size, Text, WholeNumber
+from lcm_tui.cli.kinds import Choice, FilePath, Kind, Raw, Text, WholeNumber, invalid
 from lcm_tui.cli.options import CONVERSATION, ChangeFlags, SqlFlags
 from lcm_tui.cli.working import interruptible
 from lcm_tui.flows.change import Confirmation
@@ -237,6 +238,38 @@ class Action(StrEnum):
 _SELECT = "Which conversations (all conditions must match)"
 _DO = "Action"
 _ALL = "all"
+
+
+#: Days of a unit, as the engine's own pruning counts them (docs/engine/doctor.md, "Its cleaners").
+_AGE_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+#: About 270 years: beyond, there is nothing older.
+_MAX_DAYS = 100_000
+#: Bytes of a unit, powers of 1000 as sizes are shown.
+_BYTES = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "TB": 1_000_000_000_000}
+
+
+class Age(Kind[timedelta]):
+    """An age such as ``90d``, ``12w``, ``3m`` (of 30 days) or ``1y``."""
+
+    def read(self, name: str, value: str) -> timedelta:
+        """The age."""
+        match = re.fullmatch(r"([0-9]{1,6})([dwmy])", value)
+        days = int(match[1]) * _AGE_DAYS[match[2]] if match else 0
+        if not 0 < days <= _MAX_DAYS:
+            raise invalid(name, "must be a number and one of d, w, m (30 days), y, such as 90d", value)
+        return timedelta(days=days)
+
+
+class Size(Kind[int]):
+    """A size such as ``50MB``, ``800KB`` or ``1.5GB``."""
+
+    def read(self, name: str, value: str) -> int:
+        """The bytes."""
+        match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([KMGT]?B?)", value.upper())
+        unit = None if match is None else match[2] if match[2] in _BYTES else f"{match[2]}B"
+        if match is None or unit not in _BYTES:
+            raise invalid(name, "must be a size such as 50MB, 800KB or 1.5GB", value)
+        return int(float(match[1]) * _BYTES[unit])
 
 
 @command(

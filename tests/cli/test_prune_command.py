@@ -18,7 +18,7 @@ from lcm_core.operations.export import default_folder, read_conversation_file
 
 from lcm_tui.cli import answer
 from lcm_tui.cli import prune as command
-from lcm_tui.cli.kinds import Age, Size
+from lcm_tui.cli.prune import Age, Size
 from tests.change.support import REAL, changed, dump, search_faults
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
