@@ -44,7 +44,7 @@ from lcm_core.store.schema import Schema
 
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Outcome, Paging, Run
-from lcm_tui.cli.command import Sectioned, command
+from lcm_tui.cli.command import Decorator, Sectioned, command
 from lcm_tui.cli.documents import Document, MadeList, tail_rules
 from lcm_tui.cli.kinds import Choice, FilePath, Text, Tokens, invalid
 from lcm_tui.cli.machine import json_text
@@ -100,6 +100,22 @@ _SENT = "As the model receives it"
 _FORMS = Choice("json", "markdown")
 
 
+def _prompt_option(
+    flag: str = "--prompt",
+    words: str = "Apply prompt-aware eviction with this prompt.",
+    *,
+    section: str,
+) -> Decorator:
+    """The prompt by which a context is chosen."""
+    return click.option(flag, cls=Sectioned, section=section, type=Text(), metavar="TEXT", help=words)
+
+
+def _no_clamp_option(*, section: str) -> Decorator:
+    """What is sent without the engine's last step."""
+    words = "Without the hard limit: the assembler's output before the engine's final trim."
+    return click.option("--no-clamp", cls=Sectioned, section=section, is_flag=True, help=words)
+
+
 @command(
     "context show",
     forms=("csv",),
@@ -117,9 +133,9 @@ _FORMS = Choice("json", "markdown")
     is_flag=True,
     help="Show the messages as sent under the budget, and what is left out.",
 )
-@options.prompt_option(section=_SENT)
+@_prompt_option(section=_SENT)
 @options.rules_option(section=_SENT)
-@options.no_clamp_option(section=_SENT)
+@_no_clamp_option(section=_SENT)
 @click.option(
     "--export",
     cls=Sectioned,
@@ -485,7 +501,7 @@ _SECOND = "The second context"
     metavar="SNAPSHOT_ID",
     help="The context of this snapshot (`context snapshots` lists them).",
 )
-@options.prompt_option(section=_FIRST)
+@_prompt_option(section=_FIRST)
 @options.rules_option(section=_FIRST)
 @click.option(
     "--at",
@@ -511,7 +527,7 @@ _SECOND = "The second context"
     metavar="SNAPSHOT_ID",
     help="The context of this snapshot.",
 )
-@options.prompt_option("--prompt-b", "Its prompt; by default the same, '' for none.", section=_SECOND)
+@_prompt_option("--prompt-b", "Its prompt; by default the same, '' for none.", section=_SECOND)
 @options.rules_option("--rules-b", "Its rules; by default the same.", section=_SECOND)
 @click.option(
     "--at-b",
@@ -529,7 +545,7 @@ _SECOND = "The second context"
     metavar="PATH",
     help="Its database; a backup shows the context at an earlier time.",
 )
-@options.no_clamp_option(section="Both")
+@_no_clamp_option(section="Both")
 def context_compare(
     run: Run,
     *,

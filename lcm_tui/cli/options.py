@@ -407,22 +407,6 @@ def window(
 RULE_NAMES: Final = Choice("0.1", "0.15", "1.0-beta", "1.0", "1.1")
 
 
-def prompt_option(
-    flag: str = "--prompt",
-    words: str = "Apply prompt-aware eviction with this prompt.",
-    *,
-    section: str,
-) -> Decorator:
-    """The prompt by which a context is chosen."""
-    return click.option(flag, cls=Sectioned, section=section, type=Text(), metavar="TEXT", help=words)
-
-
-def no_clamp_option(*, section: str) -> Decorator:
-    """What is sent without the engine's last step."""
-    words = "Without the hard limit: the assembler's output before the engine's final trim."
-    return click.option("--no-clamp", cls=Sectioned, section=section, is_flag=True, help=words)
-
-
 def rules_option(
     flag: str = "--rules",
     words: str = "Use the rules of another engine version.",
