@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from lcm_core.base.text import cell_width
-from lcm_core.base.tokens import TokenCheck, Verdict
-from lcm_core.store.context_view import Group, Totals, stands_for_item
 from textual.events import Key
 from textual.pilot import Pilot
 
 from lcm_tui.kit.dialog import Prompt
-from lcm_tui.kit.spans import share_text, text_of
 from lcm_tui.screens.briefs import BriefsScreen
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.context_items import ItemScreen
-from lcm_tui.tables.composition import (
-    Measured,
-    bar_line,
-    before_and_after,
-    changes_line,
-    legend_line,
-    numbers_line,
-    share_out,
-)
-from lcm_tui.tables.context import columns, number, tokens_cell
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -39,6 +24,7 @@ from tests.app.support import (
     conversation,
     go_to,
     open_app,
+    resize,
     said,
     settled,
     shown,
@@ -50,6 +36,7 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
+from tests.databases import building, new_database
 from tests.support import recorded, sampled
 
 
@@ -363,7 +350,7 @@ async def test_the_cursor_begins_on_an_item_where_a_line_is_above_them(
         connection.execute("DELETE FROM context_items WHERE conversation_id = 4 AND summary_id IS NOT NULL")
     async with open_sound_app(path, size=NARROW) as pilot:
         screen = await opened(pilot, 4)
-        assert not stands_for_item(screen.items.keys[0])
+        assert rows(pilot)[0].startswith("──")
         assert screen.items.counted_keys()[0] == 1
         assert screen.why_not("open") is None
 
@@ -506,103 +493,30 @@ async def test_versions_without_briefs_and_conversations_without_any(database_fi
 # -- the bar ---------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.integers(-50, 10**12), max_size=12), st.integers(0, 200))
-def test_cells_are_shared_out_in_full(amounts: list[int], width: int):
-    cells = share_out(amounts, width)
-    taking = [amount for amount in amounts if amount > 0]
-    assert len(cells) == len(amounts)
-    assert sum(cells) == (width if taking else 0)
-    assert all((count > 0) <= (amount > 0) for count, amount in zip(cells, amounts, strict=True))
-    if len(taking) <= width:
-        assert all(count for count, amount in zip(cells, amounts, strict=True) if amount > 0)
-    pairs = sorted((amount, count) for amount, count in zip(amounts, cells, strict=True) if amount > 0)
-    assert [count for _, count in pairs] == sorted(count for _, count in pairs) or len(set(amounts)) < len(
-        amounts
-    )
-
-
-GROUPS = (
-    Group("D1", 1, None, False, 2, 600),
-    Group("leaf", 0, None, False, 1, 1),
-    Group("user", None, "user", False, 2, 100),
-    Group("user", None, "user", True, 1, 50),
-    Group("tool", None, "tool", True, 1, 249),
-)
-
-
-def test_the_bar_in_letters_and_its_legend():
-    bar = text_of(bar_line(GROUPS, 20, plain=True))
-    assert cell_width(bar) == 20
-    assert "".join(dict.fromkeys(bar)) == "1LuUT"
-    assert bar.count("L") == 1
-    assert set(text_of(bar_line(GROUPS, 20, plain=False))) == {"█", "▓"}
-    legend = text_of(legend_line(GROUPS, None, plain=True))
-    assert legend == " 1=D1 600 L=leaf 1 u=user 150 t=tool 249"
-
-
-def test_the_bars_before_and_after_are_to_one_scale_and_name_what_changes():
-    after = (Group("D1", 1, None, False, 1, 100), *GROUPS[2:])
-    bars = [text_of(line) for line in before_and_after(GROUPS, after, 40, plain=True)]
-    assert [cell_width(bar) for bar in bars] == [40, 40]
-    assert [len(bar.rstrip()) for bar in bars] == [40, 20]
-    assert {*bars[1].strip()} == {*"1uUT"}
-    said = text_of(changes_line(GROUPS, after, plain=True))
-    assert said == " 1=D1 600 → 100 L=leaf 1 → 0 u=user 150 t=tool 249"
-    assert [text_of(line) for line in before_and_after((), after, 3, plain=True)] == ["   ", "1uT"]
-    assert [text_of(line) for line in before_and_after((), (), 2, plain=True)] == ["  ", "  "]
-
-
-@pytest.mark.parametrize(("tokens", "budget", "words"), [
-    (1_000, 4_000, "= 25.0 % · 3,000 free"),
-    (4_000, 4_000, "= 100.0 % · 0 free"),
-    (4_001, 4_000, "= 100.0 % · over budget by 1"),
-    (1, 10_000_000, "= <0.1 % · 9,999,999 free"),
-    (0, 4_000, "= 0.0 % · 4,000 free"),
-])  # fmt: skip
-def test_the_numbers_in_words(tokens: int, budget: int, words: str):
-    totals = Totals(1, 1, 0, tokens, (), 0, 0)
-    line = text_of(numbers_line(Measured(budget, totals), 120))
-    assert f" 1 item · {tokens:,} stored tokens of {budget:,} {words}" in line
-    assert cell_width(line) == 120
-    assert "▕" not in text_of(numbers_line(Measured(budget, totals), 45))
-
-
-def test_numbers_that_are_not_known_yet():
-    assert text_of(numbers_line(Measured(128_000), 80)) == " … of 128,000 tokens"
-    assert share_text(0.0004) == "<0.1 %"
-
-
-# -- cells -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("stored", "ours", "room", "text"), [
-    (202, 187, 10, "202 ≠ ~187"),
-    (1_195, 1_187, 10, "1195≠~1187"),
-    (1_195, 1_187, 20, "1,195 ≠ ~1,187"),
-    (12_345, 12_187, 10, "12,345 ≠"),
-    (123_456_789, 1, 10, "123456789"),
-])  # fmt: skip
-def test_two_counts_in_the_room_there_is(stored: int, ours: int, room: int, text: str):
-    check = TokenCheck(Verdict.DIFFERS, weighted=ours)
-    cell = tokens_cell(stored, check, room)
-    assert (cell.text, cell.style) == (text, "warn")
-
-
-def test_counts_that_are_not_there():
-    assert tokens_cell(None, None, 10).text == "–"
-    assert (number(9_999_999, 9), number(20_000_000, 9)) == ("9,999,999", "20000000")
-
-
-@pytest.mark.parametrize("width", [20, 40, 66, 67, 80, 95, 96, 109, 110, 160])
-def test_the_columns_fill_the_list(width: int):
-    layout = columns(width)
-    taken = sum(layout.widths) + len(layout.widths) - 1
-    shown_at = dict(zip((column.name for column in layout.columns), layout.widths, strict=True))
-    assert taken == width if layout.shows("preview") else taken <= width
-    assert layout.shows("id") == (width >= 40)
-    assert shown_at.get("id", 13) == (20 if width >= 90 else 13), "what is left belongs to the preview"
-    assert layout.shows("preview") == (width >= 67)
-    assert layout.shows("total") == (width >= 96)
+async def test_the_bar_in_letters_its_legend_and_counts_that_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("NO_COLOR", "1")
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as made:
+        owner = made.conversation()
+        for name, depth, tokens in (("sum_1", 1, 300), ("sum_2", 1, 300), ("sum_3", 0, 1)):
+            made.summary(owner, name, depth=depth, in_context=True, token_count=tokens)
+        made.message(owner, "word " * 20, token_count=100)
+        made.message(owner, "x", token_count=50)
+        made.message(owner, "y", role="tool", token_count=249)
+    async with open_sound_app(path, size=WIDE) as pilot:
+        await opened(pilot, owner)
+        bar, legend, numbers = head(pilot)
+        assert len(bar) == 160
+        assert "".join(dict.fromkeys(bar)) == "1LUT"
+        assert bar.count("L") == 1, "of 1,000 tokens 1"
+        assert legend.startswith(" 1=D1 600 L=leaf 1 u=user 150 t=tool 249 ")
+        assert "6 items · 1,000 stored tokens of 128,000 = 0.8 % · 127,000 free" in numbers
+        [first] = [row for row in rows(pilot) if " sum_1 " in row]
+        assert re.search(r" 300 ≠ ~13 +\d", first)
+        await resize(pilot, *NARROW)
+        assert any(" 300 ≠ ~13 " in row for row in rows(pilot))
 
 
 @pytest.mark.long

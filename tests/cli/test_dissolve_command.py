@@ -56,6 +56,17 @@ def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version
     assert undone["tokens"] == {"before": done["tokens"]["after"], "after": done["tokens"]["before"]}
 
 
+def test_what_the_context_is_made_of_before_and_after_is_to_one_scale(path: Path):
+    lines = [line.split(maxsplit=1) for line in dissolve(path).out.splitlines()]
+    bars = dict(line for line in lines if line and line[0] in {"Before", "After"})
+    assert bars["Before"] == "3333333222222uuuuaaaaaaaaaaaaaattttttttttt"
+    assert bars["After"] == "3333222222222222222uuuuaaaaaaaaaaaaaattttttttttt"
+    assert [
+        "Made",
+        "of       3=D3 509 -> 227 2=D2 456 -> 1,227 u=user 284 a=assistant 1,195 t=tool 860",
+    ] in lines
+
+
 #: What is known only once it is done.
 NEW = ("applied", "operationId", "undo", "searchIndex", "waitedSeconds", "heldSeconds")
 
