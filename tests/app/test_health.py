@@ -13,7 +13,7 @@ from lcm_core.base.findings import CheckResult, CheckState, FixId, RowRef, findi
 from lcm_core.checks.check import Limits
 from lcm_core.checks.running import STRUCTURE
 from lcm_core.store.found_rows import found_rows
-from lcm_host.checks import CHECKS, TEXTS, run_checks
+from lcm_host.checks import CHECKS, run_checks
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
@@ -30,12 +30,10 @@ from lcm_tui.tables.health import (
     GroupKey,
     MoreKey,
     RowKey,
-    finding_document,
-    first_to_look_at,
-    lines_of,
 )
 from tests.app.support import (
     NARROW,
+    WIDE,
     at,
     conversation,
     go_to,
@@ -101,25 +99,6 @@ def test_every_check_and_every_fix_is_explained():
         assert sentence.endswith((".", ")."))
 
 
-def test_the_parts_of_a_run_are_all_checks_once():
-    assert set(CHECKS) == STRUCTURE | TEXTS | WHOLE_FILE
-    assert not STRUCTURE & TEXTS
-    assert not WHOLE_FILE & (STRUCTURE | TEXTS)
-
-
-@pytest.mark.long
-async def test_checks_in_parts_find_what_they_find_together(database_file: DatabaseFactory):
-    whole = await report_of(database_file(DAMAGED))
-    known = Examination()
-    for part in (STRUCTURE, TEXTS, WHOLE_FILE):
-        known.take(await report_of(database_file(DAMAGED), only=part))
-    assert known.complete
-    assert set(known.findings) == {finding_key(one) for one in whole.findings()}
-    assert [one.check.id for one in known.not_run] == [one.check.id for one in whole.not_run]
-    names = [group.name for group in known.groups()]
-    assert names == ["broken E", "broken W", "broken I", "suspicious W", "by design", "skipped"]
-
-
 def test_what_is_cut_off_is_said_and_two_findings_of_one_key_are_both_there():
     one = Finding("C16", Confidence.BROKEN, 1, (RowRef("summaries", ("s",)),), 1, "One.")
     other = Finding("C16", Confidence.BROKEN, 1, (RowRef("summaries", ("s",)),), 1, "Two.")
@@ -160,29 +139,27 @@ async def test_the_rows_of_findings_are_found_with_what_they_refer_to(database_f
 
 
 async def test_the_number_of_a_conversation_is_no_other_number(database_file: DatabaseFactory):
-    known = Examination()
-    known.take(await report_of(database_file("0.3.0")))
-    keys = [key for group in known.groups(["conversation", "2"]) for key in group.keys]
-    named = [known.findings[key.key] for key in keys if isinstance(key, FindingKey)]
-    assert {one.conversation_id for one in named} == {2}
-    assert len(named) == sum(one.conversation_id == 2 for one in known.findings.values())
+    async with open_app(database_file("0.3.0"), size=NARROW) as pilot:
+        screen = await go_to(pilot, HealthScreen(None))
+        await done(pilot, screen)
+        findings = screen.list.examination.findings
+        await pilot.press("slash", *"conversation 2", "enter")
+        await settled(pilot)
+        named = [findings[key.key] for key in screen.list.table.keys if isinstance(key, FindingKey)]
+        assert {one.conversation_id for one in named} == {2}
+        assert len(named) == sum(one.conversation_id == 2 for one in findings.values())
 
 
 async def test_the_cursor_is_at_first_on_the_gravest_finding(database_file: DatabaseFactory):
-    known = Examination()
-    known.take(await report_of(database_file(DAMAGED)))
-    keys = lines_of(known.groups(), FOLDED, {})
-    assert keys[0] == GroupKey("broken E")
-    assert first_to_look_at(keys) == keys[1]
-    assert first_to_look_at([GroupKey("skipped")]) == GroupKey("skipped")
-    assert first_to_look_at([]) is None
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("down", "H")  # whatever conversation is selected
         await wait_for(pilot, lambda: at(pilot.app.screen, "Health of"), "the health")
         screen = pilot.app.screen
-        assert at(screen, "Health of")
         await wait_for(pilot, lambda: screen.examiner.examination.complete and not screen.examiner.running)
+        names = [key.name for key in screen.list.table.keys if isinstance(key, GroupKey)]
+        assert names == ["broken E", "broken W", "broken I", "suspicious W", "by design", "skipped"]
+        assert screen.list.table.keys[0] == GroupKey("broken E")
         assert screen.list.table.selected == screen.list.table.keys[1]
 
 
@@ -487,20 +464,17 @@ async def test_escape_stops_the_checks_and_then_leaves(
         assert said(pilot) == []
 
 
-def test_the_pane_says_rule_fix_and_rows():
-    finding = Finding(
-        "A8",
-        Confidence.BROKEN,
-        3,
-        (RowRef("context_items", (3, 3)),),
-        1,
-        "1 is missing.",
-        FixId.CLOSE_GAPS,
-    )
-    document = text(finding_document("A8:3", finding, {}, []))
-    assert "A8 gap in ordinals" in document
-    assert "Renumber the context items from 0" in document
-    assert CHECKS["A8"].why in document
-    assert "context item at 3" in document
-    without = Finding("C3", Confidence.BROKEN, 3, (), 1, "It is a stand-in.")
-    assert "No automatic fix. Press R" in text(finding_document("C3:3", without, {}, []))
+async def test_the_pane_says_rule_fix_and_rows(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED), size=WIDE) as pilot:
+        screen = await health(pilot)
+        stand_in = next(key for key in screen.list.examination.findings if key.startswith("C3:"))
+        for key, *said in (
+            (DANGLING, "A1 ", CHECKS["A1"].why, "context item at 13"),
+            (HOLE, "A11 ", CHECKS["A11"].why, "Add the messages to the context again, in", "m521 #111"),
+            (stand_in, "C3 ", "No automatic fix. Press R"),
+        ):
+            assert screen.list.table.select(FindingKey(key))
+            await settled(pilot)
+            pane = " ".join(screen.text.text.split())
+            for text in said:
+                assert text in pane, pane
