@@ -89,6 +89,12 @@ async def walk_to(pilot: Pilot[int], name: str, *, of: int | None = None) -> Scr
     return screen
 
 
+async def history(pilot: Pilot[int]) -> Screen[Any]:
+    """Go to the history of all conversations from wherever this is."""
+    await leave(pilot)
+    return await walk_to(pilot, "HistoryScreen")
+
+
 async def leave(pilot: Pilot[int]) -> None:
     """Go back to the list of conversations."""
     while not at(pilot.app.screen, "Conversations"):

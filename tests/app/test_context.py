@@ -13,10 +13,10 @@ from textual.events import Key
 from textual.pilot import Pilot
 
 from lcm_tui.kit.dialog import Prompt
-from lcm_tui.screens.briefs import BriefsScreen
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.context_items import ItemScreen
 from tests.app.host import Host
+from tests.app.screens import walk_to
 from tests.app.support import (
     NARROW,
     WIDE,
@@ -460,7 +460,7 @@ async def test_an_item_whose_row_is_gone(database_file: DatabaseFactory):
 async def test_all_briefs_with_the_one_in_force_marked(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
-        screen = await go_to(pilot, BriefsScreen(conversation(pilot, 2)))
+        screen = await walk_to(pilot, "BriefsScreen", of=2)
         await settled(pilot)
         lines = shown_lines(pilot)
         assert [line.split()[:2] for line in lines[2:5]] == [
@@ -482,11 +482,11 @@ async def test_all_briefs_with_the_one_in_force_marked(database_file: DatabaseFa
 async def test_versions_without_briefs_and_conversations_without_any(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.8.2"), size=NARROW) as pilot:
         await settled(pilot)
-        await go_to(pilot, BriefsScreen(conversation(pilot, 1)))
+        await walk_to(pilot, "BriefsScreen", of=1)
         await wait_for_text(pilot, "Focus briefs: not recorded by this version")
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
-        await go_to(pilot, BriefsScreen(conversation(pilot, 1)))
+        await walk_to(pilot, "BriefsScreen", of=1)
         await wait_for_text(pilot, "This conversation has no focus briefs.")
 
 

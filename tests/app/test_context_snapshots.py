@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.screens.snapshots import SnapshotsScreen
+from tests.app.screens import walk_to
 from tests.app.snapshots import keep
 from tests.app.support import (
     NARROW,
     WIDE,
     at,
-    conversation,
-    go_to,
     open_app,
     settled,
     shown,
@@ -27,10 +25,10 @@ from tests.app.test_context_assembled import assembled
 from tests.conftest import DatabaseFactory
 
 
-async def listed(pilot: Pilot[int], number: int = 1) -> SnapshotsScreen:
+async def listed(pilot: Pilot[int], number: int = 1):
     """The snapshots of a conversation, read."""
     await settled(pilot)
-    screen = await go_to(pilot, SnapshotsScreen(conversation(pilot, number)))
+    screen = await walk_to(pilot, "SnapshotsScreen", of=number)
     await settled(pilot)
     return screen
 

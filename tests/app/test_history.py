@@ -11,13 +11,12 @@ from lcm_core.change.commit import commit
 from textual.screen import ModalScreen
 
 from lcm_tui.flows.change import Change
-from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.hostile import SAMPLES
+from tests.app.screens import history, walk_to
 from tests.app.support import (
     NARROW,
     at,
-    conversation,
     go_to,
     open_app,
     said,
@@ -64,7 +63,7 @@ async def test_undo_gives_back_the_same_rows_and_can_be_undone(
     [first] = await changed(path, (1, NODE))
     after = dump(path)
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, HistoryScreen())
+        screen = await history(pilot)
         await wait_for_text(pilot, f"Dissolve summary {NODE} into 2 summaries", "+254", first)
         assert "↶" not in shown(pilot)
         assert screen.told("undo").title == "Undo"
@@ -103,7 +102,7 @@ async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     [first] = await changed(path, (1, NODE))
     async with open_app(path, size=NARROW) as pilot:
-        await go_to(pilot, HistoryScreen())
+        await history(pilot)
         await settled(pilot)
         await pilot.press("enter")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Operation "), "the operation")
@@ -133,7 +132,7 @@ async def test_an_undo_that_would_lose_something_is_refused_with_the_reason(
     run(path, f"DELETE FROM context_items WHERE summary_id = '{source}'")
     before = context_of(path, 1)
     async with open_app(path) as pilot:
-        await go_to(pilot, HistoryScreen())
+        await history(pilot)
         await settled(pilot)
         await pilot.press("u")
         screen = await previewed(pilot)
@@ -151,7 +150,7 @@ async def test_an_undo_that_somebody_else_made_meanwhile_does_not_become_a_redo(
     before = dump(path)
     [first] = await changed(path, (1, NODE))
     async with open_app(path) as pilot:
-        await go_to(pilot, HistoryScreen())
+        await history(pilot)
         await settled(pilot)
         await pilot.press("u")
         await previewed(pilot)
@@ -167,7 +166,8 @@ async def test_the_list_is_filtered_and_narrowed_to_a_conversation(database_copy
     path = database_copy("0.15.3")
     first, second, third = await changed(path, (1, NODE), (4, FOURTH), (1, OTHER))
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, HistoryScreen(conversation(pilot, 1), only=True))
+        screen = await walk_to(pilot, "HistoryScreen", of=1)
+        await pilot.press("T")
         await wait_for(
             pilot, lambda: list(screen.list.table.keys) == [third, first], "those of conversation 1"
         )
@@ -200,7 +200,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         await pilot.press("a")
         await wait_for(pilot, lambda: not isinstance(pilot.app.screen, PlanScreen), "both commits")
         assert value(path, "SELECT count(*) FROM lcm_tui_operations WHERE batch = 'batch-1'") == 2
-        await go_to(pilot, HistoryScreen())
+        await history(pilot)
         await settled(pilot)
         screen = pilot.app.screen
         assert at(screen, "History")
@@ -233,7 +233,7 @@ async def test_a_compaction_is_undone_as_a_whole_and_what_holds_of_it_in_part_is
         plan = replace(plan_of(edit), title=f"Count {node}", conversation_id=1, batch="b", kind="compact")
         done.append(commit(path, plan).id)
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, HistoryScreen())
+        screen = await history(pilot)
         await settled(pilot)
         assert list(screen.list.table.keys) == ["b"]
         assert "in part" not in shown(pilot)
@@ -259,7 +259,7 @@ async def test_the_operations_of_a_batch_are_listed_under_it_and_its_undo_names_
         )
         done.append(commit(path, plan).id)
     async with open_app(path, size=NARROW) as pilot:
-        screen = await go_to(pilot, HistoryScreen())
+        screen = await history(pilot)
         await settled(pilot)
         await pilot.press("enter")
         await wait_for(
@@ -283,7 +283,7 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
         edit = update(path, "summaries", "summary_id", NODE, descendant_token_count=tokens)
         done.append(commit(path, replace(plan_of(edit), title=f"Count {tokens}")).id)
     async with open_app(path) as pilot:
-        screen = await go_to(pilot, HistoryScreen())
+        screen = await history(pilot)
         await settled(pilot)
         await pilot.press("j", "u")
         await previewed(pilot)
@@ -311,7 +311,7 @@ async def test_an_operation_with_hostile_words_is_shown_safely(database_copy: Da
     edit = update(path, "conversations", "conversation_id", 1, title=harm)
     commit(path, replace(plan_of(edit), title=harm, kind=harm[:30]))
     async with open_app(path, size=NARROW) as pilot:
-        await go_to(pilot, HistoryScreen())
+        await history(pilot)
         await settled(pilot)
         assert "␛[2J" in check(pilot)
         await pilot.press("enter")

@@ -15,15 +15,12 @@ from lcm_tui.kit.places import is_id_of
 from lcm_tui.kit.spans import Block
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.context import CompositionBar
-from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.screens import leave, open_screen, walk_to
 from tests.app.support import (
     NARROW,
     WIDE,
     at,
-    conversation,
-    go_to,
     open_app,
     settled,
     shown,
@@ -196,7 +193,8 @@ async def test_keys_and_bars_of_a_preview_and_the_hint_of_an_empty_list(database
         await wait_for(pilot, lambda: screen.view.ordinals.cursor == 3, "the first D2 that stays")
         await leave(pilot)
         await settled(pilot)
-        history = await go_to(pilot, HistoryScreen(conversation(pilot, 3), only=True))
+        history = await walk_to(pilot, "HistoryScreen", of=3)
+        await pilot.press("T")
         await wait_for_text(pilot, "No changes in this conversation yet. T shows all conversations.")
         await click_text(pilot, " T ", LineView)
         await wait_for(pilot, lambda: not history.list.narrowed)

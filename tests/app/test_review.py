@@ -18,10 +18,10 @@ from lcm_tui.kit.text import TextView
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.editor import EditScreen
-from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.preview import PlanScreen
 from lcm_tui.screens.previous import SourceScreen
 from lcm_tui.screens.review import ReviewScreen
+from tests.app.screens import history
 from tests.app.support import (
     MIDDLING,
     NARROW,
@@ -400,7 +400,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         assert dump(path) != before
         await pilot.press("escape")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
-        await go_to(pilot, HistoryScreen())
+        await history(pilot)
         await settled(pilot)
         await pilot.press("u")
         await wait_for_text(pilot, "with all of its batch: yes")

@@ -14,7 +14,7 @@ from lcm_core.api import ExitCode, plan_dissolve, plan_undo, plan_undo_with_late
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import DamagedRecordError, edits_of, get
 
-from tests.app.support import go_to, open_app, settled, wait_for_text
+from tests.app.support import open_app, settled, wait_for_text
 from tests.change.support import dissolvable, only, planned
 from tests.cli.support import run as run_command
 from tests.conftest import DatabaseFactory
@@ -201,12 +201,12 @@ def test_every_command_exits_with_5_and_names_the_row(changed, kind):
 
 @pytest.mark.parametrize("kind", SOME[:1] + SOME[-1:])
 async def test_the_app_says_it_instead_of_planning(changed, kind, tmp_path):
-    from lcm_tui.screens.history import HistoryScreen
-
     path, operation = changed
     forge(path, FORGED[kind])
     async with open_app(path) as pilot:
-        await go_to(pilot, HistoryScreen())
+        await settled(pilot)
+        await pilot.press("U")
+        await wait_for_text(pilot, " History ")
         await settled(pilot)
         await pilot.press("u")
         await wait_for_text(pilot, "The history of this database is damaged", operation)
