@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId
@@ -21,7 +21,7 @@ from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.tables.conversation_rows import COUNTED, RowKey
 
 if TYPE_CHECKING:
-    from lcm_core.store.remembered import Figures, FileMark, Place
+    from lcm_core.store.remembered import Figures, FileMark, Look, Place
     from lcm_core.store.statistics import ConversationSums
 
 #: Conversations that are read in one transaction, and the messages of them at most.
@@ -30,7 +30,13 @@ MESSAGES: Final = 4_000
 #: Messages that were read are read again, in case they were changed in place, at most this often, and at most
 #: one part in so many of the time.
 WHOLE_SECONDS: Final = 10.0
-SHARE: Final = 100
+SHARE: Final = 200
+#: What was read before is read again for at most one part in so many, with rests of at most so long.
+SHARE_OF_SUMS: Final = 100
+LONGEST_REST: Final = 2.0
+LOOK_SECONDS: Final = 0.1
+#: How often what is remembered is compared with a file that is written at the same time.
+ATTEMPTS: Final = 3
 #: What is known is written down at most this often.
 KEEP_SECONDS: Final = 300.0
 
@@ -60,14 +66,16 @@ class Counting:
         self._sum_wanted: set[RowKey] = set()
         self._at_once = BATCH
         self._whole: set[RowKey] = set()  #: those whose messages are read again, too
+        self._summarized: set[RowKey] = set()  #: those whose summaries are, too
         self._unproved: set[RowKey] = set()  #: rows whose messages were not read again since the last change
         self._unread: set[RowKey] = set()  #: rows of which nothing was
         self._prove_at = 0.0  #: not before this (monotonic)
+        self._sum_at = 0.0  #: what was read before is not read again before this (monotonic)
         # -- what is remembered
         self._recalled = False
         self._known: dict[int, Figures] = {}  #: rows that were not read yet
         self._place: Place | None = None  #: how far the file has been read
-        self._moved = True  #: it may have been written behind that
+        self._looks = 0  #: at the file, since it has changed
         self._mark: FileMark | None = None  #: the state in which that was read
         self._learned = False  #: something that was not kept
         self._keep_at = 0.0  #: not before this (monotonic)
@@ -84,16 +92,41 @@ class Counting:
 
     # -- what is wanted ----------------------------------------------------------------------------------
 
-    def count_again(self, changed: Collection[RowKey]) -> None:
-        """The file has changed: every number may be old, those of *changed* rows are."""
+    @property
+    def place(self) -> Place | None:
+        """How far the file was read; None: nobody knows yet."""
+        return self._place
+
+    def first_listed(self) -> None:
+        """Conversations are listed of which nothing is known."""
         self.uncounted = {key for key, row in self._list.rows.items() if row.entry is not None}
         self._unproved, self._unread = set(self.uncounted), set(self.uncounted)
-        self._moved = True
+        self.want_counts()
+
+    def looked(self, look: Look, changed: Collection[RowKey], mark: FileMark | None) -> None:
+        """The file has changed; the entries of *changed* rows have. *mark*: its state before that look."""
+        rows, since, known = self._list.rows, look.since, self._place is not None
+        self._looks += 1
+        self._place, self._mark = look.place, mark
+        listed = {key for key, row in rows.items() if row.entry is not None}
+        self._unproved, self._unread = set(listed), set(listed)
+        again: Collection[RowKey] = () if since is None else since.operated
+        if since is None and known:
+            self._known.clear()
+            again = listed
+        self._whole.update(key for key in again if key in listed)
+        self._sum_wanted.update(key for key in again if key in listed and rows[key].sums is not None)
+        if look.whole:
+            self.uncounted = listed
+        else:
+            changed = {key for entry in look.entries if (key := entry.conversation.conversation_id) in listed}
+            self.uncounted |= changed
         self.want_counts(changed)
 
     def sum_again(self) -> None:
         """Every sum is to be read again, whatever changed."""
         self._known.clear()
+        self._sum_at = 0.0
         self._whole = {key for key, row in self._list.rows.items() if row.entry is not None}
         self._sum_wanted |= {key for key in self._whole if self._list.rows[key].sums is not None}
 
@@ -123,7 +156,7 @@ class Counting:
 
     def _fill(self) -> None:
         """Read what costs more; one worker at a time, which takes up what is asked for meanwhile."""
-        if self._allowed and not self._filling and (self._wanted or self._moved):
+        if self._allowed and not self._filling and (self._wanted or not self._recalled):
             self._filling = True
             self._screen.work_on("fill", self._fill_rows, exclusive=False)
 
@@ -135,15 +168,13 @@ class Counting:
         try:
             if not self._recalled:
                 await self._recall()
-            while self._allowed and (self._wanted or self._moved):
+            while self._allowed and self._wanted:
                 await self._screen.calm()  # keys come first
-                if self._moved:
-                    await self._follow()
-                elif self._count_wanted:
+                if self._count_wanted:
                     await self._fill_counts()
                 else:
                     await self._fill_sums()
-                if self._list.sorted_by in COUNTED and not self._wanted:
+                if self._list.sorted_by in COUNTED and not self._count_wanted | self._sum_wanted:
                     self._list.relist(changed=False)
                     self._sorted_anew()
             if self._allowed and self._learned and time.monotonic() >= self._keep_at:
@@ -168,29 +199,36 @@ class Counting:
                 continue
             if row.counts != counts or row.sums is None:
                 self._sum_wanted.add(key)
+            if row.counts is None or row.counts.summaries != counts.summaries:
+                self._summarized.add(key)
             self._list.learn(key, replace(row, counts=counts, words=row.words if words is None else words))
         self._list.say(batch)
 
     async def _fill_sums(self) -> None:
         """Sums of the next conversations; of those that only grew, of what was appended."""
+        while (early := self._sum_at - time.monotonic()) > 0 and self._none_is_new:  # noqa: ASYNC110
+            await asyncio.sleep(min(early, LOOK_SECONDS))
         begun = time.monotonic()
         asked = self._next_sums()
         try:
             read = await self._screen.session.read(_summed, asked)
         except asyncio.CancelledError:
-            self._sum_wanted.update(key for key, _ in asked)
+            self._sum_wanted.update(key for key, *_ in asked)
             raise
         except LcmError:  # of one of them; the others can be read
             self._at_once = 1
             if len(asked) == 1:
                 raise
-            self._sum_wanted.update(key for key, _ in asked)
+            self._sum_wanted.update(key for key, *_ in asked)
             return
-        proved = False
-        for sums, known in zip(read, (known for _, known in asked), strict=True):
-            key = sums.conversation_id
+        proved, now = False, time.monotonic()
+        if all(known is not None for _, known, _ in asked):
+            self._sum_at = now + min(LONGEST_REST, SHARE_OF_SUMS * (now - begun))
+        for sums, (key, known, others) in zip(read, asked, strict=True):
             self._known.pop(key, None)
-            self._unread.discard(key)
+            if known is None or others:
+                self._unread.discard(key)
+                self._summarized.discard(key)
             if known is None:
                 proved |= key in self._whole
                 self._whole.discard(key)
@@ -200,15 +238,20 @@ class Counting:
                 self._learned = True
                 self._list.learn(key, replace(row, sums=sums))
         if proved:
-            now = time.monotonic()
-            self._prove_at = now + max(WHOLE_SECONDS, SHARE * (now - begun))
-        self._list.say([key for key, _ in asked])
+            self._prove_at = max(self._prove_at, now + WHOLE_SECONDS) + SHARE * (now - begun)
+        self._list.say([key for key, *_ in asked])
         if not self._sum_wanted:
             self._summed()
 
-    def _next_sums(self) -> list[tuple[ConversationId, ConversationSums | None]]:
+    @property
+    def _none_is_new(self) -> bool:
+        """Whether all sums that are wanted have been read before."""
+        rows = self._list.rows
+        return all(row.sums is not None for key in self._sum_wanted if (row := rows.get(key)) is not None)
+
+    def _next_sums(self) -> list[_Asked]:
         """The next conversations, with as many messages as are read at once, and what is known of each."""
-        asked: list[tuple[ConversationId, ConversationSums | None]] = []
+        asked: list[_Asked] = []
         messages = 0
         for key in self._next(self._sum_wanted, self._at_once):
             row = self._list.rows.get(key)
@@ -222,7 +265,7 @@ class Counting:
             if asked and messages > MESSAGES:
                 self._sum_wanted.add(key)
             else:
-                asked.append((key, known))
+                asked.append((key, known, row.sums is None or key in self._summarized))
         return asked
 
     def _next(self, wanted: set[RowKey], limit: int) -> list[ConversationId]:
@@ -242,20 +285,25 @@ class Counting:
         from lcm_core.store import remembered
 
         session = self._screen.session
-        self._moved = False
         memory = await session.memory.recall()
-        mark = await session.memory.now()
+        for _ in range(ATTEMPTS):
+            looks, mark = self._looks, await session.memory.now()
+            if memory is not None and memory.mark is not None and memory.mark == mark:
+                place, since = memory.place, None
+            else:
+                since = None if memory is None else await session.read(remembered.since, memory.place)
+                place = await session.read(remembered.place_of) if since is None else since.place
+            if looks == self._looks:  # else rows have been listed that are newer
+                break
         self._recalled = True
-        if memory is not None and memory.mark is not None and memory.mark == mark and not self._moved:
-            self._place, self._mark = memory.place, mark
-            self._take([one for one in memory.conversations if self._is_of(one)], exact=True)
+        if looks != self._looks:
             return
-        self._moved = True
-        since = None if memory is None else await session.read(remembered.since, memory.place)
+        self._place, self._mark = place, mark
         if memory is not None and since is not None:
-            self._place = since.place
             held = [one for one in memory.conversations if one.sums.conversation_id not in since.operated]
             self._take([one for one in held if self._is_of(one, since.grown)], exact=False)
+        elif memory is not None and memory.mark is not None and memory.mark == mark:
+            self._take([one for one in memory.conversations if self._is_of(one)], exact=True)
 
     def _is_of(self, figures: Figures, grown: Collection[ConversationId] = ()) -> bool:
         key = figures.sums.conversation_id
@@ -278,35 +326,13 @@ class Counting:
         if not self._wanted:
             self._summed()
 
-    async def _follow(self) -> None:
-        """How far the file reaches now, and which conversations operations of ours have changed since."""
-        from lcm_core.store import remembered
-
-        session, place = self._screen.session, self._place
-        self._moved = False
-        try:
-            mark = await session.memory.now()
-            since = None if place is None else await session.read(remembered.since, place)
-            self._place = since.place if since is not None else await session.read(remembered.place_of)
-        except BaseException:
-            self._moved = True
-            raise
-        self._mark = mark
-        rows = self._list.rows
-        changed = set[RowKey](rows) if since is None and place is not None else set[RowKey]()
-        changed |= set() if since is None else since.operated
-        changed = {key for key in changed if key in rows and rows[key].sums is not None}
-        self._known = {} if since is None and place is not None else self._known
-        self._whole |= changed
-        self._sum_wanted |= changed
-
     async def _keep(self) -> None:
         """Remember what is known for the next start."""
         from lcm_core.store.remembered import Figures
 
         memory = self._screen.session.memory
         mark, place = await memory.now(), self._place
-        if mark is None or place is None or self._wanted or self._moved:
+        if mark is None or place is None or self._wanted:
             return
         exact = mark == self._mark and not self._unread
         figures = [
@@ -334,16 +360,18 @@ async def _counted(
     return [(one, words.get(one.conversation_id)) for one in counts]
 
 
-async def _summed(
-    reader: Reader, asked: Sequence[tuple[ConversationId, ConversationSums | None]]
-) -> list[ConversationSums]:
+#: A conversation, its sums as far as they are known, and whether more than its messages may have changed.
+_Asked: TypeAlias = "tuple[ConversationId, ConversationSums | None, bool]"
+
+
+async def _summed(reader: Reader, asked: Sequence[_Asked]) -> list[ConversationSums]:
     """The sums of some conversations, from those that are known on."""
     from lcm_core.store.statistics import sums_of, sums_since
 
     async def read(within: Reader) -> list[ConversationSums]:
         return [
-            await (sums_of(within, key) if known is None else sums_since(within, known))
-            for key, known in asked
+            await (sums_of(within, key) if known is None else sums_since(within, known, others=others))
+            for key, known, others in asked
         ]
 
     return await reader.at_once(read)

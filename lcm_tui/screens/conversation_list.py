@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.values import replace
@@ -87,6 +87,7 @@ class ConversationList(ListPane[RowKey]):
         self._names: dict[RowKey, str] | None = None  #: as far as they are known; None: to be made again
         self._scale = Scale()
         self._in_order: Sequence[RowKey] | None = None  #: every row; None: to be sorted again
+        self._places: dict[RowKey, Any] = {}  #: by what a row was sorted, until it changes
         self._in_database: int | None = None  #: how many rows are; None: to be counted again
 
     # -- what is listed ----------------------------------------------------------------------------------
@@ -101,18 +102,45 @@ class ConversationList(ListPane[RowKey]):
         for entry in entries:
             key = entry.conversation.conversation_id
             old = known.get(key)
-            rows[key] = replace(old, entry=entry) if old else Row(entry)
             if old is not None and old.entry != entry:
                 changed.add(key)
+                old = replace(old, entry=entry)
+            rows[key] = old or Row(entry)
         fresh = [key for key in rows if key not in known] if self._listed else []
         self._listed = True
         self.rows = with_sessions(rows, self._sessions)
         self._names = self._in_order = self._in_database = None
+        self._places.clear()
         self._scale = scale_of(self.rows.values(), self.budget)
+        self._shown_anew(fresh, changed)
+        return changed
+
+    def update(self, entries: Sequence[ConversationEntry]) -> None:
+        """Some conversations have changed; none has come, or is gone."""
+        changed: set[RowKey] = set()
+        for entry in entries:
+            key, old = entry.conversation.conversation_id, self.rows.get(entry.conversation.conversation_id)
+            if old is None or old.entry is None or old.entry == entry:
+                continue
+            before, now = old.entry.conversation, entry.conversation
+            if (before.title, before.session_key, before.session_id) != (
+                now.title,
+                now.session_key,
+                now.session_id,
+            ):
+                self._names = None
+            self.rows[key] = replace(old, entry=entry)
+            self._places.pop(key, None)
+            changed.add(key)
+        if changed:
+            self._in_order = None
+            self._words.forget()
+            self._shown_anew([], changed)
+
+    def _shown_anew(self, fresh: Collection[RowKey], changed: Collection[RowKey]) -> None:
         self.relist(changed=False)
         self.table.redraw(changed)
         self.table.mark_fresh([*fresh, *changed])
-        return changed
 
     def show_sessions(self, sessions: Collection[HostSession]) -> None:
         """List below the conversations those of *sessions* that the database does not know."""
@@ -140,6 +168,7 @@ class ConversationList(ListPane[RowKey]):
             self._names = None
         if self.sorted_by in COUNTED:
             self._in_order = None
+            self._places.pop(key, None)
         self._words.forget()
         self.rows[key] = row
 
@@ -235,6 +264,7 @@ class ConversationList(ListPane[RowKey]):
 
     def _reorder(self) -> None:
         self._in_order = None
+        self._places.clear()
         self.filter_changed()
         self.heading.refresh_changed()
 
@@ -247,7 +277,7 @@ class ConversationList(ListPane[RowKey]):
     def matching(self, words: Sequence[str]) -> Sequence[RowKey]:
         """The rows that hold the words in any column, sorted: a letter changes no order."""
         if self._in_order is None:
-            self._in_order = ordered(self.rows, self.rows, self.sorted_by, turned=self.turned)
+            self._in_order = ordered(self.rows, self._places, self.sorted_by, turned=self.turned)
         return self._words.passing(self._in_order, self.rows, self.names if words else {}, words, self.zone)
 
     def filter_begun(self) -> None:

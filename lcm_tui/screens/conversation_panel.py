@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from heapq import nlargest
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.base.files import any_drafts, drafts_folder
@@ -156,6 +157,8 @@ VERDICT_SECONDS: Final = 86_400.0
 RECENT: Final = 300
 #: Of which so many are listed.
 LISTED: Final = 20
+#: Contexts and conversations that are listed, at most.
+LISTED_ABOVE: Final = 5
 #: The command of the list that leads where a line leads.
 LEADING: Final = {
     Subject.STATE: "health",
@@ -221,12 +224,16 @@ class Outlooker:
         """Another screen is in front: it has all of Python's time, and the checks begin again behind it."""
         self._screen.workers.cancel_group(self._screen, "checks")
 
-    def look(self) -> None:
-        """The file may have changed: read again what is cheap, and check again what may be old."""
+    def look(self, *, whole: bool = True) -> None:
+        """The file may have changed: read again what is cheap, and check again what may be old.
+
+        Unless *whole*, only the conversations can have changed.
+        """
         if not self._allowed:
             return
         self.list_changed()
-        self._screen.work_on("outlook", self._read)
+        if whole:
+            self._screen.work_on("outlook", self._read)
         current = self._screen.session.file_state
         examined = self._screen.session.examined
         if examined is not None and examined[0] == current:  # what Health said of it says more
@@ -251,35 +258,31 @@ class Outlooker:
 
     def list_changed(self) -> None:
         """More is known of the conversations."""
-        rows = [row for row in self._list.rows.values() if row.conversation is not None]
-        known = [(row.conversation, row.sums) for row in rows if row.sums is not None]
-        broken = [sums.broken for _, sums in known if sums is not None and sums.broken]
-        filled = [
-            Filled(
-                one.conversation_id,
-                self._name(one.conversation_id),
-                sums.context_tokens,
-                self._screen.session.budget,
-                self._threshold,
-            )
-            for one, sums in known
-            if one is not None and sums is not None and one.active is not False and sums.context_tokens
+        known = [row for row in self._list.rows.values() if row.entry is not None]
+        sums = [(row.entry, row.sums) for row in known if row.sums is not None]
+        broken = [one.broken for _, one in sums if one.broken]
+        sized = [(one.bytes, one.conversation_id) for _, one in sums]
+        full = [
+            (one.context_tokens, one.conversation_id)
+            for entry, one in sums
+            if one.context_tokens and entry is not None and entry.conversation.active is not False
         ]
-        sized = [
-            Sized(one.conversation_id, self._name(one.conversation_id), sums.bytes)
-            for one, sums in known
-            if one is not None and sums is not None and sums.bytes
-        ]
+        budget = self._screen.session.budget
+        nearest = nlargest(LISTED_ABOVE, full) if self._threshold else []
         self._say(
             replace(
                 self.outlook,
-                empty=not rows,
+                empty=not known,
                 broken=sum(broken),
                 broken_in=len(broken),
-                sessions=len(self._list.rows) - len(rows),
-                nearest=sorted(filled, key=lambda one: -one.tokens)[:5] if self._threshold else (),
-                largest=sorted(sized, key=lambda one: -one.bytes)[:5],
-                total_bytes=sum(one.bytes for one in sized),
+                sessions=len(self._list.rows) - len(known),
+                nearest=[
+                    Filled(key, self._name(key), tokens, budget, self._threshold) for tokens, key in nearest
+                ],
+                largest=[
+                    Sized(key, self._name(key), size) for size, key in nlargest(LISTED_ABOVE, sized) if size
+                ],
+                total_bytes=sum(size for size, _ in sized),
             )
         )
 
@@ -417,7 +420,7 @@ class Outlooker:
         self._say(replace(self.outlook, verdict=replace(memory.verdict, outdated=mark != memory.judged)))
         if holds:
             self._checked = seen
-        elif age >= 0:
+        if age >= 0:
             self._check_at = time.monotonic() + SHARE_OF_CHECKS * memory.verdict.seconds - age
         return holds
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.store.conversations import ConversationEntry, list_conversations
+from lcm_core.store.conversations import ConversationEntry
+from lcm_core.store.database import Reader
 from textual import events, on
 from textual.app import ComposeResult
 
@@ -14,6 +16,7 @@ from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
+from lcm_tui.kit.session import imported
 from lcm_tui.kit.spans import Block
 from lcm_tui.screens import pruning
 from lcm_tui.screens.conversation_figures import Counting
@@ -32,6 +35,7 @@ from lcm_tui.tables.home import (
 )
 
 if TYPE_CHECKING:
+    from lcm_core.store.remembered import FileMark, Look, Place
     from lcm_host.sessions import HostSession
 
 
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
 
 #: How often the sessions folder is looked at, and sums that may have changed are.
 LOOK_SECONDS: Final = 5.0
+#: All conversations are listed again for at most one part in so many of the time; those that grew at once.
+SHARE: Final = 200
 NONE: Final = "This database contains no conversation"
 #: What the key bar leaves out for a session that is not in the database.
 OF_CONVERSATION: Final = frozenset(
@@ -46,12 +52,21 @@ OF_CONVERSATION: Final = frozenset(
 )
 
 
+#: What was found at a look, and the state of the file before it; None: what the app listed first.
+Looked: TypeAlias = "tuple[Look | None, FileMark | None]"
+
+
+async def _looked(reader: Reader, look: Callable[..., Any], place: Place | None, whole: bool) -> Look:
+    """A look as a whole in a thread."""
+    return await reader.at_once(look, place, whole=whole)
+
+
 def _of_selected(key: Key[object], place: Callable[[Conversation], places.Place]) -> Key[ConversationsScreen]:
     """A key that opens a place of the selected conversation."""
     return key.does(lambda s: s._open_of_selected(place), lambda s: s.list.why_no_conversation())
 
 
-class ConversationsScreen(DataScreen[list[ConversationEntry]]):
+class ConversationsScreen(DataScreen["Looked"]):
     """All conversations, newest activity first."""
 
     HELP = """
@@ -85,8 +100,10 @@ or of the whole database and drafts replacements. i previews importing a session
 or the missing messages of a conversation behind its host. Y shows prepared compactions and compaction debt.
 """
 
-    def __init__(self, first: list[ConversationEntry] | None = None) -> None:
-        super().__init__(first)
+    def __init__(self, first: list[ConversationEntry]) -> None:
+        """*first*: every conversation."""
+        super().__init__((None, None))
+        self._listed = first
         self.marks = Marks[ConversationId](self._marks_changed)
         self.list = ConversationList(
             self._listed_otherwise,
@@ -103,6 +120,8 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.panel: Panel | None = None
         self._series = Series("conversation", lambda: self.list.table, self._place_of)
         self._painted = False  #: the first rows were
+        self._list_at = 0.0  #: all conversations are not listed again before this (monotonic)
+        self._took = 0.0  #: seconds of the last look
 
     def compose_body(self) -> ComposeResult:
         """The panel, and the list below it."""
@@ -171,18 +190,37 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     # -- data --------------------------------------------------------------------------------------------
 
-    async def fetch(self) -> list[ConversationEntry]:
-        """The conversations, without anything that costs a scan."""
-        return await self.session.read(list_conversations)
+    async def fetch(self) -> Looked:
+        """The conversations that have changed, now and then all of them, without what costs a scan."""
+        await imported("lcm_core.store.remembered")
+        from lcm_core.store.remembered import look
 
-    def show(self, data: list[ConversationEntry]) -> None:
+        place, begun = self.counting.place, time.monotonic()
+        whole = place is None or begun >= self._list_at
+        mark = await self.session.memory.now() if whole else None
+        found = await self.session.read(_looked, look, place, whole)
+        self._took = time.monotonic() - begun
+        return found, mark
+
+    def show(self, data: Looked) -> None:
         """Show the list; counts that may have changed are read again behind it."""
+        begun, (look, mark) = time.monotonic(), data
         self.list.zone = self.session.zone
-        changed = self.list.show(data)
-        self.marks.keep({entry.conversation.conversation_id for entry in data})
+        if look is None:
+            self.list.show(self._listed)
+            self.counting.first_listed()
+        elif look.whole:
+            changed = self.list.show(look.entries)
+            self.marks.keep({entry.conversation.conversation_id for entry in look.entries})
+            self.counting.looked(look, changed, mark)
+            ended = time.monotonic()
+            self._list_at = ended + SHARE * (self._took + ended - begun)
+        else:
+            self.list.update(look.entries)
+            self.counting.looked(look, (), None)
         self._say_note()
-        self.counting.count_again(changed)
-        self.outlooker.look()
+        grown = look is not None and not look.whole and look.since is not None and not look.since.operated
+        self.outlooker.look(whole=not grown)
         self.hosting.changed()
 
     async def _find_sessions(self) -> None:
@@ -200,6 +238,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     def _read_all(self) -> None:
         """Read everything again now."""
+        self._list_at = 0.0
         self.work_on("sessions", self._find_sessions, exclusive=False)
         self.counting.sum_again()
         self.load()

@@ -433,18 +433,22 @@ def _order(column: ListColumn[Row, Drawing], row: Row, entry: ConversationEntry)
 
 
 def ordered(
-    rows: Mapping[RowKey, Row], keys: Iterable[RowKey], column: str, *, turned: bool
+    rows: Mapping[RowKey, Row], places: dict[RowKey, Any], column: str, *, turned: bool
 ) -> Sequence[RowKey]:
-    """The keys in the order of a column; sessions that only the host knows are below, newest first."""
+    """The keys in the order of a column; sessions that only the host knows are below, newest first.
+
+    *places*: what rows were sorted by, as far as it holds; the others are added.
+    """
     by = next(one for one in COLUMNS if one.name == column)
-    listed: list[tuple[Any, RowKey]] = []
+    listed: list[RowKey] = []
     disk: list[tuple[datetime, str]] = []
-    for key in keys:
-        row = rows[key]
+    for key, row in rows.items():
         if row.entry is not None:
-            listed.append((_order(by, row, row.entry), key))
+            listed.append(key)
+            if key not in places:
+                places[key] = _order(by, row, row.entry)
         elif row.session is not None:
             disk.append((row.session.newest_at or _LONG_AGO, str(key)))
-    listed.sort(key=lambda pair: pair[0], reverse=falls(column) != turned)
+    listed.sort(key=places.__getitem__, reverse=falls(column) != turned)
     disk.sort(reverse=True)
-    return [*(key for _, key in listed), *(path for _, path in disk)]
+    return [*listed, *(path for _, path in disk)]

@@ -13,6 +13,8 @@ import pytest
 from lcm_core.base.text import cell_width, clip
 from lcm_core.base.values import replace
 from lcm_core.engine.markers import classify
+from lcm_core.store.conversations import list_conversations
+from lcm_core.store.database import Database
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -543,12 +545,10 @@ async def test_enter_and_a_second_click_open_the_conversation(database_file: Dat
         assert screen.selected_id() == selected
 
 
-async def test_the_first_rows_need_two_statements(database_file: DatabaseFactory):
-    async with open_app(database_file("0.15.3")) as pilot:
-        await settled(pilot)
-        database = pilot.app.session.database
+async def test_the_first_rows_need_one_statement(database_file: DatabaseFactory):
+    async with Database.open(database_file("0.15.3")) as database:
         before = database.statements
-        data = await first_screen(pilot).fetch()
+        data = await database.read(list_conversations)
         assert database.statements - before == 1
         assert len(data) == 8
 

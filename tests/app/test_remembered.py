@@ -14,6 +14,7 @@ from lcm_core.store.statistics import sums_of
 from textual.pilot import Pilot
 
 from lcm_tui.screens import conversation_figures, conversation_panel
+from tests.app.host import Host
 from tests.app.support import first_screen, open_app, settled, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
 from tests.databases import building, connect, run
@@ -29,9 +30,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         done["whole"] += 1
         return await whole(reader, key)
 
-    async def read_since(reader, known):
+    async def read_since(reader, known, *, others):
         done["since"] += 1
-        return await since(reader, known)
+        return await since(reader, known, others=others)
 
     monkeypatch.setattr(statistics, "sums_of", read_whole)
     monkeypatch.setattr(statistics, "sums_since", read_since)
@@ -207,3 +208,50 @@ async def test_a_screen_in_front_stops_what_is_read_for_the_list(
         assert screen.counting._sum_wanted
         await pilot.press("q")
         await wait_for(pilot, lambda: screen.list.rows[1].sums)
+
+
+async def statements_for_a_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[object]]:
+    """How many statements the list runs for a message of a host, and which conversations it counts."""
+    counted: list[object] = []
+    count = conversation_figures._counted
+
+    async def noted(reader, batch, nameless):
+        counted.extend(batch)
+        return await count(reader, batch, nameless)
+
+    monkeypatch.setattr("lcm_tui.screens.conversations.SHARE", 1e9)
+    with Host(path) as host:
+        async with open_app(path) as pilot:
+            screen, database = first_screen(pilot), pilot.app.session.database
+            await settled(pilot)
+            host.say(1, "the first one: all are listed again")
+            await wait_for(pilot, lambda: screen.counting.place is not None and screen._list_at > 1e6)
+            await settled(pilot)
+            monkeypatch.setattr(conversation_figures, "_counted", noted)
+            before, known = database.statements, screen.list.rows[1].sums
+            assert known is not None
+            host.say(1, "one more")
+            await wait_for(pilot, lambda: screen.list.rows[1].sums != known)
+            await settled(pilot)
+            monkeypatch.setattr(conversation_figures, "_counted", count)
+            shown = screen.list.rows[1].sums
+            assert shown is not None
+            assert shown == await database.read(sums_of, shown.conversation_id)
+            return database.statements - before, counted
+
+
+async def test_a_commit_beside_the_list_costs_as_much_however_many_conversations_there_are(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_copy("0.15.3")
+    few, counted = await statements_for_a_commit(path, monkeypatch)
+    assert counted == [1]
+    run(
+        path,
+        """WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+        INSERT INTO conversations (conversation_id, session_id, updated_at)
+        SELECT i, 'session ' || i, '2020-01-01 00:00:00' FROM n""",
+    )
+    many, counted = await statements_for_a_commit(path, monkeypatch)
+    assert counted == [1]
+    assert abs(many - few) < 20  # a look more or less, as the file is written in the same moment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from lcm_core.base.errors import NotFoundError
@@ -74,20 +74,23 @@ def conversation_of(row: Row) -> Conversation:
     )
 
 
-async def list_conversations(reader: Reader) -> list[ConversationEntry]:
-    """Every conversation, archived ones too, newest activity first.
+async def list_conversations(
+    reader: Reader, ids: Collection[ConversationId] | None = None
+) -> list[ConversationEntry]:
+    """Every conversation, archived ones too, newest activity first; *ids*: of these only.
 
     One look-up per conversation finds its newest message by seq; nothing is scanned.
     """
     created = reader.schema.select("messages", ("created_at",), "m")
-    rows = await reader.rows(
-        f"""
+    listing = f"""
         SELECT {reader.schema.select("conversations", COLUMNS, "c")},
                (SELECT {created} FROM messages AS m WHERE m.conversation_id = c.conversation_id
                 ORDER BY m.seq DESC LIMIT 1) AS last_activity
-        FROM conversations AS c
-        """
-    )
+        FROM conversations AS c"""
+    if ids is None:
+        rows = await reader.rows(listing)
+    else:
+        rows = await reader.rows_in(f"{listing} WHERE c.conversation_id IN (?*)", ids)
     entries = [ConversationEntry(conversation_of(row), row["last_activity"]) for row in rows]
     return sorted(entries, key=_activity, reverse=True)
 

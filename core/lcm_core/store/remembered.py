@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.files import FIGURES, cache_path, make_private, read_limited, write_private
 from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.base.values import Record, replace
-from lcm_core.store.conversations import ConversationCounts, ConversationEntry
+from lcm_core.store.conversations import ConversationCounts, ConversationEntry, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import TICK_NS, real_path, sidecar
 from lcm_core.store.schema import JOURNAL
@@ -111,8 +111,9 @@ class Place(Record, frozen=True):
 
     schema: int  #: what SQLite counts up at every change of it
     message: int = 0  #: the largest id
-    conversation: int = 0
     summary: int = 0  #: the largest row id
+    conversation: int = 0  #: the largest id
+    listed: tuple[int, ...] = ()  #: numbers of conversations, by what else the list says of them
     operation: tuple[int, str] | None = None  #: the newest one of our journal
 
 
@@ -189,20 +190,31 @@ def _can_be_written(figures: Figures) -> bool:
 # -- what came since ---------------------------------------------------------------------------------------
 
 
+#: Of conversations, by the column that it needs.
+_LISTED: Final = {
+    "conversation_id": "count(*)",
+    "active": "CAST(total(active) AS INTEGER)",
+    "archived_at": "count(archived_at)",
+    "title": "CAST(total(length(title)) AS INTEGER)",
+}
+
+
 async def place_of(reader: Reader) -> Place:
-    """How far the file reaches now; index look-ups only."""
+    """How far the file reaches now; reads indexes and the short table of conversations."""
     has = reader.schema.has
     summary = "(SELECT max(rowid) FROM summaries)" if has("summaries") else "0"
+    listed = ", ".join(sql for column, sql in _LISTED.items() if has("conversations", column))
     row = await reader.row(
-        f"""SELECT (SELECT schema_version FROM pragma_schema_version),
-        (SELECT max(message_id) FROM messages), (SELECT max(conversation_id) FROM conversations), {summary}"""
+        f"""SELECT (SELECT schema_version FROM pragma_schema_version), (SELECT max(message_id) FROM messages),
+        {summary}, max(conversation_id), {listed} FROM conversations"""
     )
-    assert row is not None
+    assert row is not None  # an aggregate has a row
     newest = None
     if JOURNAL in reader.schema.tables:
         newest = await reader.row(f"SELECT rowid, id FROM {JOURNAL} ORDER BY rowid DESC LIMIT 1")
-    operation = None if newest is None else (newest[0], str(newest[1]))
-    return Place(row[0], row[1] or 0, row[2] or 0, row[3] or 0, operation)
+    schema, message, last, conversation, *numbers = (number or 0 for number in row)
+    operation = None if newest is None else (newest["rowid"], str(newest["id"]))
+    return Place(schema, message, last, conversation, tuple(numbers), operation)
 
 
 class Since(Record, frozen=True):
@@ -216,32 +228,50 @@ class Since(Record, frozen=True):
 async def since(reader: Reader, place: Place) -> Since | None:
     """What came behind a place; None: more than that was changed, and nothing of before may be relied on."""
     now = await place_of(reader)
-    shrunk = any(getattr(now, name) < getattr(place, name) for name in ("message", "conversation", "summary"))
-    if shrunk or now.schema != place.schema:
+    ends = (now.message, now.summary, now.conversation)
+    before = (place.message, place.summary, place.conversation)
+    if now.schema != place.schema or any(end < known for end, known in zip(ends, before, strict=True)):
         return None
     operated: frozenset[ConversationId] = frozenset()
-    if place.operation is not None or now.operation is not None:
+    if now.operation != place.operation:
+        begun = (0, "") if place.operation is None else place.operation
         rows = await reader.rows(
-            f"SELECT rowid, id, conversation_id FROM {JOURNAL} WHERE rowid >= ? ORDER BY rowid",
-            0 if place.operation is None else place.operation[0],
+            f"SELECT rowid, id, conversation_id FROM {JOURNAL} WHERE rowid >= ? ORDER BY rowid", begun[0]
         )
         if place.operation is not None:
-            if not rows or (rows[0][0], rows[0][1]) != place.operation:
+            if not rows or (rows[0]["rowid"], rows[0]["id"]) != begun:
                 return None  # it was taken out of the history, perhaps with others
-            rows = rows[1:]
+            del rows[0]
         if any(row["conversation_id"] is None for row in rows):
             return None
         operated = frozenset(ConversationId(row["conversation_id"]) for row in rows)
     grown: set[ConversationId] = set()
-    behind = (
-        ("messages", "message_id", place.message, now.message),
-        ("summaries", "rowid", place.summary, now.summary),
-    )
-    for table, key, last, end in behind:
-        if end > last:
-            rows = await reader.rows(f"SELECT DISTINCT +conversation_id FROM {table} WHERE {key} > ?", last)
-            grown.update(ConversationId(row[0]) for row in rows)
+    keys = (("messages", "message_id"), ("summaries", "rowid"))
+    for (table, key), known, end in zip(keys, before, ends, strict=False):
+        if end > known:
+            rows = await reader.rows(
+                f"SELECT DISTINCT +conversation_id AS owner FROM {table} WHERE {key} > ?", known
+            )
+            grown.update(ConversationId(row["owner"]) for row in rows)
     return Since(now, frozenset(grown), operated)
+
+
+class Look(Record, frozen=True):
+    """The list of conversations, or those of it that have changed since an earlier look."""
+
+    entries: Sequence[ConversationEntry]
+    place: Place
+    since: Since | None = None  #: None: all may have changed in any way
+    whole: bool = True  #: all conversations are listed
+
+
+async def look(reader: Reader, place: Place | None, *, whole: bool) -> Look:
+    """List conversations; unless *whole*, only those that changed behind a place, where that can be told."""
+    came = None if place is None else await since(reader, place)
+    if came is None or place is None or whole or came.place.listed != place.listed:
+        now = await place_of(reader) if came is None else came.place
+        return Look(await list_conversations(reader), now, came)
+    return Look(await list_conversations(reader, came.grown | came.operated), came.place, came, whole=False)
 
 
 # -- of one open file ----------------------------------------------------------------------------------------

@@ -247,8 +247,8 @@ async def sums_of(reader: Reader, conversation_id: ConversationId) -> Conversati
     return await _with_others(reader, conversation_id, *await _messages_of(reader, conversation_id))
 
 
-async def sums_since(reader: Reader, known: ConversationSums) -> ConversationSums:
-    """The sums after a host appended messages: only those are read, and all that is changed in place.
+async def sums_since(reader: Reader, known: ConversationSums, *, others: bool = True) -> ConversationSums:
+    """The sums after a host appended messages: only those are read, the context, and *others* than messages.
 
     Messages that were changed in place are not noticed; where count or largest id do not fit, all are read.
     """
@@ -263,7 +263,14 @@ async def sums_since(reader: Reader, known: ConversationSums) -> ConversationSum
     if before.messages + new.messages != row[0] or max(before.last_id, new.last_id) != (row[1] or 0):
         return await sums_of(reader, key)
     whole = History(row[0], row[1] or 0, before.tokens + new.tokens)
-    return await _with_others(reader, key, whole, known.message_bytes + size)
+    if others:
+        return await _with_others(reader, key, whole, known.message_bytes + size)
+    tokens = await _context_tokens(reader, key)
+    return replace(known, history=whole, message_bytes=known.message_bytes + size, context_tokens=tokens)
+
+
+async def _context_tokens(reader: Reader, conversation_id: ConversationId) -> int:
+    return sum(one.tokens for one in await item_totals(reader, conversation_id))
 
 
 async def _messages_of(
@@ -292,7 +299,7 @@ async def _with_others(
         conversation_id,
         history,
         message_bytes,
-        sum(one.tokens for one in await item_totals(reader, conversation_id)),
+        await _context_tokens(reader, conversation_id),
         len(await broken_in(reader, conversation_id)),
         others.get(conversation_id, 0),
     )
