@@ -172,7 +172,8 @@ class Group(Paged, click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a word."""
-        return declared(str(self.name)).get(cmd_name)
+        group = str(self.name)
+        return declared(group)[cmd_name] if cmd_name in last_words(group) else None
 
     def beginnings(self, ctx: click.Context) -> list[tuple[str, str]]:
         """What there is, each with the beginning of its help."""

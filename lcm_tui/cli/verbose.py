@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from lcm_core import __version__
@@ -55,6 +54,8 @@ def versions() -> dict[str, Json]:
 
 def version_lines() -> Sequence[str]:
     """The versions for people, with what was tried and where the log is."""
+    from importlib import metadata  # 15 ms, which a version alone need not take
+
     from lcm_host.rows import TRIED_SCHEMA
 
     found = versions()
