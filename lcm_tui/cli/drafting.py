@@ -330,9 +330,10 @@ class _Work(Record, frozen=True):
         draft = item.draft or item.drafts[-1]
         material = await batch.material(item.summary_id)
         kept = await retention_of(material, draft.text, batch.setting)
+        now = await retention_of(material, material.base.content, batch.setting)
         messages = await batch.database.read(messages_below, material, batch.setting)
         below = await retention_of(material, draft.text, batch.setting, messages) if messages else None
-        blocks = drafts_view.draft_blocks(item, draft, material, kept, below)
+        blocks = drafts_view.draft_blocks(item, draft, material, kept, now, below)
         if item.why:
             blocks.append(Note(item.why))
         output.print_aside(blocks, self.run.presentation)

@@ -24,7 +24,7 @@ from lcm_core.operations.drafting import (
 from lcm_core.operations.stale import stale_in
 from lcm_core.store.database import Reader
 from lcm_core.writers.acceptance import DraftFault
-from lcm_core.writers.retention import Retention, Reversal
+from lcm_core.writers.retention import Retention
 from textual import on
 from textual.app import ComposeResult
 from textual.widget import Widget
@@ -423,7 +423,7 @@ The truncated source is never accepted automatically.
             subject.changed_meanwhile,
             subject.work.author,
             None if draft is None else subject.work.author_of(draft),
-            self._reversals(draft),
+            *self._measured(draft),
             subject.pair,
             subject.pair_place,
             self._changes_text(),
@@ -445,11 +445,11 @@ The truncated source is never accepted automatically.
         shown, pair = self.view.text, self.subject.pair
         return shown if shown is not None and (pair is None or pair.takes) else draft.text
 
-    def _reversals(self, draft: Draft | None) -> tuple[Reversal, ...] | None:
-        """The rules that the text shown reverses; None when another one was measured."""
-        if draft is None or self.kept is None or self.texts is None:
-            return None
-        return self.kept.reversed if self.texts.text == self._measurable(draft) else None
+    def _measured(self, draft: Draft | None) -> tuple[Retention | None, Retention | None]:
+        """What the text shown and the present one keep; nothing when another one was measured."""
+        if draft is None or self.texts is None or self.texts.text != self._measurable(draft):
+            return None, None
+        return self.kept, next(iter(self.before), None)
 
     def _measure_again(self) -> None:
         """Measure the text shown, unless all that it is held against is what was measured last."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -14,10 +14,11 @@ from lcm_core.base.values import Record
 from lcm_core.engine.previous import PreviousChoice
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
 from lcm_core.writers.acceptance import DraftFault, reversal_sentence
+from lcm_core.writers.assessment import Assessment, Worth, assess
 from lcm_core.writers.cost import CallLoad, Spent, total_forecast
 from lcm_core.writers.identifiers import Identifier
 from lcm_core.writers.request import Usage
-from lcm_core.writers.retention import Checked, KindCount, Retention, Reversal, Sentence
+from lcm_core.writers.retention import Checked, KindCount, Retention, Sentence
 
 from lcm_tui.flows.drafts import DraftForecast, Modelling, cost_text, key_text, most_text, spent_text
 from lcm_tui.kit.spans import Line, Span, StyleName
@@ -209,9 +210,17 @@ def progress_line(progress: BatchProgress, spent: Spent) -> str:
 
 
 def draft_blocks(
-    item: BatchItem, draft: Draft, material: Material, kept: Retention, below: Retention | None
+    item: BatchItem,
+    draft: Draft,
+    material: Material,
+    kept: Retention,
+    now: Retention | None,
+    below: Retention | None,
 ) -> list[OutputBlock]:
-    """A draft to decide on: what changes, what was found, what it keeps, also of the messages *below*."""
+    """A draft to decide on: what changes, what was found, what it keeps, also of the messages *below*.
+
+    *now*: what the present text keeps.
+    """
     title = (
         f"{item.summary_id} (depth {item.depth}): {item.tokens:,} to {draft.tokens:,} tokens by {draft.model}"
     )
@@ -219,7 +228,7 @@ def draft_blocks(
     blocks: list[OutputBlock] = [Prose(changed, title=title)]
     if draft.origin is DraftOrigin.FALLBACK:
         blocks.append(Note("This is the truncated source: every answer was rejected."))
-    blocks += [Note(sentence) for sentence in draft.sentences]
+    blocks += [Note(assessment_of(material, kept, now).sentence), *map(Note, draft.sentences)]
     if kept.reversed and DraftFault.REVERSED not in draft.faults:
         blocks.append(Note(reversal_sentence(kept.reversed)))
     of_messages = [] if below is None else [("and of the messages below", _share(below))]
@@ -451,7 +460,8 @@ class ReviewState(Record, frozen=True):
     trouble: str  #: why the draft no longer fits
     author: Modelling
     author_of_draft: Modelling | None = None  #: None: it is of an earlier run, and nobody knows
-    reversals: tuple[Reversal, ...] | None = None  #: rules that the text reverses; None: not measured yet
+    kept: Retention | None = None  #: what the text shown keeps; None: not measured yet
+    now: Retention | None = None  #: what the present text keeps
     pair: Pair | None = None  #: what is compared
     place: str = ""  #: which comparison it is of how many
     changes: str = ""  #: how many changes there are and how many are left out
@@ -466,7 +476,7 @@ def review_head_lines(material: Material, state: ReviewState) -> tuple[Line, ...
         lines.append((Span(f" {state.busy or item.why}", "text" if state.busy else "warn"),))
         return tuple(lines)
     lines += [_draft(draft, len(item.drafts)), _who(draft, state.author_of_draft)]
-    lines.append(_verdict(draft, item, state.trouble, state.reversals))
+    lines.append(_verdict(draft, material, state))
     if pair is not None:
         lines.append(
             (
@@ -520,26 +530,42 @@ def _who(draft: Draft, author: Modelling | None) -> Line:
     return (Span(f" cost: {cost_text(draft.usage.cost_usd)}{key}", "dim"),)
 
 
-def _verdict(draft: Draft, item: BatchItem, trouble: str, reversals: tuple[Reversal, ...] | None) -> Line:
-    if item.state is ItemState.COMMITTED:
+def _verdict(draft: Draft, material: Material, state: ReviewState) -> Line:
+    """One line: what speaks against the draft, or what it keeps (docs/retention.md, "Worth taking")."""
+    if state.item.state is ItemState.COMMITTED:
         return (Span(" applied: U, then u undoes it", "ok"),)
-    if trouble:
-        return (Span(f" {trouble}", "error"),)
+    if state.trouble:
+        return (Span(f" {state.trouble}", "error"),)
     if draft.origin is DraftOrigin.FALLBACK:
         return (
             Span(" This is the truncated source, not a summary: it is never accepted automatically.", "warn"),
         )
     if not draft.accepted:
         return (Span(f" Rejected: {' '.join(draft.sentences)}", "error"),)
-    if reversals:
-        return (Span(f" Rejected: {reversal_sentence(reversals)}", "error"),)
+    if state.kept is None:
+        return (Span(" no problem so far; comparing it with the source …", "dim"),)
+    if state.kept.reversed:
+        return (Span(f" Rejected: {reversal_sentence(state.kept.reversed)}", "error"),)
+    found = assessment_of(material, state.kept, state.now)
+    said: Line = (Span(f" {found.sentence}", _STYLES[found.worth]),)
     if draft.sentences:
-        return (Span(" OK", "ok"), Span(f", but: {' '.join(draft.sentences)}", "warn"))
-    if item.why:
-        return (Span(" No fault", "ok"), Span(f", but the rule did not accept it: {item.why}", "warn"))
-    if reversals is None:
-        return (Span(" no problem so far; comparing its rules with the source …", "dim"),)
-    return (Span(" OK: no problems found", "ok"),)
+        said = (*said, Span(f" {' '.join(draft.sentences)}", "warn"))
+    elif state.item.why and state.item.why != found.sentence:
+        said = (*said, Span(f" The rule did not accept it: {state.item.why}", "warn"))
+    return said
+
+
+_STYLES: Final[Mapping[Worth, StyleName]] = {
+    Worth.WORSE: "error",
+    Worth.POOR: "error",
+    Worth.LONG: "warn",
+    Worth.GOOD: "ok",
+}
+
+
+def assessment_of(material: Material, kept: Retention, now: Retention | None) -> Assessment:
+    """What the numbers say of a draft; a broken text is nothing that it could be worse than."""
+    return assess(kept, None if material.broken else now)
 
 
 # -- retention -------------------------------------------------------------------------------------------
@@ -639,7 +665,7 @@ def _row(name: str, old: str, new: str, verdict: int = 0) -> Fact:
 def _numbers(old: Retention | None, new: Retention) -> Iterator[Fact]:
     before, after = {} if old is None else _said(old), _said(new)
     verdicts = {} if old is None else _verdicts(old, new)
-    yield Fact((Span(f"{'source':<{NAME}}", "dim"), Span(f"{new.source_tokens:>{VALUE * 2},} tokens")))
+    yield Fact((Span(f"{'source':<{NAME}}", "dim"), Span(f"{f'{new.source_tokens:,} tokens':>{VALUE * 2}}")))
     for name, value in after.items():
         yield _row(name, before.get(name, "—"), value, verdicts.get(name, 0))
 

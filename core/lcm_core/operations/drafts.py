@@ -40,6 +40,7 @@ from lcm_core.writers.acceptance import (
     reversal_sentence,
     unchecked_sentence,
 )
+from lcm_core.writers.assessment import assess
 from lcm_core.writers.cost import NOTHING_SPENT, Spent
 from lcm_core.writers.request import Usage
 from lcm_core.writers.retention import Checked, Retention
@@ -347,13 +348,23 @@ class AcceptanceRule(Record, frozen=True):
             yield f"retention {(new.share or 0.0) * 100:.0f} % < {(old.share or 0.0) * 100:.0f} % now"
 
 
+#: The rule that takes every draft without a fault, whatever is said of it.
+EVERY: Final = AcceptanceRule()
+
+
 async def objections_to(
     rule: AcceptanceRule, draft: Draft, material: Material, setting: DraftSetting
 ) -> tuple[str, ...]:
-    """Why *rule* does not take a draft; the first words of each fit a narrow column."""
+    """Why *rule* does not take a draft; the first words of each fit a narrow column.
+
+    Every rule but `EVERY` also refuses what is not worth taking (docs/retention.md, "Worth taking").
+    """
     new = await retention_of(material, draft.text, setting)
-    old = await retention_of(material, material.base.content, setting) if rule.better_retention else None
-    return tuple(rule.objections(draft, new, old))
+    old = None if rule == EVERY else await retention_of(material, material.base.content, setting)
+    found = tuple(rule.objections(draft, new, old))
+    if found or rule == EVERY or (assessment := assess(new, None if material.broken else old)).good:
+        return found
+    return (assessment.sentence,)
 
 
 _PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
@@ -373,7 +384,7 @@ def parse_rule(words: str) -> AcceptanceRule:
     said = " ".join(words.lower().split()).rstrip(".")
     said = re.sub(r"^accept (?:when )?", "", said)
     if said in ("every", "every draft without fault", "sound"):
-        return AcceptanceRule()
+        return EVERY
     invented, share, better, caution, rules = False, None, False, False, False
     for part in (one.strip() for one in _SPLIT.split(said)):
         percent = _PERCENT.fullmatch(part)
