@@ -111,6 +111,7 @@ async def test_what_a_screen_said_in_passing_goes_with_it(database_file: Databas
         await wait_for_text(pilot, "is not a key here", "A summary was rewritten.")
         await pilot.press("escape")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
+        await wait_for_text(pilot, "A summary was rewritten.")
         await wait_for(pilot, lambda: "is not a key here" not in shown(pilot), "the note to go")
         assert "A summary was rewritten." in shown(pilot)
 
