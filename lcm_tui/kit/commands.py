@@ -269,9 +269,23 @@ ACCEPT_REST = Key[object](
     words="accept all; approve all; accept everything; all drafts",
     decides=True,
 )
-EDIT = Key[object]("edit", "e", "Edit", "Edit the draft here.", words="change text; correct; type")
+EDIT = Key[object](
+    "edit",
+    "e",
+    "Edit",
+    "Edit the draft here.",
+    words="change text; correct; type; edit summary; edit text; by hand; fix by hand; write myself",
+    where="the summary DAG, the context and a review",
+    changes=True,
+)
 EDIT_OUTSIDE = Key[object](
-    "edit-outside", "E", "$EDITOR", "Edit the draft in $EDITOR.", words="vim; editor; external editor; nano"
+    "edit-outside",
+    "E",
+    "$EDITOR",
+    "Edit the draft in $EDITOR.",
+    words="vim; editor; external editor; nano",
+    where="the summary DAG, the context and a review",
+    changes=True,
 )
 DISSOLVE = Key[object](
     "dissolve",

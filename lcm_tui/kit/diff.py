@@ -404,6 +404,13 @@ class DiffView(LineView[Piece]):
         self.post_message(self.Laid())
         return True
 
+    def take_all(self, *, include: bool) -> None:
+        """Take every change, or leave all of them."""
+        hunks = 0 if self.diff is None else len(self.diff.hunks)
+        self.left = frozenset() if include else frozenset(range(hunks))
+        self.redraw()
+        self.post_message(self.Laid())
+
     def switch(self) -> None:
         """Put the texts one under the other, or side by side."""
         self._chosen = not self.side_by_side

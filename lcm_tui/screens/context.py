@@ -875,6 +875,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         actions.ITS_COMPACT,
         actions.ITS_SNAPSHOTS,
         pruning.rewrite_key(summary_id),
+        *pruning.edit_keys(summary_id),
         Key(
             "export",
             "o",

@@ -150,6 +150,7 @@ cannot be verified.
         actions.trace_key(lambda s: s.item),
         actions.messages_key(_seq),
         pruning.rewrite_key(_summary_id),
+        *pruning.edit_keys(_summary_id),
         *SERIES,
     )
 

@@ -723,6 +723,7 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
         ),
         actions.dissolve_key(_summary),
         pruning.rewrite_key(_summary),
+        *pruning.edit_keys(_summary),
         Key(
             "zoom-in",
             "plus",

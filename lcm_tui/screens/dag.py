@@ -902,6 +902,7 @@ focus (tab); n and N go to the next and the previous match.
         commands.EXPAND.does(_expand, _why_not_expanded),
         actions.dissolve_key(lambda s: s.lines.summary),
         pruning.rewrite_key(_rewritable),
+        *pruning.edit_keys(_rewritable),
         pruning.repair_key(lambda s: s.conversation),
         pruning.rewrite_subtree_key(_rewritable),
         commands.CONTEXT.does(_open_context),

@@ -1,4 +1,4 @@
-"""Editing a draft here.
+"""Editing a text here: a draft, or what is to become one.
 
 What is edited is text of a database and may hold anything; a text area would send it to the terminal as it
 is. Each character that is not safe there gets a harmless one in its place, and its own back at the end.

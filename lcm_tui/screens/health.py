@@ -10,7 +10,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from lcm_core.base.findings import CheckState, Finding, FixId, Progress, Report, RowRef
-from lcm_core.base.records import ContextItem, Conversation, ConversationId
+from lcm_core.base.records import ContextItem, Conversation, ConversationId, SummaryId
 from lcm_core.base.text import counted
 from lcm_core.base.times import format_local
 from lcm_core.base.values import Record
@@ -866,6 +866,13 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
             elif self.app.screen is self:
                 self.open(leads_to(place), self._series)
 
+    def _summary(self) -> SummaryId | None:
+        """The summary that the selected finding, or its row, is about."""
+        key, finding = self.list.table.selected, self.list.finding
+        rows = () if finding is None else finding.rows
+        ref = rows[key.place if isinstance(key, RowKey) else 0] if rows else None
+        return SummaryId(str(ref.key[0])) if ref is not None and ref.table == "summaries" else None
+
     async def _place_of(self, key: HealthKey) -> places.Place | None:
         """Where a finding is, unless it is about the whole database."""
         finding = self.list.examination.findings.get(key.key) if isinstance(key, FindingKey) else None
@@ -901,6 +908,7 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
         commands.OPEN.does(_open, _why_not_open),
         commands.FIX.does(lambda s: s._fixer.fix(), lambda s: s._fixer.why_not()),
         pruning.repair_key(lambda s: s.conversation, title="Repair summaries"),
+        *pruning.edit_keys(_summary),
         commands.MARK.does(lambda s: s.list.mark(), _why_not_mark),
         Key(
             "whole-file",

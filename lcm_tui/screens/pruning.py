@@ -10,7 +10,8 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.errors import LcmError
+from lcm_core.base.records import Conversation, ConversationId, SummaryId, SummaryText
 from lcm_core.base.text import counted
 
 from lcm_tui.kit import commands, places
@@ -19,11 +20,14 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Marks
 from lcm_tui.kit.places import Place
 from lcm_tui.kit.spans import Block
+from lcm_tui.kit.terminal import edit_outside
 from lcm_tui.screens.frame import CommandScreen
 
 if TYPE_CHECKING:
     from lcm_core.operations.drafts import SavedDrafts
     from lcm_core.operations.prune import Cleaned
+
+    from lcm_tui.flows.drafts import Work
 
 
 # -- the engine's cleaners -------------------------------------------------------------------------------
@@ -173,6 +177,15 @@ async def rewrite_summary(
     screen: CommandScreen, conversation_id: ConversationId, summary_id: SummaryId
 ) -> None:
     """Draft another text for a summary, and review it."""
+    screen.open(
+        places.Review(await work_on_summary(screen, conversation_id, summary_id), summary_id, own=True)
+    )
+
+
+async def work_on_summary(
+    screen: CommandScreen, conversation_id: ConversationId, summary_id: SummaryId
+) -> Work:
+    """A batch of one summary, with its drafts that were kept."""
     from lcm_core.operations.batch import BatchOptions
     from lcm_core.operations.drafting import select_items
 
@@ -182,8 +195,7 @@ async def rewrite_summary(
     items = await session.read(select_items, conversation_id, summary_ids=[summary_id])
     author = await asyncio.to_thread(author_of, session.settings)
     kept = await asyncio.to_thread(_kept_of, session.database.path, [summary_id])
-    work = Work(session.database, session.settings, author, items, BatchOptions("rewrite"), kept=kept)
-    screen.open(places.Review(work, summary_id, own=True))
+    return Work(session.database, session.settings, author, items, BatchOptions("rewrite"), kept=kept)
 
 
 def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:
@@ -313,3 +325,64 @@ def row_keys(
         )
 
     return stepping(commands.HUNK_PREVIOUS, -1), stepping(commands.HUNK_NEXT, 1)
+
+
+# -- the present text of a summary -----------------------------------------------------------------------
+# `e` and `E` where summaries are listed: what is kept becomes a draft, which is reviewed like any other.
+
+
+def edit_keys(selected: Callable[[Any], SummaryId | None]) -> Sequence[Key[Any]]:
+    """Edit the text of the *selected* summary, here or in the operator's editor."""
+
+    async def read(screen: Any, summary_id: SummaryId) -> SummaryText:
+        from lcm_core.store.summaries import get_summary  # the first screen starts without it
+
+        return await screen.session.read(get_summary, summary_id)  # type: ignore[no-any-return]
+
+    async def edit(screen: Any) -> None:
+        if (summary_id := selected(screen)) is not None:
+            before = await read(screen, summary_id)
+
+            def then(edited: str) -> None:
+                screen.work_on("edit", _review, screen, before, edited)
+
+            screen.open(places.Editor(str(summary_id), before.content, then))
+
+    async def edit_elsewhere(screen: Any) -> None:
+        if (summary_id := selected(screen)) is not None:
+            before = await read(screen, summary_id)
+            try:
+                edited = await edit_outside(screen.app, str(summary_id), before.content)
+            except LcmError as error:
+                screen.app.notify(error.message, title="Not edited", severity="error", timeout=12)
+                return
+            await _review(screen, before, edited)
+
+    def why_not(screen: Any) -> str | None:
+        return "no summary is selected" if selected(screen) is None else None
+
+    return (
+        commands.EDIT.does(
+            edit,
+            why_not,
+            help="Edit the text of this summary here; what you keep is reviewed, then applied.",
+            hidden=True,
+        ),
+        commands.EDIT_OUTSIDE.does(
+            edit_elsewhere,
+            why_not,
+            help="Edit the text of this summary in $EDITOR; what you keep is reviewed, then applied.",
+            hidden=True,
+        ),
+    )
+
+
+async def _review(screen: CommandScreen, before: SummaryText, edited: str) -> None:
+    """Show the difference with its verdict, from where it is previewed and applied."""
+    if edited == before.content:
+        screen.app.notify("The text is as it was: nothing to review.", timeout=4)
+        return
+    summary = before.summary
+    work = await work_on_summary(screen, summary.conversation_id, summary.summary_id)
+    await work.batch.write(summary.summary_id, edited)
+    screen.open(places.Review(work, summary.summary_id, own=True))

@@ -1,0 +1,67 @@
+"""Editing the present text of a summary where it is seen: review with its verdict, preview, commit, undo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
+from tests.conftest import DatabaseFactory
+from tests.databases import value
+
+pytestmark = pytest.mark.usefixtures("no_offer")
+SUMMARY = "sum_a8e198f2d073c00f"
+TEXT = f"SELECT content FROM summaries WHERE summary_id = '{SUMMARY}'"
+
+
+async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    before = value(path, TEXT)
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("j", "j", "s")
+        await wait_for_text(pilot, SUMMARY[:8])
+        await settled(pilot)
+        await pilot.press("e")
+        await wait_for_text(pilot, f"Edit a draft of {SUMMARY}")
+        await pilot.press(*"Zebra. ", "ctrl+s")
+        await wait_for_text(pilot, f"Review {SUMMARY}", "+ Zebra.", "of its source")
+        assert value(path, TEXT) == before
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for_text(pilot, "a Apply")
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: value(path, TEXT) == f"Zebra. {before}")
+        await settled(pilot)
+        assert "Summary DAG" in shown(pilot)
+
+
+async def test_what_was_not_changed_is_not_reviewed(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("j", "j", "s")
+        await wait_for_text(pilot, SUMMARY[:8])
+        await settled(pilot)
+        await pilot.press("e")
+        await wait_for_text(pilot, f"Edit a draft of {SUMMARY}")
+        await pilot.press("ctrl+s")
+        await wait_until_said(pilot, "nothing to review")
+        await pilot.press("colon", *"edit")
+        await wait_for_text(pilot, "Edit (e)")
+
+
+async def test_in_a_review_all_changes_are_skipped_and_included(database_copy: DatabaseFactory):
+    path: Path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("j", "j", "s")
+        await wait_for_text(pilot, SUMMARY[:8])
+        await settled(pilot)
+        await pilot.press("r")
+        await wait_for_text(pilot, f"Review {SUMMARY}", "all included")
+        await pilot.press("-")
+        await wait_for_text(pilot, "0 included")
+        await pilot.press("+")
+        await wait_for_text(pilot, "all included")
