@@ -67,6 +67,27 @@ async def test_drafts_wait_for_a_decision_and_nothing_is_changed(path: Path) -> 
     assert dump(path) == before
 
 
+async def test_the_history_has_the_order_of_the_batch(path: Path) -> None:
+    """Whichever answer comes first; a draft that waits for its turn takes no place from a call."""
+    async with await Database.open(path) as database:
+        items = await leaves(database, 5)
+        later = asyncio.Event()
+
+        async def first_waits(request) -> None:
+            if len(writer.calls) == len(items):
+                later.set()
+            if request is writer.calls[0]:
+                await later.wait()
+
+        writer = Writer(meanwhile=first_waits)
+        batch = batch_of(database, items, writer, in_flight=2, rule=EVERY)
+        await batch.run()
+        assert batch.finished
+        wanted = [item.summary_id for item in items]
+        titles = column(path, "SELECT title FROM lcm_tui_operations ORDER BY rowid")
+        assert [next(one for one in wanted if one in title) for title in titles] == wanted
+
+
 @pytest.mark.long
 async def test_no_more_calls_in_flight_than_agreed(path: Path) -> None:
     async with await Database.open(path) as database:

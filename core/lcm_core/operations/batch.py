@@ -31,6 +31,7 @@ from lcm_core.operations.drafting import (
     cut_draft,
     draft_summary,
     interrupted,
+    is_ready,
     manual_draft,
     read_material,
     ready,
@@ -83,6 +84,8 @@ class Batch:
         self._drafted = 0
         self._committing = asyncio.Lock()
         self._wake = asyncio.Event()
+        self._news = asyncio.Event()  #: set, and another one, when something has come further
+        self._turns: dict[SummaryId, bool] = {}  #: what is judged, and whether it still waits for its turn
         self._running: asyncio.Task[None] | None = None
         self._stopping = False
         self._items = {one: interrupted(item) for one, item in self._items.items()}
@@ -141,7 +144,8 @@ class Batch:
             await self._take_what_is_there()
             while True:
                 if not self._stopping:
-                    free = max(self.options.in_flight, 1) - len(tasks)
+                    calls = len(tasks) - sum(self._turns.values())
+                    free = max(max(self.options.in_flight, 1) - calls, 0)
                     for item in ready(self._items, ahead=self.options.ahead)[:free]:
                         self._set(replace(item, state=ItemState.DRAFTING, why=""))
                         tasks.add(asyncio.create_task(self._work(item.summary_id)))
@@ -166,7 +170,7 @@ class Batch:
     def stop(self) -> None:
         """Begin no other call; those in flight are finished."""
         self._stopping = True
-        self._wake.set()
+        self._tell()
 
     async def cancel(self) -> None:
         """Break off the calls in flight, really; what they would have answered is not paid for again."""
@@ -232,7 +236,38 @@ class Batch:
             return
         self._set(replace(self.item(summary_id), state=ItemState.REVIEW, chosen=number, why=why))
         if proposed is not None and self.options.rule is not None and not self.options.ahead:
-            await self._judge(material, proposed, self.options.rule)
+            await self._judge_in_turn(material, proposed, self.options.rule)
+
+    async def _judge_in_turn(self, material: Material, draft: Draft, rule: AcceptanceRule) -> None:
+        """The same behind those before it: the history has the order of the batch, not that of the answers.
+
+        It costs nobody a call, and nothing is lost meanwhile: the draft is kept, and waits for a decision.
+        """
+        summary_id = draft.summary_id
+        self._turns[summary_id] = False
+        try:
+            while self._is_due_before(summary_id):
+                self._turns[summary_id] = True
+                self._wake.set()  # another call may begin
+                await self._news.wait()
+            self._turns[summary_id] = False
+            item = self.item(summary_id)
+            if item.state is ItemState.REVIEW and item.chosen == draft.number:
+                await self._judge(material, draft, rule)
+        finally:
+            del self._turns[summary_id]
+            self._tell()
+
+    def _is_due_before(self, summary_id: SummaryId) -> bool:
+        """Whether something before it in the batch is drafted, waits for its turn, or will be drafted now."""
+        for one, item in self._items.items():
+            if one == summary_id:
+                break
+            if item.state is ItemState.DRAFTING or one in self._turns:
+                return True
+            if item.state is ItemState.WAITING and not self._stopping and is_ready(item, self._items):
+                return True
+        return False
 
     async def objections(self, summary_id: SummaryId, rule: AcceptanceRule) -> tuple[str, ...]:
         """Why a rule does not take the proposed draft of an item, each a sentence; empty when it does."""
@@ -428,7 +463,12 @@ class Batch:
         if newest.state is not ItemState.DRAFTING or len(newest.drafts) > len(before.drafts):
             self._keep(newest)
         self._changed(newest)
+        self._tell()
+
+    def _tell(self) -> None:
         self._wake.set()
+        self._news.set()
+        self._news = asyncio.Event()
 
     def _say_what_waits(self) -> None:
         for item in self.items:

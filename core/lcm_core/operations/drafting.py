@@ -483,13 +483,14 @@ class BatchProgress(Record, frozen=True):
 
 def ready(items: Mapping[SummaryId, BatchItem], *, ahead: bool) -> list[BatchItem]:
     """The waiting items whose sources in the batch are settled; *ahead*: a draft of them will do."""
+    waiting = (item for item in items.values() if item.state is ItemState.WAITING)
+    return [item for item in waiting if is_ready(item, items, ahead=ahead)]
+
+
+def is_ready(item: BatchItem, items: Mapping[SummaryId, BatchItem], *, ahead: bool = False) -> bool:
+    """Whether its sources among *items* are settled; *ahead*: a draft of them will do."""
     enough = SETTLED | ({ItemState.REVIEW, ItemState.FAILED} if ahead else frozenset())
-    return [
-        item
-        for item in items.values()
-        if item.state is ItemState.WAITING
-        and all(one not in items or items[one].state in enough for one in item.after)
-    ]
+    return all(one not in items or items[one].state in enough for one in item.after)
 
 
 def by_id(items: Iterable[BatchItem]) -> dict[SummaryId, BatchItem]:
