@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,12 +19,16 @@ from pathlib import Path
 from lcm_core.base.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.files import drafts_folder
 from lcm_core.base.records import SummaryId
-from lcm_core.base.text import counted, safe_text
-from lcm_core.base.values import Record, replace
+from lcm_core.base.text import agree, counted, safe_text
+from lcm_core.base.values import Record, field, replace
+from lcm_core.change.backup import make_backup
+from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan
 from lcm_core.change.prepared import prepared_work_lost
+from lcm_core.change.preview import as_one_plan, preview_plan
 from lcm_core.operations.batch import Batch, BatchOptions
 from lcm_core.operations.drafting import (
+    SETTLED,
     BatchItem,
     DraftSetting,
     ItemState,
@@ -46,36 +51,48 @@ from lcm_core.operations.stale import stale_in
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
-from lcm_core.writers.cost import CallBudget, total_forecast
+from lcm_core.writers.cost import CallBudget, Spent, total_forecast
+from lcm_core.writers.request import ProviderUnavailableError
+from lcm_core.writers.writer import SummaryWriter
 
 from lcm_tui.cli import changing, output
-from lcm_tui.cli import drafts as modelling
 from lcm_tui.cli import drafts as report
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.changing import Terminal
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafts import (
-    STOPPED,
-    Outcome,
-    Selection,
-    Taking,
-    answer_of,
+    Reviewed,
     measured,
     model_document,
+    modelling,
+    outcome_document,
+    read_drafts,
     refuse_existing,
-    tell,
     write_drafts,
 )
 from lcm_tui.cli.options import ChangeFlags, DraftFlags, Selector
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.selecting import chosen, owner_of, summary_beginning
-from lcm_tui.cli.working import can_ask, interruptible, show_and_ask
-from lcm_tui.flows.drafts import DraftForecast, Modelling, Work
+from lcm_tui.cli.working import can_ask, interruptible
+from lcm_tui.flows.drafts import DraftForecast, Work, draft
 from lcm_tui.tables import drafts as drafts_view
 from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
 from lcm_tui.tables.drafts import MOST
 
 #: Summaries that a line for people names.
 NAMED = 8
+STOPPED = "Stopped. Applied drafts stay and the others are saved: --resume continues."
+
+
+class Selection(Record, frozen=True):
+    """What a command is about, with what it has to say besides."""
+
+    items: Sequence[BatchItem]
+    data: Document = field(default_factory=dict)
+    blocks: Sequence[OutputBlock] = ()
+    nothing: str = "Nothing to rewrite."
+
+
 Select = Callable[[Reader], Awaitable[Selection]]
 
 
@@ -98,35 +115,34 @@ def run_drafts(run: Run, command: str, select: Select, flags: DraftFlags) -> Ans
             details={"option": "sql"},
         )
     rule = None if flags.accept is None else parse_rule(flags.accept)
-    work = _Work(
-        run,
-        command,
-        select,
-        flags,
-        rule,
-        modelling.modelling(run, flags.model, flags.prompt_dir),
-        flags.in_flight,
-    )
-    return work.do()
+    return _Drafting(run, command, select, flags, rule).do()
 
 
-class _Work(Record, frozen=True):
-    """One run of the command."""
+class _Drafting(Terminal):
+    """One run of the command (`DraftsUi`)."""
 
-    run: Run
-    command: str
-    select: Select
-    flags: DraftFlags
-    rule: AcceptanceRule | None
-    model: Modelling
-    in_flight: int
+    work: Work
+    quiet = True  #: a line says how many are drafted
+
+    def __init__(
+        self, run: Run, command: str, select: Select, flags: DraftFlags, rule: AcceptanceRule | None
+    ) -> None:
+        super().__init__(run)
+        self.command, self.select, self.flags, self.rule = command, select, flags, rule
+        self.model = modelling(run, flags.model, flags.prompt_dir)
+        self.line = ProgressLine(bar=False)
+        self.failed: LcmError | None = None  #: what ended it
+        self.file: Path | None = None  #: where the drafts were written for review
+        self.kept = False  #: what is not decided can be gone on with
+        self.items: Sequence[BatchItem] = ()  #: as far as they came
+        self.data: Document = {}  #: of what came of them
+        self.blocks: list[OutputBlock] = []
 
     def do(self) -> Answer:
+        """Forecast, draft, or take what was reviewed."""
         flags = self.flags
         if flags.from_drafts is not None:
-            return Taking(self.run, self.command, flags.from_drafts, self.rule, self.model, flags.change).do(
-                self.setting
-            )
+            return self._reviewed(flags.from_drafts)
         kept = self._kept() if flags.resume else None
         selection = Selection(kept.items) if kept is not None else self._selected()
         selection = self._with_prepared_work(selection)
@@ -134,12 +150,17 @@ class _Work(Record, frozen=True):
             blocks = [*selection.blocks, Note(selection.nothing)]
             return self.run.answer(self.command, {**selection.data, "items": [], "applied": False}, blocks)
         if not flags.change.apply and flags.draft is None:
-            return self._forecast(selection, kept)
+            return self.run.work(partial(self._forecast, selection, kept))
         file = None if flags.draft is None else flags.draft.absolute()
         if file is not None:
             refuse_existing(file)
-        self._agree(selection, kept)
-        return answer_of(self.run, self.command, selection, self._carry_out(selection, kept, file))
+        try:
+            self.run.work(partial(self._make, selection, kept, file))
+        except KeyboardInterrupt:
+            if self.asking:
+                raise
+            self.failed = CancelledError(STOPPED)
+        return self._answer(selection)
 
     def _selected(self) -> Selection:
         """What the command line names; and whether something was stopped that could be gone on with."""
@@ -189,8 +210,8 @@ class _Work(Record, frozen=True):
 
     # -- without a call ----------------------------------------------------------------------------------
 
-    def _forecast(self, selection: Selection, kept: SavedDrafts | None = None) -> Answer:
-        seen, budget = self.run.work(partial(self._forecasts, selection, kept))
+    async def _forecast(self, selection: Selection, kept: SavedDrafts | None, database: Database) -> Answer:
+        seen, budget = await self._forecasts(selection, kept, database)
         whole = total_forecast(one.forecast for one in seen)
         most = budget.at_most(whole)
         data: Document = {
@@ -223,7 +244,7 @@ class _Work(Record, frozen=True):
     def _batch(
         self, selection: Selection, kept: SavedDrafts | None, database: Database, *, ahead: bool = False
     ) -> Work:
-        how = BatchOptions(self.command, self.in_flight, None if ahead else self.rule, ahead)
+        how = BatchOptions(self.command, self.flags.in_flight, None if ahead else self.rule, ahead)
         setting, settings = self.setting(database.schema), self.run.settings
         return Work(database, settings, self.model, selection.items, how, setting=setting, kept=kept)
 
@@ -240,90 +261,58 @@ class _Work(Record, frozen=True):
 
     # -- with calls --------------------------------------------------------------------------------------
 
-    def _agree(self, selection: Selection, kept: SavedDrafts | None) -> None:
+    async def _make(
+        self, selection: Selection, kept: SavedDrafts | None, file: Path | None, database: Database
+    ) -> None:
+        self.database = database
         if self.flags.draft is None and self.rule is None and not self._asks:
             raise RefusedError(
                 f"Not a terminal, cannot ask which drafts to accept: use --accept RULE ({EXAMPLES}), or "
                 "write them with --draft FILE."
             )
-        harmless = self.flags.draft is not None and not self.model.chosen.choice.base_url
-        show_and_ask(
-            lambda: [*self._forecast(selection, kept).blocks][:-1],
-            f"Draft {counted(len(selection.items), 'summary')}?",
-            self.run.presentation,
-            yes=self.flags.change.yes or harmless,  # nothing is paid and nothing is changed
+        harmless = file is not None and not self.model.chosen.choice.base_url
+        yes = self.flags.change.yes or harmless  # nothing is paid and nothing is changed
+        forecast = [] if yes or not can_ask() else (await self._forecast(selection, kept, database)).blocks
+        await self.ask(
+            lambda: [*forecast][:-1], f"Draft {counted(len(selection.items), 'summary')}?", yes=yes
         )
-
-    def _carry_out(self, selection: Selection, kept: SavedDrafts | None, file: Path | None) -> Outcome:
-        done = Outcome()
-        try:
-            with interruptible() as stopped:
-                self.run.work(partial(self._make, selection, kept, file, done, stopped))
-        except KeyboardInterrupt:
-            done.failed = CancelledError(STOPPED)
-        return done
-
-    async def _make(
-        self,
-        selection: Selection,
-        kept: SavedDrafts | None,
-        file: Path | None,
-        done: Outcome,
-        stopped: Callable[[], bool],
-        database: Database,
-    ) -> None:
-        work = self._batch(selection, kept, database, ahead=file is not None)
-        line, batch = ProgressLine(bar=False), work.batch
-        try:
-            await work.begin()
-            await self._until_decided(work, line, stopped)
-            if file is not None:
-                done.data = {"file": str(file), **(await self._written(batch, file))}
-                done.file = file
-            done.failed = work.failed
-        finally:
-            line.clear()
-            done.items = batch.items
-            handed_over = done.file is not None and all(item.drafts for item in batch.items)
-            done.kept = not (batch.finished or handed_over)
-            await work.close(keep=done.kept)
-        await tell(self.run, self.command, batch, work.writer, self.model, self.rule, done)
-        if stopped():
-            done.failed = CancelledError(STOPPED)
-
-    async def _until_decided(self, work: Work, line: ProgressLine, stopped: Callable[[], bool]) -> None:
-        """Draft, and ask about what no rule takes, until nothing is left that can be asked about."""
+        work = self.work = self._batch(selection, kept, database, ahead=file is not None)
         batch = work.batch
-        while True:
-            await self._run(work, line, stopped)
-            line.clear()
-            if batch.options.ahead or stopped() or work.failed is not None or not self._asks:
-                return
-            undecided = [item for item in batch.items if item.state is ItemState.REVIEW]
-            if not undecided:
-                return
-            for item in undecided:
-                if not await self._ask(batch, item):
-                    return
+        try:
+            await draft(self, work)
+            if file is not None:
+                self.data = {"file": str(file), **(await self._written(batch, file))}
+                self.file = file
+            self.failed = work.failed
+        finally:
+            self.line.clear()
+            self.items = batch.items
+            handed_over = self.file is not None and all(item.drafts for item in batch.items)
+            self.kept = not (batch.finished or handed_over)
+            await work.close(keep=self.kept)
+        await self._tell(batch, work.budget.spent)
+        if self.cancelled():
+            self.failed = CancelledError(STOPPED)
 
     @property
     def _asks(self) -> bool:
         return can_ask() and not self.flags.change.yes and not self.run.presentation.json
 
-    async def _run(self, work: Work, line: ProgressLine, stopped: Callable[[], bool]) -> None:
-        batch = work.batch
-        running = asyncio.create_task(batch.run())
-        try:
-            while not running.done():
-                await asyncio.wait((running,), timeout=0.1)
-                line.show(drafts_view.progress_line(batch.progress(), work.budget.spent))
-                if stopped():
-                    await batch.cancel()
-                    return
-        finally:
-            if not running.done():
-                await batch.cancel()
-        await running
+    def changed(self) -> None:
+        """A line that goes away."""
+        self.line.show(drafts_view.progress_line(self.work.batch.progress(), self.work.budget.spent))
+
+    async def decide(self) -> bool:
+        """Ask about what no rule takes, one after the other."""
+        self.line.clear()
+        batch = self.work.batch
+        undecided = [item for item in batch.items if item.state is ItemState.REVIEW]
+        if batch.options.ahead or not self._asks or not undecided:
+            return False
+        for item in undecided:
+            if not await self._ask(batch, item):
+                return False
+        return True
 
     async def _ask(self, batch: Batch, item: BatchItem) -> bool:
         """Show one draft and ask; False: the operator wants to stop."""
@@ -357,6 +346,187 @@ class _Work(Record, frozen=True):
         kept = {item.summary_id: await measured(batch, item) for item in batch.items}
         write_drafts(file, self.command, batch.id, batch.items, frozenset(taken), described, kept)
         return {"marked": sorted(taken), "retention": {str(one): found for one, found in kept.items()}}
+
+    # -- reviewed drafts (--from-drafts) -------------------------------------------------------------------
+
+    def _reviewed(self, path: Path) -> Answer:
+        """Show which drafts of a file would be taken, or take them."""
+        reviewed, flags = read_drafts(path, self.command), self.flags.change
+        items = [
+            replace(item, state=ItemState.REVIEW)
+            for item in reviewed.items
+            if item.summary_id in reviewed.taken or (self.rule is not None and item.draft is not None)
+        ]
+        if not items:
+            note = Note(f"No draft in {path} is marked: set take to true, or use --accept RULE.")
+            data: Document = {"items": [], "applied": False, "file": str(path)}
+            return self.run.answer(self.command, data, [note])
+        if flags.sql:
+            with interruptible():
+                script = self.run.work(partial(self._script, items, reviewed))
+            told = self._planned(items, reviewed, path)
+            data = {**told.data, "sql": list(script)}
+            return replace(told, data=data, blocks=[*told.blocks, Note(changing.ABOUT_SQL)], script=script)
+        if not flags.apply:
+            return self._planned(items, reviewed, path)
+        self.data = {"file": str(path)}
+        self.run.work(partial(self._take, items, reviewed))
+        return self._answer(Selection(items))
+
+    def _planned(self, items: Sequence[BatchItem], reviewed: Reviewed, path: Path) -> Answer:
+        documents = [{**outcome_document(one), "take": one.summary_id in reviewed.taken} for one in items]
+        data: Document = {"file": str(path), "applied": False, "items": documents}
+        number = counted(len(items), "draft")
+        note = Note(f"{number} would be applied; nothing was changed, --apply applies them.")
+        return self.run.answer(self.command, data, [*drafts_view.taken_blocks(items), note])
+
+    @contextlib.asynccontextmanager
+    async def _batch_of(
+        self, items: Sequence[BatchItem], reviewed: Reviewed, database: Database
+    ) -> AsyncIterator[tuple[Batch, SummaryWriter]]:
+        how, writer = BatchOptions(self.command), self.model.open()
+        try:
+            setting = self.setting(database.schema)
+            yield Batch(database, items, setting, writer, how, batch_id=reviewed.batch), writer
+        finally:
+            await writer.aclose()
+
+    async def _take(self, items: Sequence[BatchItem], reviewed: Reviewed, database: Database) -> None:
+        self.database = database
+        await self.ask(lambda: (), f"Apply {counted(len(items), 'draft')}?", yes=self.flags.change.yes)
+        async with self._batch_of(items, reviewed, database) as (batch, writer):
+            with self.working("Applying the drafts"):
+                for item in batch.items:
+                    if self.cancelled():
+                        self.failed = CancelledError("Cancelled. Applied drafts stay.")
+                        break
+                    await self._take_one(batch, item, marked=item.summary_id in reviewed.taken)
+            await self._tell(batch, writer.meter.budget.spent)
+
+    async def _take_one(self, batch: Batch, item: BatchItem, *, marked: bool) -> None:
+        """Commit one draft; what is against it is said of the item, and the next one is tried."""
+        if not marked and self.rule is not None:
+            objections = await batch.objections(item.summary_id, self.rule)
+            if objections:
+                batch.skip(item.summary_id, " ".join(objections))
+                return
+        with contextlib.suppress(LcmError):
+            await batch.take(item.summary_id)
+
+    async def _script(
+        self, items: Sequence[BatchItem], reviewed: Reviewed, database: Database
+    ) -> tuple[str, ...]:
+        """The SQL of the drafts that would be taken, as one transaction.
+
+        Raises:
+            LcmError: a summary is not what its draft was made from (docs/changes.md, "As SQL").
+        """
+        async with self._batch_of(items, reviewed, database) as (batch, _):
+            taken = [
+                item
+                for item in batch.items
+                if item.draft is not None
+                and (
+                    item.summary_id in reviewed.taken
+                    or self.rule is None
+                    or not await batch.objections(item.summary_id, self.rule)
+                )
+            ]
+            plans = [plan for plan in await _in_turn(database, taken, batch) if plan]
+            return await database.read(_sql_of, plans)
+
+    # -- what came of them -------------------------------------------------------------------------------
+
+    async def _tell(self, batch: Batch, spent: Spent) -> None:
+        """Say what came of a batch."""
+        items = self.items = batch.items
+        committed = [item for item in items if item.state is ItemState.COMMITTED]
+        undo = self.run.undo_of_batch(batch.id) if committed else ""
+        owners = dict.fromkeys(item.conversation_id for item in committed)
+        stale = [(owner, one) for owner in owners for one in await batch.database.read(stale_in, owner)]
+        progress = batch.progress()
+        self.data |= {
+            "applied": bool(committed) and batch.finished,
+            "batch": batch.id,
+            "writer": model_document(self.model),
+            "rule": None if self.rule is None else self.rule.words,
+            "usage": report.usage_document(progress.usage),
+            "spent": report.spent_document(spent),
+            "counts": {state.value: progress.counts.get(state, 0) for state in ItemState},
+            "undo": undo or None,
+            "items": [outcome_document(item) for item in items],
+            "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for _, one in stale],
+        }
+        self.blocks = drafts_view.outcome_blocks(items, progress, spent, undo)
+        if stale:
+            number = counted(len(stale), "summary was", "summaries were")
+            owners = dict.fromkeys(owner for owner, _ in stale)
+            lines = " ; ".join(f"`{self.run.line('rewrite', str(owner), '--stale')}`" for owner in owners)
+            self.blocks.append(Note(f"{number} made from texts that were rewritten since: {lines}."))
+        if self.file is not None:
+            take = self.run.line(self.command, "--from-drafts", str(self.file), "--apply")
+            words = f"Drafts are in {self.file}: set take to true for the drafts to apply, then `{take}`."
+            self.blocks.append(Note(f"{words} Nothing was changed."))
+
+    def _answer(self, selection: Selection) -> Answer:
+        """The answer; exit code 10 when only part of it was done.
+
+        Raises:
+            LcmError: what ended the run, when nothing at all came of it.
+        """
+        failed, items = self.failed, self.items
+        if failed is not None and not any(item.drafts or item.state in SETTLED for item in items):
+            raise failed
+        kept = " The drafts are saved: --resume continues." if self.kept else ""
+        if isinstance(failed, ProviderUnavailableError):
+            failed = CancelledError(f"{failed.message}{kept}", code=failed.code, details=failed.details)
+        left = sum(item.state not in SETTLED for item in items)
+        without = sum(not item.drafts for item in items)
+        if failed is None and self.file is None and left:
+            words = f"{_of_all(left, items, 'were not applied')}; the reason is listed.{kept}"
+            failed = CancelledError(words, code="BATCH_IN_PART")
+        if failed is None and self.file is not None and without:
+            words = f"{_of_all(without, items, 'have no draft')}; the reason is listed."
+            failed = CancelledError(words, code="BATCH_IN_PART")
+        blocks = [*selection.blocks, *self.blocks]
+        if failed is not None:
+            blocks.append(Note(failed.message))
+        return self.run.answer(self.command, {**selection.data, **self.data}, blocks).in_part(failed)
+
+
+def _of_all(number: int, items: Sequence[BatchItem], words: str) -> str:
+    """How many of the summaries *words* are true of; they begin with a verb in the plural."""
+    return f"{number:,} of {counted(len(items), 'summary')} {agree(number, words)}"
+
+
+async def _in_turn(database: Database, items: Sequence[BatchItem], batch: Batch) -> list[Plan]:
+    """The plan of each draft, planned on what those before it leave.
+
+    Several are made on a private copy of the file in which each is committed in its turn.
+    """
+    if len(items) < 2:
+        return [await database.read(_plan, item, batch) for item in items]
+    plans: list[Plan] = []
+    with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
+        copy = Path(folder) / "copy.db"
+        await asyncio.to_thread(make_backup, database.path, copy)
+        async with await Database.open(copy) as after:
+            for item in items:
+                plan = await after.read(_plan, item, batch)
+                if plan:
+                    await commit_plan(after, plan)
+                    plans.append(plan)
+    return plans
+
+
+async def _plan(reader: Reader, item: BatchItem, batch: Batch) -> Plan:
+    assert item.draft is not None  # only those are taken
+    return await batch.plan(reader, item, item.draft)
+
+
+async def _sql_of(reader: Reader, plans: Sequence[Plan]) -> tuple[str, ...]:
+    """Their script: a batch is joined as for a preview, where edits see what edits before them do."""
+    return tuple((await preview_plan(reader, as_one_plan(plans))).sql()) if plans else ()
 
 
 def setting_of(

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from lcm_core.base.errors import (
-    CancelledError,
     FileMissingError,
-    LcmError,
     NotFoundError,
     RefusedError,
     UsageError,
@@ -24,45 +18,30 @@ from lcm_core.base.jsonl import open_regular
 from lcm_core.base.records import SummaryId
 from lcm_core.base.setting_values import Json, JsonObject
 from lcm_core.base.settings import SummarySettings
-from lcm_core.base.text import agree, counted
 from lcm_core.base.tokens import Estimator
-from lcm_core.base.values import Record, Struct, field, replace
-from lcm_core.change.backup import make_backup
-from lcm_core.change.commit import commit_plan
-from lcm_core.change.plan import Plan
-from lcm_core.change.preview import as_one_plan, preview_plan
-from lcm_core.operations.batch import Batch, BatchOptions
+from lcm_core.base.values import Record, replace
+from lcm_core.operations.batch import Batch
 from lcm_core.operations.drafting import (
     MANUAL,
-    SETTLED,
     BatchItem,
     Draft,
     DraftOrigin,
-    DraftSetting,
     ItemState,
     Material,
     messages_below,
     retention_of,
     storable,
 )
-from lcm_core.operations.drafts import AcceptanceRule, item_from_json, item_to_json
-from lcm_core.operations.stale import Stale, stale_in
-from lcm_core.store.database import Database, Reader
-from lcm_core.store.schema import Schema
+from lcm_core.operations.drafts import item_from_json, item_to_json
 from lcm_core.writers.acceptance import judge_text
 from lcm_core.writers.cost import CallLoad, Price, Spent
-from lcm_core.writers.request import NO_USAGE, ProviderUnavailableError, Usage
+from lcm_core.writers.request import NO_USAGE, Usage
 from lcm_core.writers.retention import Checked, Retention
-from lcm_core.writers.writer import SummaryWriter
 
-from lcm_tui.cli import changing
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.answer import Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.options import ModelOptions, SqlFlags
-from lcm_tui.cli.working import carry_out, interruptible
+from lcm_tui.cli.options import ModelOptions
 from lcm_tui.flows.drafts import DraftForecast, Modelling, choose_writer
-from lcm_tui.tables import drafts as drafts_view
-from lcm_tui.tables.blocks import Note, OutputBlock
 
 # -- the writer ------------------------------------------------------------------------------------------
 # The options that every command with a model takes, and what they choose.
@@ -403,264 +382,6 @@ def load_document(load: CallLoad) -> Document:
         "outputTokens": load.output_tokens,
         "costUsd": load.cost_usd,
     }
-
-
-# -- what came of them -----------------------------------------------------------------------------------
-# For people and for programs.
-
-STOPPED = "Stopped. Applied drafts stay and the others are saved: --resume continues."
-
-
-class Selection(Record, frozen=True):
-    """What a command is about, with what it has to say besides."""
-
-    items: Sequence[BatchItem]
-    data: Document = field(default_factory=dict)
-    blocks: Sequence[OutputBlock] = ()
-    nothing: str = "Nothing to rewrite."
-
-
-class Outcome(Struct):
-    """What a run left behind."""
-
-    items: tuple[BatchItem, ...] = ()
-    data: Document = field(default_factory=dict)
-    blocks: list[OutputBlock] = field(default_factory=list)
-    failed: LcmError | None = None
-    file: Path | None = None  #: where the drafts were written for review
-    kept: bool = False  #: what is not decided can be gone on with
-
-
-async def tell(
-    run: Run,
-    command: str,
-    batch: Batch,
-    writer: SummaryWriter,
-    model: Modelling,
-    rule: AcceptanceRule | None,
-    outcome: Outcome,
-) -> None:
-    """Say what came of a batch."""
-    items = outcome.items = batch.items
-    committed = [item for item in items if item.state is ItemState.COMMITTED]
-    undo = run.undo_of_batch(batch.id) if committed else ""
-    stale = await _stale(batch, committed)
-    progress = batch.progress()
-    outcome.data = {
-        **outcome.data,
-        "applied": bool(committed) and batch.finished,
-        "batch": batch.id,
-        "writer": model_document(model),
-        "rule": None if rule is None else rule.words,
-        "usage": usage_document(progress.usage),
-        "spent": spent_document(writer.meter.budget.spent),
-        "counts": {state.value: progress.counts.get(state, 0) for state in ItemState},
-        "undo": undo or None,
-        "items": [outcome_document(item) for item in items],
-        "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for _, one in stale],
-    }
-    outcome.blocks = drafts_view.outcome_blocks(items, progress, writer.meter.budget.spent, undo)
-    if stale:
-        number = counted(len(stale), "summary was", "summaries were")
-        owners = dict.fromkeys(owner for owner, _ in stale)
-        lines = " ; ".join(f"`{run.line('rewrite', str(owner), '--stale')}`" for owner in owners)
-        outcome.blocks.append(Note(f"{number} made from texts that were rewritten since: {lines}."))
-    if outcome.file is not None:
-        take = run.line(command, "--from-drafts", str(outcome.file), "--apply")
-        words = f"Drafts are in {outcome.file}: set take to true for the drafts to apply, then `{take}`."
-        outcome.blocks.append(Note(f"{words} Nothing was changed."))
-
-
-async def _stale(batch: Batch, committed: Sequence[BatchItem]) -> list[tuple[int, Stale]]:
-    owners = dict.fromkeys(item.conversation_id for item in committed)
-    return [(owner, one) for owner in owners for one in await batch.database.read(stale_in, owner)]
-
-
-def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) -> Answer:
-    """The answer of a command; exit code 10 when only part of it was done.
-
-    Raises:
-        LcmError: what ended the run, when nothing at all came of it.
-    """
-    failed, items = outcome.failed, outcome.items
-    if failed is not None and not any(item.drafts or item.state in SETTLED for item in items):
-        raise failed
-    kept = " The drafts are saved: --resume continues." if outcome.kept else ""
-    if isinstance(failed, ProviderUnavailableError):
-        failed = CancelledError(f"{failed.message}{kept}", code=failed.code, details=failed.details)
-    left = sum(item.state not in SETTLED for item in items)
-    if failed is None and outcome.file is None and left:
-        failed = CancelledError(
-            f"{_of_all(left, items, 'were not applied')}; the reason is listed.{kept}",
-            code="BATCH_IN_PART",
-        )
-    if failed is None and outcome.file is not None:
-        without = sum(not item.drafts for item in items)
-        if without:
-            failed = CancelledError(
-                f"{_of_all(without, items, 'have no draft')}; the reason is listed.",
-                code="BATCH_IN_PART",
-            )
-    blocks = [*selection.blocks, *outcome.blocks]
-    if failed is not None:
-        blocks.append(Note(failed.message))
-    return run.answer(command, {**selection.data, **outcome.data}, blocks).in_part(failed)
-
-
-def _of_all(number: int, items: Sequence[BatchItem], words: str) -> str:
-    """How many of the summaries *words* are true of; they begin with a verb in the plural."""
-    return f"{number:,} of {counted(len(items), 'summary')} {agree(number, words)}"
-
-
-# -- reviewed drafts (--from-drafts) ---------------------------------------------------------------------
-# Applies the drafts of a file that somebody has reviewed.
-
-Settings = Callable[[Schema], DraftSetting]
-
-
-class Taking(Record, frozen=True):
-    """Takes drafts from a file."""
-
-    run: Run
-    command: str
-    path: Path
-    rule: AcceptanceRule | None  #: takes drafts that nobody marked, too
-    model: Modelling
-    flags: SqlFlags
-
-    def do(self, setting: Settings) -> Answer:
-        """Show what would be taken, or take it."""
-        reviewed = read_drafts(self.path, self.command)
-        items = [
-            replace(item, state=ItemState.REVIEW)
-            for item in reviewed.items
-            if item.summary_id in reviewed.taken or (self.rule is not None and item.draft is not None)
-        ]
-        if not items:
-            note = Note(f"No draft in {self.path} is marked: set take to true, or use --accept RULE.")
-            data: Document = {"items": [], "applied": False, "file": str(self.path)}
-            return self.run.answer(self.command, data, [note])
-        if self.flags.sql:
-            with interruptible():
-                script = self.run.work(partial(self._script, items, reviewed, setting))
-            told = self._forecast(items, reviewed)
-            data = {**told.data, "sql": list(script)}
-            return replace(told, data=data, blocks=[*told.blocks, Note(changing.ABOUT_SQL)], script=script)
-        if not self.flags.apply:
-            return self._forecast(items, reviewed)
-        outcome = Outcome(data={"file": str(self.path)})
-
-        def work(stopped: Callable[[], bool]) -> None:
-            self.run.work(partial(self._take, items, reviewed, setting, outcome, stopped))
-
-        carry_out(self.run, f"Apply {counted(len(items), 'draft')}?", work, yes=self.flags.yes)
-        return answer_of(self.run, self.command, Selection(items), outcome)
-
-    def _forecast(self, items: Sequence[BatchItem], reviewed: Reviewed) -> Answer:
-        documents = [{**outcome_document(one), "take": one.summary_id in reviewed.taken} for one in items]
-        data: Document = {"file": str(self.path), "applied": False, "items": documents}
-        number = counted(len(items), "draft")
-        note = Note(f"{number} would be applied; nothing was changed, --apply applies them.")
-        return self.run.answer(self.command, data, [*drafts_view.taken_blocks(items), note])
-
-    async def _script(
-        self, items: Sequence[BatchItem], reviewed: Reviewed, setting: Settings, database: Database
-    ) -> tuple[str, ...]:
-        """The SQL of the drafts that would be taken, as one transaction.
-
-        Raises:
-            LcmError: a summary is not what its draft was made from (docs/changes.md, "As SQL").
-        """
-        writer = self.model.open()
-        batch = self._batch(items, reviewed, setting, database, writer)
-        try:
-            taken = [
-                item
-                for item in batch.items
-                if item.draft is not None
-                and (
-                    item.summary_id in reviewed.taken
-                    or self.rule is None
-                    or not await batch.objections(item.summary_id, self.rule)
-                )
-            ]
-            plans = await self._in_turn(database, taken, batch)
-            return await database.read(self._sql_of, plans)
-        finally:
-            await writer.aclose()
-
-    def _batch(
-        self,
-        items: Sequence[BatchItem],
-        reviewed: Reviewed,
-        setting: Settings,
-        database: Database,
-        writer: SummaryWriter,
-    ) -> Batch:
-        how = setting(database.schema)
-        return Batch(database, items, how, writer, BatchOptions(self.command), batch_id=reviewed.batch)
-
-    async def _in_turn(self, database: Database, items: Sequence[BatchItem], batch: Batch) -> list[Plan]:
-        """The plan of each draft, planned on what those before it leave.
-
-        Several are made on a private copy of the file in which each is committed in its turn.
-        """
-        if len(items) < 2:
-            return [await database.read(_plan, item, batch) for item in items]
-        plans: list[Plan] = []
-        with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
-            copy = Path(folder) / "copy.db"
-            await asyncio.to_thread(make_backup, database.path, copy)
-            async with await Database.open(copy) as after:
-                for item in items:
-                    plan = await after.read(_plan, item, batch)
-                    if plan:
-                        await commit_plan(after, plan)
-                        plans.append(plan)
-        return plans
-
-    async def _sql_of(self, reader: Reader, plans: Sequence[Plan]) -> tuple[str, ...]:
-        """Their script: a batch is joined as for a preview, where edits see what edits before them do."""
-        changing_something = [plan for plan in plans if plan]
-        return (
-            tuple((await preview_plan(reader, as_one_plan(changing_something))).sql())
-            if changing_something
-            else ()
-        )
-
-    async def _take(
-        self,
-        items: Sequence[BatchItem],
-        reviewed: Reviewed,
-        setting: Settings,
-        outcome: Outcome,
-        stopped: Callable[[], bool],
-        database: Database,
-    ) -> None:
-        writer = self.model.open()
-        batch = self._batch(items, reviewed, setting, database, writer)
-        for item in batch.items:
-            if stopped():
-                outcome.failed = CancelledError("Cancelled. Applied drafts stay.")
-                break
-            await self._take_one(batch, item, marked=item.summary_id in reviewed.taken)
-        await tell(self.run, self.command, batch, writer, self.model, self.rule, outcome)
-        await writer.aclose()
-
-    async def _take_one(self, batch: Batch, item: BatchItem, *, marked: bool) -> None:
-        """Commit one draft; what is against it is said of the item, and the next one is tried."""
-        if not marked and self.rule is not None:
-            objections = await batch.objections(item.summary_id, self.rule)
-            if objections:
-                batch.skip(item.summary_id, " ".join(objections))
-                return
-        with contextlib.suppress(LcmError):
-            await batch.take(item.summary_id)
-
-
-async def _plan(reader: Reader, item: BatchItem, batch: Batch) -> Plan:
-    assert item.draft is not None  # only those are taken
-    return await batch.plan(reader, item, item.draft)
 
 
 # -- retention -------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.files import drafts_folder
@@ -480,6 +481,50 @@ class Work:
         """Note that a draft was committed from its preview."""
         del done
         await self.batch.take(item.summary_id, draft.number)
+
+
+# -- drafting a batch ------------------------------------------------------------------------------------
+
+
+class DraftsUi(Protocol):
+    """Who shows a batch of drafts, and has decided what no rule takes."""
+
+    def working(self, what: str) -> AbstractContextManager[None]:
+        """Say that *what* goes on."""
+
+    def cancelled(self) -> bool:
+        """Whether the calls in flight are to be broken off."""
+
+    def changed(self) -> None:
+        """It may have come further; called several times a second."""
+
+    async def decide(self) -> bool:
+        """Have decided what waits; True: what waited for that is to be drafted now."""
+
+
+async def draft(ui: DraftsUi, work: Work) -> None:
+    """Draft what is left, take what the rule takes, and have the rest decided, as long as that is wanted.
+
+    Why it stopped is in `Work.failed`.
+
+    Raises:
+        LcmError: drafts cannot be kept; nothing was paid for.
+    """
+    await work.begin()
+    while True:
+        with ui.working("Drafting"):
+            running = asyncio.create_task(work.batch.run())
+            try:
+                while not running.done() and not ui.cancelled():
+                    await asyncio.wait((running,), timeout=0.1)
+                    ui.changed()
+            finally:
+                running.cancel()
+                await asyncio.wait((running,))
+            if not running.cancelled():
+                running.result()
+        if ui.cancelled() or work.failed is not None or not await ui.decide():
+            return
 
 
 # -- applying a draft ------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
@@ -33,6 +34,7 @@ from lcm_tui.flows.drafts import (
     Work,
     author_like,
     author_of,
+    draft,
     forecast_sentence,
     forecast_text,
     key_text,
@@ -425,6 +427,7 @@ Drafts are saved on disk: leave at any time and continue later.
         self._asked_about_kept = False
         self._changed_items: set[SummaryId] = set()  #: and not drawn yet
         self._pausing = False
+        self._cancelling = False
         self._begins = False  #: asks whether to begin as soon as the cost is known
         self._by_rule = False  #: a rule was set that the drafts were not judged by yet
 
@@ -669,7 +672,7 @@ Drafts are saved on disk: leave at any time and continue later.
         elif not work.batch.running:
             self.work_on("batch", self._run, work)
         elif self._pausing:
-            self.work_on("cancel", work.batch.cancel)
+            self._cancelling = True
         else:
             self._pausing = True
             work.batch.stop()
@@ -702,10 +705,10 @@ Drafts are saved on disk: leave at any time and continue later.
             await self._run(self._begin_work(chosen))
 
     async def _run(self, work: Work) -> None:
-        self._pausing = False
+        self._pausing = self._cancelling = False
         self._say()
         try:
-            await work.batch.run()
+            await draft(self, work)
         finally:
             if self.is_mounted:
                 self.list.table.redraw()
@@ -714,6 +717,25 @@ Drafts are saved on disk: leave at any time and continue later.
         trouble = self._trouble()
         if trouble:
             self.app.notify(trouble, title="The batch stopped", severity="error", timeout=12)
+
+    # -- what the flow asks ------------------------------------------------------------------------------
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """The head says what goes on."""
+        del what
+        yield
+
+    def cancelled(self) -> bool:
+        """Whether the calls in flight are to be broken off."""
+        return self._cancelling
+
+    def changed(self) -> None:
+        """The head is drawn again twice a second (`_tick`)."""
+
+    async def decide(self) -> bool:
+        """Keys decide; then it is gone on with (`_go_on`)."""
+        return False
 
     def _stand_on_first_to_review(self) -> None:
         """After a rule, what it left to the operator."""
