@@ -112,7 +112,7 @@ paths, ids, numbers and names that are in no text the model was shown.
         states = {
             Step.SWEEP: "the sweep is due first",
             Step.WRITE: "no text yet",
-            Step.PREVIEW: "draft: nothing changed yet",
+            Step.PREVIEW: "draft: not applied yet",
         }
         bar.note = self.work.busy or ("reading …" if self._outlook is None else states[self.work.step])
         self.head.again()

@@ -463,7 +463,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         elif run.made:
             bar.note = f"{len(run.made):,} made, {run.batch}"
         else:
-            bar.note = "nothing changed yet" if self._outlook.planned else "reading …"
+            bar.note = "not applied yet" if self._outlook.planned else "reading …"
         self._redraw_head()
         self.refresh_bars()
 

@@ -237,7 +237,7 @@ if there are any.
         elif self._refusal:
             bar.note = "blocked by later changes" if self._blocked else "refused"
         else:
-            bar.note = "preview: nothing changed yet" if self._planned else "planning …"
+            bar.note = "preview: not applied yet" if self._planned else "planning …"
         self.refresh_bars()
 
     def _why_applying(self) -> str | None:
@@ -409,9 +409,9 @@ if there are any.
         if last is None:
             self.app.notify("Done.", timeout=DONE_SECONDS)
         else:
-            what = last.title if len(done) == 1 else f"{len(done):,} changes, the last: {last.title}"
-            back = "Redo" if last.kind == "undo" else "Undo"
-            self.app.notify(f"{what}. {back}: U, u ({last.id})", title="Done", timeout=DONE_SECONDS)
+            what = last.title if len(done) == 1 else f"{len(done):,} changes, the last one “{last.title}”"
+            back = "redo" if last.kind == "undo" else "undo"
+            self.app.notify(f"Applied: {what}. To {back} it: U, u ({last.id}).", timeout=DONE_SECONDS)
         for problem in dict.fromkeys(one.search for one in done if one.search):
             self.app.notify(problem, title="Search index", severity="warning", timeout=DONE_SECONDS)
 

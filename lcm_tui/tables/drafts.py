@@ -9,7 +9,7 @@ from typing import Final
 
 from lcm_core.base.diff import compare_texts, unified_text
 from lcm_core.base.records import SummaryId
-from lcm_core.base.text import counted, some
+from lcm_core.base.text import agree, counted, some
 from lcm_core.base.values import Record
 from lcm_core.engine.previous import PreviousChoice
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
@@ -385,7 +385,11 @@ def head_lines(state: BatchState) -> Iterator[Line]:
     cost = "" if progress is None else f" · cost so far: {spent_text(state.spent)}"
     yield (Span(f" {state.key}{cost}", "dim"),)
     if progress is None:
-        apart = f" · {state.contaminated:,} more depend on them (1 marks them)" if state.contaminated else ""
+        apart = (
+            f" · {state.contaminated:,} more {agree(state.contaminated, 'depend on them')} (1 marks them)"
+            if state.contaminated
+            else ""
+        )
         yield (Span(f" {_chosen(state)}", "title"), Span(apart, "warn"))
         yield (Span(f" {state.estimate or 'nothing to estimate'}", "dim"),)
         yield (Span(" Not started. P shows the cost and asks before starting.", "dim"),)

@@ -222,7 +222,7 @@ def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, wi
         over.append((Span("what is always sent alone exceeds the budget", "error"),))
     adjusted = f"~ {counted(len(one.repairs), 'message')} adjusted"
     repaired: list[Line] = [(Span(adjusted, "warn"),)] if one.repairs else []
-    rest: list[Line] = [(Span(f"rules {one.rules}", "dim"),)]
+    rest: list[Line] = [(Span(f"engine {one.rules}", "dim"),)]
     short, long = _left_out(ledger)
     unseen: list[Line] = [(Span(text, "warn"),)] if (text := unseen_text(one)) else []
     pasted: list[Line] = [(Span(text, "warn"),)] if (text := pasted_text(one)) else []

@@ -45,7 +45,7 @@ def test_with_room_everything_stands_there():
         (LONG, "searching for lock …"),
         ("Previous context of sum_75db599221512f6c", "leaf, 264 tokens"),
         ("Context 3  sum_75db599221512f6c", "its row is missing from the database"),
-        (LONG, "preview: nothing changed yet"),
+        (LONG, "preview: not applied yet"),
     ],
 )
 def test_a_note_stays_whole_in_80_columns_and_the_file_gives_way(where: str, note: str):

@@ -104,7 +104,7 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
         at = before.index(NODE)
         assert [ref for _, ref in context_of(path, 1)] == [*before[:at], *SOURCES, *before[at + 1 :]]
         [operation] = column(path, "SELECT id FROM lcm_tui_operations")
-        await wait_until_said(pilot, f"Undo: U, u ({operation})")
+        await wait_until_said(pilot, f"To undo it: U, u ({operation})")
 
 
 @pytest.mark.long
@@ -331,7 +331,7 @@ async def test_a_file_that_was_replaced_during_the_preview_is_not_written(
         await wait_for(
             pilot, lambda: "another file" not in shown(pilot), "the plan on the file that is there"
         )
-        await wait_for_text(pilot, f"Dissolve summary {NODE}", "preview: nothing changed yet")
+        await wait_for_text(pilot, f"Dissolve summary {NODE}", "preview: not applied yet")
         await settled(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is not screen, "the end of the preview")

@@ -400,8 +400,8 @@ async def test_a_notification_leaves_the_rows_readable(database_file: DatabaseFa
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         before = shown_lines(pilot)
-        pilot.app.notify("Copied sum_75db599221512f6c", title="Done")
-        await wait_for_text(pilot, "Done: Copied sum_75db599221512f6c")
+        pilot.app.notify("Copied sum_75db599221512f6c", title="Applied")
+        await wait_for_text(pilot, "Applied: Copied sum_75db599221512f6c")
         assert shown_lines(pilot)[:-2] == before[:-2]
         pilot.app.notify("word " * 30, severity="error")  # two lines of 80 columns
         await wait_for_text(pilot, "word word")

@@ -253,7 +253,7 @@ def test_a_paste_commits_nothing_in_an_open_preview(database_copy: DatabaseFacto
     app = app_on(path, LCM_TUI_CONFIG=str(config))
     app.until(b"Conversations")
     app.send(b"K")
-    app.until(b"nothing changed yet")
+    app.until(b"not applied yet")
     app.until(b"Apply")
     time.sleep(0.5)
     for pasted in (
