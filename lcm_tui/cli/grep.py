@@ -58,6 +58,7 @@ class ScopeOptions(Record, frozen=True):
     kind: tuple[str, ...] = ()
     depth: int | None = None
     context: str | None = None
+    broken: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -84,6 +85,7 @@ class ScopeOptions(Record, frozen=True):
             _iso(since),
             _iso(before),
             None if self.context is None else self.context == "in",
+            self.broken,
         )
 
 
@@ -124,6 +126,13 @@ scope_options = gather(
         type=Choice("in", "out"),
         metavar="in|out",
         help="Only texts that are in a context (in), or that are not (out).",
+    ),
+    click.option(
+        "--broken",
+        cls=Sectioned,
+        section=options.FILTERS,
+        is_flag=True,
+        help="Only summaries whose text is a failure marker or empty.",
     ),
 )
 
@@ -252,6 +261,7 @@ def _check_for_the_engine(scope: ScopeOptions, ours: Mapping[str, object]) -> No
         "--tool": scope.tool,
         "--depth": scope.depth is not None,
         "--context": scope.context,
+        "--broken": scope.broken,
         "--kind": len(scope.kind) > 1 or not _ENGINE_KINDS.keys() >= set(scope.kind),
     }
     for option, value in given.items():

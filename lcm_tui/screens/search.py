@@ -63,16 +63,33 @@ _KINDS: Final = {
     "briefs": DocumentKind.BRIEF,
     "files": DocumentKind.FILE,
 }
+#: The words that a key goes through, none of them at last: who said it, whether the context has it, broken.
+_ROLES: Final = ("tool", "user", "assistant", "system")
+_CONTEXT: Final = ("in-context", "out-of-context")
+_BROKEN: Final = ("broken",)
+_WORDS: Final = (*_KINDS, *_ROLES, *_CONTEXT, *_BROKEN)
 #: Between a date and the time of that day.
 _CLOCK: Final = re.compile(r"(?<=[0-9]{4}-[0-9]{2}-[0-9]{2}) +(?=[0-9]{2}:)", re.ASCII)
 _CONVERSATION: Final = re.compile(r"#?([0-9]{1,18})", re.ASCII)
 
 
 class Narrowing(Record, frozen=True):
-    """Kinds, one conversation and a time, each of them or none."""
+    """Kinds, roles, in the context or not, broken, one conversation and a time, each of them or none."""
 
     text: str = ""  #: as it was typed, with single blanks
     filter: Filter = field(default_factory=Filter)
+
+    def turned(self, words: Sequence[str]) -> str:
+        """The text with the next of some *words* in the place of those in it; behind the last comes none."""
+        typed = [(word, _word_of(word)) for word in self.text.split()]
+        there = [name for _, name in typed if name in words]
+        following = words[(words.index(there[-1]) + 1 if there else 0) :][:1]
+        return " ".join([*(word for word, name in typed if name not in words), *following])
+
+
+def _word_of(word: str) -> str | None:
+    """The word that begins so."""
+    return next((name for name in _WORDS if name.startswith(word.lower())), None)
 
 
 def parse_narrowing(text: str, zone: tzinfo | None, now: datetime | None = None) -> Narrowing:
@@ -81,34 +98,42 @@ def parse_narrowing(text: str, zone: tzinfo | None, now: datetime | None = None)
     A time that names no zone is one of *zone* (None: that of this machine).
 
     Raises:
-        UsageError: one of them is no kind, no conversation and no time, there are two of one
-            sort, or *zone* has a time twice or skips it.
+        UsageError: one of them is no such word, no conversation and no time, there are two of one
+            sort, they leave nothing, or *zone* has a time twice or skips it.
     """
-    kinds: list[DocumentKind] = []
+    names: list[str] = []
     conversation: ConversationId | None = None
     since = before = None
     words = _CLOCK.sub("T", re.sub(r"\blast +(?=[0-9])", "last_", text)).split()
     for joined in words:
         word = joined.replace("last_", "last ", 1)
-        kind = next((one for name, one in _KINDS.items() if name.startswith(word.lower())), None)
+        name = _word_of(word)
         number = _CONVERSATION.fullmatch(word)
-        if kind is not None:
-            kinds.append(kind)
+        if name is not None:
+            names.append(name)
         elif number is not None and conversation is None:
             conversation = ConversationId(int(number[1]))
         elif number is None and since is None and before is None:
             since, before = _times(word, zone, now or datetime.now(UTC))
         else:
             raise UsageError(f"{word} is one too many: give at most one conversation and one time.")
-    return Narrowing(
-        " ".join(text.split()),
-        Filter(
-            conversations=None if conversation is None else (conversation,),
-            kinds=tuple(dict.fromkeys(kinds)) or tuple(DocumentKind),
-            since=since,
-            before=before,
-        ),
+    kinds = dict.fromkeys(kind for name, kind in _KINDS.items() if name in names)
+    inside = [name == _CONTEXT[0] for name in _CONTEXT if name in names]
+    wanted = Filter(
+        conversations=None if conversation is None else (conversation,),
+        kinds=tuple(kinds) or tuple(DocumentKind),
+        roles=tuple(name for name in _ROLES if name in names),
+        since=since,
+        before=before,
+        in_context=inside[0] if len(inside) == 1 else None,
+        broken=_BROKEN[0] in names,
     )
+    if not wanted.wanted:
+        raise UsageError(
+            f"Nothing is {' and '.join(names)} at once: only messages have a role, only summaries can be "
+            "broken, and only these two are in a context or out of it."
+        )
+    return Narrowing(" ".join(text.split()), wanted)
 
 
 def _times(word: str, zone: tzinfo | None, now: datetime) -> tuple[str | None, str | None]:
@@ -117,7 +142,7 @@ def _times(word: str, zone: tzinfo | None, now: datetime) -> tuple[str | None, s
     start, end = (_moment(one, zone, now) if one else None for one in (first, last))
     if (first and start is None) or (last and end is None) or (dots and not first and not last):
         raise UsageError(
-            f"{word} is not one of messages, summaries, briefs, files, a conversation such as 3, "
+            f"{word} is not one of {', '.join(_WORDS)}, a conversation such as 3, "
             "a time such as 7d, last 3h, 2026-03-02 or 2026-03-02..2026-03-09."
         )
     if start is not None and end is not None and start >= end:
@@ -427,7 +452,7 @@ TYPING_KEYS: Mapping[str, str] = MappingProxyType(
 
 #: What the screen says of its keys as long as nothing is typed.
 HINTS: Final = (
-    ("narrow", "to messages, summaries, briefs, files, conversation 3, the last 7d"),
+    ("narrow", "to summaries, tool, in-context, broken, conversation 3, the last 7d"),
     ("ask", "the typed text as a question: evidence, and an answer if you agree"),
     ("expand", "the summary of the selected hit, level by level"),
 )
@@ -435,11 +460,27 @@ HINTS: Final = (
 _HINTED: Final = 8
 NARROWING: Final = """
 Limits the search; separate several words by blanks: kinds (messages, summaries, briefs, files, or how they
-begin), one conversation by its number (3), and one time: the last days, hours or weeks (7d, 12h, 2w), a day
-(2026-03-02), or from one to another (2026-03-02..2026-03-09; either side may be empty). "summaries 3 7d" are
-the summaries of conversation 3 of the last seven days. The title says what the search is limited to; an empty
-line searches everything again.
+begin), roles (tool, user, assistant, system), in-context or out-of-context, broken (summaries whose text is a
+failure marker or empty), one conversation by its number (3), and one time: the last days, hours or weeks (7d,
+12h, 2w), a day (2026-03-02), or from one to another (2026-03-02..2026-03-09; either side may be empty).
+"summaries 3 7d" are the summaries of conversation 3 of the last seven days. The title says what the search is
+limited to; an empty line searches everything again.
 """
+
+
+def turn_key(
+    name: str, key: str, title: str, narrowing: Sequence[str], sentence: str, words: str
+) -> Key[SearchScreen]:
+    """Narrow the search by the next of some words."""
+    return Key(
+        name,
+        key,
+        title,
+        sentence,
+        lambda s: s.narrow_to(s.narrowing.turned(narrowing)),
+        lambda s: _problem_of(s.session.zone, s.narrowing.turned(narrowing)),
+        words=words,
+    )
 
 
 class SearchScreen(CommandScreen):
@@ -454,9 +495,10 @@ now, directly or through a summary.
 
 Letters are text while you type. Arrows move through the hits, enter opens the selected one at what was
 found (n goes to the next match there), and esc returns here. ctrl+t narrows the search to messages,
-summaries, briefs or files, a conversation by its number, or a time such as 7d, 2026-03-02 or
+summaries, briefs or files, a role, a conversation by its number, or a time such as 7d, 2026-03-02 or
 2026-03-02..2026-03-09; separate several with spaces; empty searches everything. tab moves to the list of
-hits, where keys are commands.
+hits, where keys are commands: 1 goes through the roles (tool outputs first), 2 through what is in the context
+and what is not, 3 leaves broken summaries, 0 takes all of that away. The title names what is set.
 
 ctrl+o (> in the list) expands the selected summary, or of a message the summary in the context that covers
 it: level by level down to the messages, with the tokens that each level costs.
@@ -477,7 +519,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         self._found: Found | None = None
         self._searching = False
         self._share = 0.0  #: of everything that was looked at, 0 to 1
-        self._narrowing = Narrowing()
+        self.narrowing = Narrowing()
         self._recent: tuple[str, ...] = ()
         self._indexed: float | None = None  #: of the messages while the private index is made, 0 to 1
         self._no_index = ""  #: why it cannot be made
@@ -503,7 +545,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
 
     def where(self) -> str:
         """Where, and narrowed to what."""
-        return safe_line(f"Search {self._narrowing.text}".rstrip())
+        return safe_line(f"Search {self.narrowing.text}".rstrip())
 
     def in_key_bar(self) -> list[str]:
         """While words are typed a letter is text: only keys that are none."""
@@ -561,7 +603,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         def heard(progress: Progress) -> None:
             self._show(number, progress.found, progress.share)
 
-        wanted = self._narrowing.filter
+        wanted = self.narrowing.filter
         settings, database = recall_settings(self.session.settings), self.session.database
         index = await asyncio.to_thread(index_of, database.path) if self._keeps else None
         found = await search_live(database, query, wanted, settings, heard, limit=SHOWN, index=index)
@@ -615,13 +657,16 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         """Ask what is searched: kinds, a conversation, a time; nothing is everything."""
         text = await self.ask(
             f"Search only in (summaries 3 7d; empty: everything; times: {zone_words(self.session.zone)})",
-            self._narrowing.text,
+            self.narrowing.text,
             check=partial(_problem_of, self.session.zone),
             explained=NARROWING,
         )
-        if text is None:
-            return
-        self._narrowing = parse_narrowing(text, self.session.zone)
+        if text is not None:
+            self.narrow_to(text)
+
+    def narrow_to(self, text: str) -> None:
+        """Search again, only in what some words name."""
+        self.narrowing = parse_narrowing(text, self.session.zone)
         self.say_where()
         self._search()
 
@@ -658,7 +703,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
     def _ask_memory(self) -> None:
         """Ask what is typed; a question that was asked before is given up."""
         question = self.query_input.value.strip()
-        pane = AskPane(self, question, self._narrowing.filter.conversations)
+        pane = AskPane(self, question, self.narrowing.filter.conversations)
         self.work_on("ask", pane.run)
 
     # -- opening -----------------------------------------------------------------------------------------
@@ -729,6 +774,30 @@ without search tables gets a private index while you type; lcm-tui grep --forget
             "Limit the search to some kinds, one conversation, or a time.",
             _narrow,
             words="only messages; only summaries; by time; by date; by conversation; scope of the search",
+        ),
+        turn_key(
+            *("narrow-role", "1", "Role", _ROLES),
+            "Only tool outputs; again: what the user, the assistant or the system said; then everything.",
+            "tool outputs; tool results; who said it; by role",
+        ),
+        turn_key(
+            *("narrow-context", "2", "In/out", _CONTEXT),
+            "Only what is in a context; again: only what is not; then everything.",
+            "in the context; not in the context; out of context",
+        ),
+        turn_key(
+            *("narrow-broken", "3", "Broken", _BROKEN),
+            "Only broken summaries; again: everything.",
+            "failure marker; broken hits",
+        ),
+        Key(
+            "narrow-nothing",
+            "0",
+            "Everything",
+            "Search everything again: take away all that limits the search.",
+            lambda s: s.narrow_to(""),
+            lambda s: None if s.narrowing.text else "Nothing limits the search",
+            words="clear filters; no filter; reset search",
         ),
         commands.EXPAND.does(
             _expand,

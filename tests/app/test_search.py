@@ -14,6 +14,7 @@ import pytest
 from lcm_core.api import UsageError
 from lcm_core.base.files import cache_folder, forget_cache
 from lcm_core.base.values import replace
+from lcm_core.engine.markers import FALLBACK_MARKER
 from lcm_core.store.search import DocumentKind
 from lcm_recall.ask import Inquiry
 from lcm_recall.search import index_of, recent, search_live
@@ -24,7 +25,18 @@ from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.search import HitKey, parse_narrowing
 from tests.app.screens import EVERY, walk_to
 from tests.app.snapshots import keep
-from tests.app.support import NARROW, at, open_app, said, settled, shown, shown_lines, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    at,
+    open_app,
+    said,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
 from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
 from tests.databases import building, new_database
@@ -446,6 +458,40 @@ async def test_a_word_is_three_keys_away_from_a_dialog(before: str, database_cop
         await wait_for(pilot, lambda: pilot.app.screen is below, "where one was")
 
 
+async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path: Path):
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        rows.message(owner, "the needle is asked for", in_context=False)
+        rows.message(owner, "needle out", role="tool", in_context=True)
+        rows.message(owner, "needle old", role="tool", in_context=False)
+        rows.summary(owner, "sum_bad", f"{FALLBACK_MARKER}\nneedle", in_context=True)
+        rows.summary(owner, "sum_good", "A needle.")
+    async with open_app(path, size=NARROW) as pilot:
+        await searching(pilot, *"needle")
+        await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
+        await pilot.press("tab", "1")
+        await wait_for_text(pilot, "Search tool", "2 hits  in 2 messages,")
+        assert "needle out" in shown(pilot)
+        await pilot.press("2")
+        await wait_for_text(pilot, "Search tool in-context", "1 hit  in 1 messages,")
+        await pilot.press("2")
+        await wait_for_text(pilot, "Search tool out-of-context", "1 hit  in 1 messages,")
+        assert "needle old" in shown(pilot)
+        await pilot.press("3")
+        await wait_until_said(pilot, "Nothing is tool and out-of-context and broken at once")
+        await pilot.press("0")
+        await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
+        assert "tool" not in shown_lines(pilot)[0]
+        await pilot.press("3")
+        await wait_for_text(pilot, "Search broken", "1 hit  in 1 summaries,")
+        assert "sum_bad" in shown(pilot)
+        await pilot.press("2", "2")
+        await wait_for_text(pilot, "Search broken out-of-context", "0 hits")
+        await pilot.press("0", "0")
+        await wait_until_said(pilot, "Nothing limits the search")
+
+
 def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
     now = datetime(2026, 3, 9, tzinfo=UTC)
     asked = parse_narrowing(" s  #12 7d ", UTC, now)
@@ -457,6 +503,11 @@ def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
     between = parse_narrowing("2026-03-01..2026-03-02", UTC, now).filter
     assert (between.since, between.before) == ("2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z")
     assert parse_narrowing("", UTC).filter.kinds == tuple(DocumentKind)
+    several = parse_narrowing("user 3 Tool out", UTC)
+    assert (several.filter.roles, several.filter.in_context) == (("tool", "user"), False)
+    assert several.turned(("tool", "user", "assistant")) == "3 out user"
+    assert several.turned(("in-context", "out-of-context")) == "user 3 Tool"
+    assert parse_narrowing("in out", UTC).filter.in_context is None
     for wrong in (
         "..",
         "7x",
@@ -468,6 +519,8 @@ def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
         "last",
         "last x",
         "2026-03-09..2026-03-02",
+        "broken messages",
+        "in files",
     ):
         with pytest.raises(UsageError):
             parse_narrowing(wrong, UTC, now)

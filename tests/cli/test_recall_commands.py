@@ -125,6 +125,7 @@ def test_as_the_engine_is_the_engines_own_text(memory: Path) -> None:
         ("--kind", "leaf"),
         ("--kind", "message", "--kind", "file"),
         ("--context", "in"),
+        ("--broken",),
         ("--cursor", "2"),
         ("--substring",),
     ],

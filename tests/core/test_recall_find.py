@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.api import Database, UsageError
+from lcm_core.engine.markers import FALLBACK_MARKER
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_recall.read import cite, document_of, read_below, text_of, verify
 from lcm_recall.search import search
@@ -155,8 +156,24 @@ async def test_every_kind_is_searched_and_filters_narrow(tmp_path: Path) -> None
     assert await ids(tools=("exec",)) == {f"msg#{output}"}
     assert await ids(summary_kinds=("leaf",)) == await ids(depths=(0,)) == {"sum_leaf"}
     assert await ids(kinds=(DocumentKind.FILE, DocumentKind.BRIEF)) == {"file_a", "b1"}
+    assert await ids(broken=True) == set()
     assert f"msg#{output}" not in await ids(since="2026-01-02T00:00:00Z")
     assert await ids(before="2026-01-01T00:00:01Z", kinds=(DocumentKind.MESSAGE,)) == {f"msg#{output}"}
+
+
+async def test_only_broken_summaries_are_searched_and_counted(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        rows.message(owner, f"needle {FALLBACK_MARKER}")
+        rows.summary(owner, "sum_broken", f"{FALLBACK_MARKER}\nneedle")
+        rows.summary(owner, "sum_other", f"{FALLBACK_MARKER}\nelse")
+        rows.summary(owner, "sum_quotes", f"A needle; it quotes {FALLBACK_MARKER} here. {'and more ' * 20}")
+        rows.summary(owner, "sum_sound", "A needle.")
+    answer = await found(path, "needle", wanted=Filter(broken=True))
+    assert [hit.citation for hit in answer.hits] == ["sum_broken"]
+    assert answer.coverage.searched == ((DocumentKind.SUMMARY, 2),)
+    assert answer.coverage.is_full
 
 
 async def test_what_stands_behind_a_nul_is_found(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from lcm_core.base.records import (
 )
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record
+from lcm_core.engine.markers import classify
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
 from lcm_core.store.messages import COLUMNS as MESSAGE_COLUMNS
@@ -31,7 +32,7 @@ from lcm_core.store.messages import FILE_COLUMNS, file_of, message_of
 from lcm_core.store.opening import CHUNK, Row, Rows, SqlValue, contains_pattern, error_name, may_hold
 from lcm_core.store.schema import Schema, typed
 from lcm_core.store.summaries import COLUMNS as SUMMARY_COLUMNS
-from lcm_core.store.summaries import summary_of
+from lcm_core.store.summaries import may_be_broken, summary_of
 
 # -- our own search --------------------------------------------------------------------------------------
 # Messages with their parts, summaries, focus briefs and files, newest first. Rows are read in windows of
@@ -81,12 +82,13 @@ class Filter(Record, frozen=True):
     since: str | None = None  #: ISO in UTC, inclusive
     before: str | None = None  #: exclusive
     in_context: bool | None = None  #: itself an item of a context, or not; then messages and summaries alone
+    broken: bool = False  #: whose text the marker rules call bad; then only summaries are wanted
 
     @property
     def only_places(self) -> bool:
         """Whether it asks for nothing but conversations and kinds."""
         rest = (self.roles, self.tools, self.summary_kinds, self.depths, self.since, self.before)
-        return not any(rest) and self.in_context is None
+        return not any(rest) and self.in_context is None and not self.broken
 
     @property
     def wanted(self) -> tuple[DocumentKind, ...]:
@@ -94,7 +96,7 @@ class Filter(Record, frozen=True):
         kinds = self.kinds
         if self.roles or self.tools:
             kinds = tuple(kind for kind in kinds if kind is DocumentKind.MESSAGE)
-        if self.summary_kinds or self.depths:
+        if self.summary_kinds or self.depths or self.broken:
             kinds = tuple(kind for kind in kinds if kind is DocumentKind.SUMMARY)
         if self.in_context is not None:
             kinds = tuple(kind for kind in kinds if kind in {DocumentKind.MESSAGE, DocumentKind.SUMMARY})
@@ -141,7 +143,7 @@ class SearchedRows(Record, frozen=True):
             sql, count = self._holds(kind)
             conditions.append(sql)
             arguments += [contains_pattern(needle)] * count
-        return self._documents(kind, " AND ".join(conditions), arguments)
+        return self._documents(kind, " AND ".join(conditions), arguments, broken=wanted.broken)
 
     def counted(self, kind: DocumentKind, wanted: Filter, from_row: int | None) -> int:
         """How many documents are in scope, all of them or those from a row id on."""
@@ -153,6 +155,8 @@ class SearchedRows(Record, frozen=True):
             conditions.append("t.rowid >= ?")
             arguments.append(from_row)
         where = " AND ".join(conditions) or "1"
+        if wanted.broken:
+            return len(self._documents(kind, where, arguments, broken=True))
         return self._one(f"SELECT count(*) FROM {table} AS t WHERE {where}", arguments) or 0
 
     def last_row(self, kind: DocumentKind) -> int:
@@ -187,7 +191,8 @@ class SearchedRows(Record, frozen=True):
             return []
         conditions, arguments = ([], []) if wanted is None else self._conditions(kind, wanted)
         conditions.append(f"t.{key} IN ({', '.join('?' * len(keys))})")
-        return self._documents(kind, " AND ".join(conditions), [*arguments, *keys])
+        broken = wanted is not None and wanted.broken
+        return self._documents(kind, " AND ".join(conditions), [*arguments, *keys], broken=broken)
 
     def asked_before(self, message_id: int) -> str | None:
         """The text of the user's message before a message of the same conversation; None: there is none."""
@@ -232,6 +237,10 @@ class SearchedRows(Record, frozen=True):
             items = f"SELECT {key} FROM context_items WHERE {key} IS NOT NULL"
             inside = f"t.{key} IN ({items})" if self.schema.has("context_items", key) else "0"
             conditions.append(inside if wanted.in_context else f"NOT {inside}")
+        if wanted.broken:
+            maybe, marks_of_it = may_be_broken(self.schema, "t")
+            conditions.append(maybe)
+            arguments += marks_of_it
         for sign, moment in ((">=", wanted.since), ("<", wanted.before)):
             if moment is not None:
                 conditions.append(f"julianday({self._time(kind)}) {sign} julianday(?)")
@@ -263,11 +272,13 @@ class SearchedRows(Record, frozen=True):
             return f"({' OR '.join(here)} OR {self._of_parts(inside)})", len(here) + len(parts)
         return f"({' OR '.join(here) or '0'})", len(here)
 
-    def _documents(self, kind: DocumentKind, where: str, arguments: Sequence[SqlValue]) -> list[Document]:
+    def _documents(
+        self, kind: DocumentKind, where: str, arguments: Sequence[SqlValue], *, broken: bool = False
+    ) -> list[Document]:
         table, key = _TABLES[kind]
         names = {
             DocumentKind.MESSAGE: ("role", "content"),
-            DocumentKind.SUMMARY: ("kind", "content"),
+            DocumentKind.SUMMARY: ("kind", "content", "model"),
             DocumentKind.BRIEF: ("status", "content", "prompt"),
             DocumentKind.FILE: ("mime_type", "file_name", "exploration_summary", "storage_uri"),
         }[kind]
@@ -279,6 +290,8 @@ class SearchedRows(Record, frozen=True):
                 arguments,
             )
         )
+        if broken:
+            rows = [row for row in rows if classify(row["content"] or "", row["model"]) is not None]
         parts = self._parts([row[key] for row in rows]) if kind is DocumentKind.MESSAGE else {}
         return [
             Document(

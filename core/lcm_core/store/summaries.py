@@ -21,7 +21,7 @@ from lcm_core.base.records import (
 from lcm_core.base.text import BLANKS
 from lcm_core.base.values import Record
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
-from lcm_core.engine.markers import MARKER_LIKE, BrokenKind, classify, gist
+from lcm_core.engine.markers import EMERGENCY_MODEL, MARKER_LIKE, BrokenKind, classify, gist
 from lcm_core.store import messages as message_store
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row, Rows
@@ -307,6 +307,13 @@ def few_others(db: Rows, table: str, rows: int) -> bool:
     return (last or 0) <= MOST_ROWS * rows
 
 
+def may_be_broken(schema: Schema, table: str) -> tuple[str, tuple[str, ...]]:
+    """A condition that every broken summary meets, and few others, with its arguments; `classify` decides."""
+    likes = " OR ".join([f"instr({table}.content, ?) > 0"] * len(MARKER_LIKE))
+    by_model = f"OR {table}.model = '{EMERGENCY_MODEL}'" if schema.has("summaries", "model") else ""
+    return f"({likes} {by_model} OR trim({table}.content, ?) = '')", (*MARKER_LIKE, BLANKS)
+
+
 async def broken_in(reader: Reader, conversation_id: ConversationId) -> list[BrokenSummary]:
     """The summaries of a conversation that the marker rules call bad.
 
@@ -316,16 +323,12 @@ async def broken_in(reader: Reader, conversation_id: ConversationId) -> list[Bro
     """
     if not reader.schema.has("summaries"):
         return []
-    likes = " OR ".join(["instr(s.content, ?) > 0"] * len(MARKER_LIKE))
-    by_model = "OR s.model = 'emergency-fallback'" if reader.schema.has("summaries", "model") else ""
     columns = reader.schema.select("summaries", ("summary_id", "content", "model"), "s")
+    maybe, arguments = may_be_broken(reader.schema, "s")
     rows = await reader.rows(
-        f"""SELECT {columns} FROM summaries AS s
-        WHERE s.conversation_id = ? AND ({likes} {by_model} OR trim(s.content, ?) = '')
-        ORDER BY s.rowid""",
+        f"SELECT {columns} FROM summaries AS s WHERE s.conversation_id = ? AND {maybe} ORDER BY s.rowid",
         conversation_id,
-        *MARKER_LIKE,
-        BLANKS,
+        *arguments,
     )
     found = []
     for row in rows:
