@@ -267,24 +267,16 @@ class _Sweeping(Compacting):
 # -- a new text ------------------------------------------------------------------------------------------
 
 
-def create_brief(run: Run, prompt: str, options: BriefOptions) -> Answer:
-    """Write a new brief."""
-    return _Writing(run, FocusKind.CREATE, prompt, options).do()
-
-
-def refocus_brief(run: Run, options: BriefOptions) -> Answer:
-    """Write the active brief again."""
-    return _Writing(run, FocusKind.REFOCUS, "", options).do()
-
-
-class _Writing(Terminal):
+class BriefWriting(Terminal):
     """One run of ``focus create`` or ``focus refocus`` (`BriefUi`)."""
 
     work: BriefWork
 
-    def __init__(self, run: Run, kind: FocusKind, prompt: str, options: BriefOptions) -> None:
+    def __init__(self, run: Run, options: BriefOptions, prompt: str | None = None) -> None:
+        """*prompt*: what a new brief is about; None: the active one is written again."""
         super().__init__(run)
-        self.kind, self.prompt, self.options, self.flags = kind, prompt, options, options.flags
+        kind = FocusKind.REFOCUS if prompt is None else FocusKind.CREATE
+        self.kind, self.prompt, self.options, self.flags = kind, prompt or "", options, options.flags
         self.command = "focus.create" if kind is FocusKind.CREATE else "focus.refocus"
         self.sweeper = modelling(run, options.model)
         self.author = flagged_model(run, options.model)

@@ -54,13 +54,13 @@ def create(run: Run, *, prompt: str | None, brief: BriefOptions) -> Answer:
     default for the summaries of the sweep, cannot answer a question. If a call fails, a failed brief is
     stored, as in the engine.
     """
-    from lcm_tui.cli.briefs import create_brief
+    from lcm_tui.cli.briefs import BriefWriting
 
     if brief.from_draft is None and not (prompt or "").strip():
         raise UsageError("focus create needs --prompt TEXT.", details={"option": "prompt"})
     if brief.from_draft is not None and prompt is not None:
         raise UsageError("--prompt is in the draft: omit it.", details={"option": "prompt"})
-    return create_brief(run, prompt or "", brief)
+    return BriefWriting(run, brief, prompt or "").do()
 
 
 @command("focus refocus", examples=("focus refocus 2 --model claude-haiku-4-5 --apply",))
@@ -70,9 +70,9 @@ def refocus(run: Run, *, brief: BriefOptions) -> Answer:
 
     The text, the sweep and failed calls work as in focus create.
     """
-    from lcm_tui.cli.briefs import refocus_brief
+    from lcm_tui.cli.briefs import BriefWriting
 
-    return refocus_brief(run, brief)
+    return BriefWriting(run, brief).do()
 
 
 @command("focus activate", examples=("focus activate focus_b291 --apply",))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -19,8 +20,7 @@ from lcm_core.base.settings import Settings, SummarySettings
 from lcm_core.base.times import iso_z
 from lcm_core.base.tokens import estimate
 from lcm_core.base.values import Record, replace
-from lcm_core.change.commit import Committed
-from lcm_core.change.plan import DiskFullError, Plan
+from lcm_core.change.plan import DiskFullError
 from lcm_core.operations.batch import Batch, BatchOptions
 from lcm_core.operations.drafting import (
     SETTLED,
@@ -34,7 +34,7 @@ from lcm_core.operations.drafting import (
     request_for,
 )
 from lcm_core.operations.drafts import DraftsHeader, DraftsWriter, SavedDrafts
-from lcm_core.store.database import Database, Reader
+from lcm_core.store.database import Database
 from lcm_core.writers.cost import NO_FORECAST, NOTHING_SPENT, CallBudget, Forecast
 from lcm_core.writers.keys import KeySource
 from lcm_core.writers.prompts import PromptTemplates, SummaryPrompt, operators_prompts, prompts_at
@@ -166,7 +166,6 @@ def cost_text(cost: float | None) -> str:
 # -- the work --------------------------------------------------------------------------------------------
 # Drafts that somebody works on in the app: the batch, what it costs, and where it is kept.
 
-NOTHING = NO_FORECAST
 #: Who writes when nobody does: the engine's cut of the source.
 CUT: Final = "cut"
 
@@ -186,15 +185,6 @@ class Asked(Record, frozen=True):
     address: str = ""
     prompts: str = ""  #: a prompt file, or a folder of them
     instructions: str = ""
-
-
-def author_of(settings: Settings) -> Modelling:
-    """Who writes by the settings. Reads files: not for the event loop.
-
-    Raises:
-        ConfigurationError: provider, model, address and key do not go together.
-    """
-    return choose_writer(settings)
 
 
 def author_like(settings: Settings, before: Modelling, asked: Asked) -> Modelling:
@@ -398,7 +388,7 @@ class Work:
                 self.batch.item(summary_id),
                 material,
                 first,
-                asked.forecast(first, again) if material.source.text else NOTHING,
+                asked.forecast(first, again) if material.source.text else NO_FORECAST,
                 estimate(material.source.text, setting.rendering.rules.estimator),
                 self.author.prompts.render(first) if prompt else None,
             )
@@ -464,24 +454,6 @@ class Work:
         for listener in tuple(self.listeners):
             listener(item)
 
-    # -- committing --------------------------------------------------------------------------------------
-
-    def planner(self, item: BatchItem, draft: Draft) -> Callable[[Reader], Awaitable[Plan]]:
-        """Plans to put a draft in the place of the text that it was made over.
-
-        What a person takes is an operation of its own; what a rule takes is one batch.
-        """
-
-        async def plan(reader: Reader) -> Plan:
-            return await self.batch.plan(reader, item, draft)
-
-        return plan
-
-    async def committed(self, item: BatchItem, draft: Draft, done: Iterable[Committed]) -> None:
-        """Note that a draft was committed from its preview."""
-        del done
-        await self.batch.take(item.summary_id, draft.number)
-
 
 # -- drafting a batch ------------------------------------------------------------------------------------
 
@@ -538,6 +510,6 @@ from the old text are marked stale in the DAG until they are rewritten too.
 
 
 def rewriting(work: Work, item: BatchItem, draft: Draft, then: Then) -> Change:
-    """A draft of *work* in the place of its summary's text; *then* gets what was committed."""
+    """A draft of *work* in the place of its summary's text, as an operation of its own; *then* as there."""
     title = f"{work.kind.capitalize()} {item.summary_id}, draft {draft.number}"
-    return Change(work.planner(item, draft), title, ABOUT, then=then)
+    return Change(partial(work.batch.plan, item=item, draft=draft), title, ABOUT, then=then)

@@ -19,7 +19,7 @@ from lcm_core.operations.drafts import DEFAULT, EXAMPLES, AcceptanceRule, SavedD
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import context_ordinals, texts_of
-from lcm_core.writers.cost import Forecast, total_forecast
+from lcm_core.writers.cost import NO_FORECAST, Forecast, total_forecast
 from lcm_core.writers.request import NO_USAGE
 from lcm_core.writers.writer import call_budget
 from textual import on
@@ -27,13 +27,12 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 
 from lcm_tui.flows.drafts import (
-    NOTHING,
     Asked,
     Modelling,
     Wanted,
     Work,
     author_like,
-    author_of,
+    choose_writer,
     draft,
     forecast_sentence,
     forecast_text,
@@ -239,7 +238,7 @@ async def find(session: Session, wanted: Wanted, reading: Callable[[Conversation
     Raises:
         ConfigurationError: provider, model, address and key do not go together.
     """
-    author = await asyncio.to_thread(author_of, session.settings)
+    author = await asyncio.to_thread(choose_writer, session.settings)
     kept = await asyncio.to_thread(unfinished, drafts_folder(), session.database.path, wanted.kind)
     items = await _items(session, wanted, reading)
     return Found(tuple(items), author, tuple(one for one in kept if _is_meant(one, wanted.conversation_id)))
@@ -344,7 +343,7 @@ class Preparation:
             for one in ids:
                 self.say(f"estimating, {len(found):,} of {len(ids):,} …")
                 found.append((await work.forecast(one)).forecast)
-            self.forecast = total_forecast(found) if found else NOTHING
+            self.forecast = total_forecast(found) if found else NO_FORECAST
         finally:
             await work.close()
             self.say("")
@@ -787,7 +786,7 @@ Drafts are saved on disk: leave at any time and continue later.
 
         def then(done: Sequence[Committed]) -> None:
             if done:
-                self.work_on("committed", work.committed, item, draft, done, exclusive=False)
+                self.work_on("committed", work.batch.take, item.summary_id, draft.number, exclusive=False)
 
         self.open(places.Preview(rewriting(work, item, draft, then)))
 

@@ -189,11 +189,11 @@ async def work_on_summary(
     from lcm_core.operations.batch import BatchOptions
     from lcm_core.operations.drafting import select_items
 
-    from lcm_tui.flows.drafts import Work, author_of
+    from lcm_tui.flows.drafts import Work, choose_writer
 
     session = screen.session
     items = await session.read(select_items, conversation_id, summary_ids=[summary_id])
-    author = await asyncio.to_thread(author_of, session.settings)
+    author = await asyncio.to_thread(choose_writer, session.settings)
     kept = await asyncio.to_thread(_kept_of, session.database.path, [summary_id])
     return Work(session.database, session.settings, author, items, BatchOptions("rewrite"), kept=kept)
 

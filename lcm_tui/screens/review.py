@@ -664,7 +664,7 @@ The truncated source is never accepted automatically.
 
         def then(done: Sequence[Committed]) -> None:
             if done:
-                self.work_on("committed", self._committed, item, draft, done, exclusive=False)
+                self.work_on("committed", self._committed, item, draft, exclusive=False)
 
         self.open(places.Preview(rewriting(self.subject.work, item, draft, then)))
 
@@ -690,9 +690,9 @@ The truncated source is never accepted automatically.
             if following is not None:
                 self.open(places.Review(work, following))
 
-    async def _committed(self, item: BatchItem, draft: Draft, done: Sequence[Committed]) -> None:
+    async def _committed(self, item: BatchItem, draft: Draft) -> None:
         """Leave, and offer to go on with what was made from the text that was replaced."""
-        await self.subject.work.committed(item, draft, done)
+        await self.subject.work.batch.take(item.summary_id, draft.number)
         above: Sequence[SummaryId] = ()
         if self.own:
             above = await self.session.read(load_stale_above, item.conversation_id, item.summary_id)
