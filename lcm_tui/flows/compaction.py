@@ -220,7 +220,7 @@ class CompactionUi(Protocol):
     async def agree(self, planned: PlannedCompaction) -> bool:
         """Ask whether to make the first passes."""
 
-    def working(self, what: str) -> AbstractContextManager[None]:
+    def working(self, what: str, /) -> AbstractContextManager[object]:
         """Say that *what* goes on."""
 
     def changed(self) -> None:
@@ -278,18 +278,13 @@ class CompactionRun:
         self.under_way: PlannedCompaction | None = None
         self._runner: Runner[Any] | None = None
         self._steps: AsyncIterator[PassDone] | None = None
-        self._open: SummaryWriter | None = None
-        self._writer: StoppableSummarizer | None = None
+        self.writer: SummaryWriter | None = None  #: of all passes, for its limits of cost hold for them
+        self._stoppable: StoppableSummarizer | None = None
         self._memory: CachingSummarizer | None = None
         self._spent_before: Usage = NO_USAGE  #: by writers that are asked no more
         self._keeps = False  #: the draft that was not taken is kept
         self._answer: asyncio.Future[PassDraft | None] | None = None
         self._clock = _WorkClock()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its writer is chosen for good: the limits of what it may cost hold for all its passes."""
-        return self._open is not None
 
     @property
     def made(self) -> list[PassDone]:
@@ -314,7 +309,7 @@ class CompactionRun:
     @property
     def is_asking(self) -> bool:
         """Whether a model is writing."""
-        return self._writer is not None and self._writer.is_asking
+        return self._stoppable is not None and self._stoppable.is_asking
 
     # -- going on ----------------------------------------------------------------------------------------
 
@@ -326,8 +321,8 @@ class CompactionRun:
         """
         if not self.made and not await self._ui.agree(planned):
             return
-        if self._open is None and planned.model is not None:
-            self._open = planned.model.open(self._budget)
+        if self.writer is None and planned.model is not None:
+            self.writer = planned.model.open(self._budget)
         with self._ui.working("Compacting"):
             await self._go(planned, whole=whole)
 
@@ -353,15 +348,15 @@ class CompactionRun:
 
     def _begin(self, planned: PlannedCompaction) -> None:
         assert planned.model is not None  # nobody else can make a pass
-        assert self._open is not None
+        assert self.writer is not None
         self._spent_before = self.spent
-        self._memory = CachingSummarizer(self._open, planned.model.words, self._paid)
-        self.under_way, self._writer = planned, StoppableSummarizer(self._memory)
+        self._memory = CachingSummarizer(self.writer, planned.model.words, self._paid)
+        self.under_way, self._stoppable = planned, StoppableSummarizer(self._memory)
         self._runner = Runner(
             self._ui.database,
             planned.conversation_id,
             planned.setting,
-            self._writer,
+            self._stoppable,
             planned.wish.operation,
             self._accept,
             self._clock,
@@ -408,8 +403,8 @@ class CompactionRun:
 
     async def close(self) -> None:
         """Close what is connected."""
-        if self._open is not None:
-            writer, self._open = self._open, None
+        if self.writer is not None:
+            writer, self.writer = self.writer, None
             await writer.aclose()
 
     # -- what the operator says --------------------------------------------------------------------------
@@ -453,4 +448,4 @@ class CompactionRun:
 
     def give_up(self) -> bool:
         """Cancel the call of the model; False when none is being made."""
-        return self._writer is not None and self._writer.stop()
+        return self._stoppable is not None and self._stoppable.stop()

@@ -461,7 +461,7 @@ class Work:
 class DraftsUi(Protocol):
     """Who shows a batch of drafts, and has decided what no rule takes."""
 
-    def working(self, what: str) -> AbstractContextManager[None]:
+    def working(self, what: str, /) -> AbstractContextManager[object]:
         """Say that *what* goes on."""
 
     def cancelled(self) -> bool:

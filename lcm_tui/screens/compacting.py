@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
@@ -430,7 +430,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _look_anew(self) -> None:
         """Choose who writes, and read the context, again."""
-        self._model = self._model if self.compaction.is_open else None
+        self._model = self._model if self.compaction.writer is not None else None
         self._renew()
 
     # -- what is said ------------------------------------------------------------------------------------
@@ -559,7 +559,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             return
         finally:
             self._offering = False
-        if not run.is_open:
+        if run.writer is None:
             self._model = None
         await self.session.database.refresh()
         self.load()
@@ -576,12 +576,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         del planned
         return await backup_settled(self.app, self.session)
 
-    @contextmanager
-    def working(self, what: str) -> Iterator[None]:
-        """The list and the title bar say what goes on."""
-        del what
-        self._offering = False
-        yield
+    working = nullcontext  # the list and the title bar say what goes on
 
     def changed(self) -> None:
         """Draw what became of the pass at hand, from wherever it is made."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
@@ -719,11 +719,7 @@ Drafts are saved on disk: leave at any time and continue later.
 
     # -- what the flow asks ------------------------------------------------------------------------------
 
-    @contextmanager
-    def working(self, what: str) -> Iterator[None]:
-        """The head says what goes on."""
-        del what
-        yield
+    working = nullcontext  # the head says what goes on
 
     def cancelled(self) -> bool:
         """Whether the calls in flight are to be broken off."""
