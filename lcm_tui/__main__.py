@@ -12,10 +12,15 @@ import sys
 from types import FrameType
 
 _CANCELLED = 10
+_REFUSED = 9
 
 
 def main() -> int:
     """Run the program; the result is its exit code (docs/decisions.md, "Exit codes")."""
+    try:
+        import fcntl  # noqa: F401
+    except ImportError:
+        return _without_locks()
     own = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else ignored, as under nohup
     if own:
         signal.signal(signal.SIGINT, _leave)
@@ -34,6 +39,17 @@ def main() -> int:
         return run()
     except KeyboardInterrupt:  # pressed again while the first was told
         return failures.exit_code(_CANCELLED)
+
+
+def _without_locks() -> int:
+    """What is left where there are none, as on Windows: to say which version it is, and what it needs."""
+    if "--version" in sys.argv[1:] or "-v" in sys.argv[1:]:
+        from lcm_core import __version__
+
+        sys.stdout.write(f"lcm-tui {__version__}\n")
+        return 0
+    sys.stderr.write("lcm-tui needs POSIX locks: run it on Linux or macOS, on Windows inside WSL.\n")
+    return _REFUSED
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -1,3 +1,4 @@
+import email
 import os
 import re
 import subprocess
@@ -7,7 +8,9 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import lcm_core
 import pytest
+import trove_classifiers
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -94,11 +97,62 @@ def test_the_demonstration_unpacks_from_the_wheel_alone(wheel: Path, tmp_path: P
     assert Path(run.stdout.strip()).stat().st_size == 3_756_032
 
 
+def test_the_long_description_links_to_the_repository_with_absolute_addresses(wheel: Path):
+    repository = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"]
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = email.message_from_bytes(archive.read(name))
+    addresses = dict(line.split(", ") for line in metadata.get_all("Project-URL", []))
+    assert addresses.keys() == {"Repository", "Documentation", "Changelog", "Issues"}
+    assert all(address.startswith(repository) for address in addresses.values())
+    text = metadata.get_payload()
+    readme = (ROOT / "README.md").read_text()
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", text)
+    assert len(links) == len(re.findall(r"\]\(", readme)) > 20
+    for picture, address in links:
+        below, _, path = address.removeprefix(f"{repository}/").partition("/main/")
+        assert below == ("raw" if picture else "blob"), address
+        assert (ROOT / path.partition("#")[0]).exists(), address
+
+
+def test_the_classifiers_are_known_and_claim_only_the_versions_that_were_tried():
+    given = PROJECT["project"]["classifiers"]
+    assert set(given) <= trove_classifiers.classifiers
+    readme = (ROOT / "README.md").read_text()
+    (tried,) = re.findall(r"^\| Python \| (.*) \|$", readme, re.MULTILINE)
+    claimed = {name.rpartition(" ")[2] for name in given if re.search(r":: 3\.\d+$", name)}
+    assert claimed == set(re.findall(r"(3\.\d+)(?:\.\d+)?(?:: all| and)", tried))
+
+
 @pytest.mark.parametrize("requirement", RUNTIME, ids=lambda requirement: requirement.name)
-def test_every_runtime_dependency_has_a_range(requirement: Requirement):
+def test_every_runtime_dependency_has_a_range_unless_its_versions_are_dates(requirement: Requirement):
     operators = {specifier.operator for specifier in requirement.specifier}
     assert operators & {">=", ">"}
-    assert operators & {"<", "<="}
+    assert bool(operators & {"<", "<="}) == (requirement.name != "regex")
+
+
+WINDOWS = "import sys; sys.modules['fcntl'] = None; from lcm_tui.__main__ import main; sys.exit(main())"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "printed", "refused"),
+    [
+        (["--version"], 0, f"lcm-tui {lcm_core.__version__}\n", ""),
+        (
+            ["status"],
+            9,
+            "",
+            "lcm-tui needs POSIX locks: run it on Linux or macOS, on Windows inside WSL.\n",
+        ),
+    ],
+)
+def test_without_posix_locks_it_says_what_it_needs(
+    arguments: list[str], code: int, printed: str, refused: str
+):
+    done = subprocess.run(
+        [sys.executable, "-c", WINDOWS, *arguments], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, printed, refused)
 
 
 @pytest.mark.parametrize(
