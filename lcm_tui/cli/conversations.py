@@ -1,18 +1,24 @@
-"""``conversations list`` and ``conversations show``."""
+"""``conversations list``, ``conversations show`` and ``conversations export``."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 
-from lcm_core.base.records import Conversation
+import click
+from lcm_core.base.files import make_private, write_private
+from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.settings import Settings
-from lcm_core.base.values import to_json
+from lcm_core.base.values import Record, to_json
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store.context import context_messages
 from lcm_core.store.conversations import ConversationEntry
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import active_brief, list_briefs
 from lcm_core.store.listing import Page, Window, conversation_page
+from lcm_core.store.opening import database_files
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import BOOTSTRAP, CURSORS, MAINTENANCE, TELEMETRY, StateRow, engine_state
 from lcm_core.store.statistics import (
@@ -25,9 +31,10 @@ from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, tail_of
+from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import as_text, chosen
-from lcm_tui.tables.blocks import json_names, json_of, list_table, not_recorded
+from lcm_tui.tables.blocks import Facts, json_names, json_of, list_table, not_recorded
 from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
 from lcm_tui.tables.conversations import ShownConversation, conversation_blocks
 
@@ -97,6 +104,51 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownCon
         None if active is None else as_text(active),
         await growth_of(reader, record.conversation_id),
     )
+
+
+@command(
+    "conversations export",
+    examples=("conversations export 1", "conversations export 1 --to talk.md --markdown"),
+)
+@options.needed_conversation
+@click.option(
+    "--to",
+    type=FilePath(text=True),
+    metavar="PATH",
+    help="The output file or folder (default: the folder of exports in your data folder).",
+)
+@click.option("--markdown", is_flag=True, help="Write only the messages, to be read.")
+def export(run: Run, *, conversation: options.NeededConversation, to: Path | None, markdown: bool) -> Answer:
+    """Write a conversation to a new private file, which `import` reads; nothing is deleted."""
+    named = conversation.selector("conversations.export")
+    written = run.read(_export, named, run.settings.database.value, to, markdown)
+    facts = Facts([("Export", str(written.path)), ("Size", f"{written.bytes:,} bytes")])
+    return run.answer("conversations.export", to_json(written), [facts])
+
+
+class _Written(Record, frozen=True):
+    conversation_id: ConversationId
+    path: Path
+    bytes: int
+
+
+async def _export(
+    reader: Reader, named: Selector, database: Path, to: Path | None, markdown: bool
+) -> _Written:
+    from lcm_core.operations.export import default_folder, export_name, export_to
+
+    record = await chosen(reader, named)
+    number, place = record.conversation_id, make_private(default_folder()) if to is None else to
+    if place.is_dir():
+        place /= f"{export_name(number, datetime.now(UTC))}.{'md' if markdown else 'jsonl'}"
+    if not markdown:
+        made = await export_to(reader, record, place, database)
+        return _Written(number, made.path, made.bytes)
+    from lcm_recall.markdown import conversation_markdown
+
+    text = await conversation_markdown(reader, record)
+    path = await asyncio.to_thread(write_private, place, text, never=database_files(database))
+    return _Written(number, path, path.stat().st_size)
 
 
 def _document(found: ShownConversation) -> Document:

@@ -68,7 +68,7 @@ WORDS: Final[Mapping[str, str]] = {
 #: The second words, where several commands have the same first one. Their module is not needed to know them:
 #: a word that was mistyped is refused at once, and the next one completed.
 SECOND_WORDS: Final[Mapping[str, str]] = {
-    "conversations": "list show",
+    "conversations": "list show export",
     "messages": "list tail",
     "summaries": "list show previous map",
     "context": "show compare snapshots",

@@ -20,6 +20,7 @@ from lcm_core.base.values import Record
 from lcm_core.engine.sent import ItemOutcome, Ledger, MessageKey, ledger_of, markdown, request_text
 from lcm_core.operations.past_point import parse_point
 from lcm_core.store.context_view import ContextView, Distance, Group, RowKey, distance_of, stands_for_item
+from lcm_core.store.opening import database_files
 from textual import events, on
 from textual.app import ComposeResult
 from textual.geometry import Region
@@ -481,8 +482,7 @@ def _export(
     to_read = Path(name).suffix.lower() in MARKDOWN
     title = f"Conversation {conversation_id}, as the model sees it"
     text = markdown(ledger.assembled, title) if to_read else request_text(ledger.assembled)
-    never = [database.with_name(database.name + end) for end in ("", "-wal", "-shm", "-journal")]
-    written = write_private(Path(name).expanduser(), text, replace=replace, never=never)
+    written = write_private(Path(name).expanduser(), text, replace=replace, never=database_files(database))
     form = "Markdown" if to_read else "JSON for an API call"
     return f"{len(ledger.assembled.messages):,} messages as {form}, readable only by you: {written}"
 

@@ -17,7 +17,7 @@ _WRITING = (options.ChangeFlags, options.ModelOptions)
 #: Commands that neither change a database nor take a model, and do not read one either, or write a file.
 _NOT_READING = (
     *("remnic list", "remnic show", "remnic verify", "sessions show", "sessions compare"),
-    *("backup", "config", "prompts", "report", "demo", "completion", "help"),
+    *("conversations export", "backup", "config", "prompts", "report", "demo", "completion", "help"),
 )
 
 

@@ -217,11 +217,11 @@ def test_options_before_a_command_are_its_own(words: str, meant: str):
 def test_a_group_alone_lists_what_there_is(arguments: list[str]):
     alone = run(*arguments)
     assert (alone.code, alone.out) == (2, "")
-    assert "  list  List all conversations" in alone.err
+    assert "  list    List all conversations" in alone.err
     error = run(*arguments, "--json").error
     assert error == {
         "code": "INVALID_COMMAND",
-        "message": "conversations needs a subcommand: list, show.",
+        "message": "conversations needs a subcommand: list, show, export.",
     }
 
 

@@ -186,16 +186,7 @@ def write_private(path: Path, text: str, *, replace: bool = False, never: Collec
         FileMissingError: its folder is missing.
         FileNotWrittenError: it cannot be written.
     """
-    whole = Path(os.path.abspath(path))
-    # `os.path` says no where `Path` raises: of a name that no file can have.
-    if os.path.exists(whole) and any(os.path.exists(kept) and whole.samefile(kept) for kept in never):
-        raise FileNotWrittenError(f"{whole} is the open database and is not replaced; give another name.")
-    if os.path.isdir(whole):
-        raise FileNotWrittenError(f"{whole} is a folder; give the name of a file in it.")
-    if not os.path.isdir(whole.parent):
-        raise FileMissingError(
-            "folder", whole.parent, "Create it, or give another name.", code="FOLDER_NOT_FOUND"
-        )
+    whole = checked_target(path, never=never, replace=replace)
     draft = whole.with_name(f".{whole.name}.{os.urandom(4).hex()}") if replace else whole
     try:
         _create(draft, as_utf8(text))
@@ -211,6 +202,29 @@ def write_private(path: Path, text: str, *, replace: bool = False, never: Collec
         raise FileNotWrittenError(f"{whole} cannot be written ({problem}); give another name.") from error
     except ValueError as error:  # a name with a NUL
         raise FileNotWrittenError("That is not a file name; give another one.") from error
+    return whole
+
+
+def checked_target(path: Path, *, never: Collection[Path] = (), replace: bool = False) -> Path:
+    """The whole path of a file that may be written, as `write_private` says.
+
+    Raises:
+        FileThereError: something of that name is there, which nobody asked to *replace*.
+        FileMissingError: its folder is missing.
+        FileNotWrittenError: it is a folder, or one of *never*.
+    """
+    whole = Path(os.path.abspath(path))
+    # `os.path` says no where `Path` raises: of a name that no file can have.
+    if os.path.exists(whole) and any(os.path.exists(kept) and whole.samefile(kept) for kept in never):
+        raise FileNotWrittenError(f"{whole} is the open database and is not replaced; give another name.")
+    if os.path.isdir(whole):
+        raise FileNotWrittenError(f"{whole} is a folder; give the name of a file in it.")
+    if not os.path.isdir(whole.parent):
+        raise FileMissingError(
+            "folder", whole.parent, "Create it, or give another name.", code="FOLDER_NOT_FOUND"
+        )
+    if not replace and os.path.lexists(whole):
+        raise FileThereError(f"{whole} already exists; nothing was written.")
     return whole
 
 

@@ -319,7 +319,7 @@ def _api_id(call_id: str | None) -> str:
 
 def _markdown_body(message: SentMessage) -> Iterator[str]:
     if isinstance(message.content, str):
-        yield from _fenced(message.content)
+        yield from fenced(message.content)
         return
     if message.role is Role.TOOL_RESULT:
         failed = ", an error" if message.is_error else ""
@@ -330,15 +330,15 @@ def _markdown_body(message: SentMessage) -> Iterator[str]:
         if at:
             yield ""
         if block.kind is BlockKind.TEXT:
-            yield from _fenced(block.text)
+            yield from fenced(block.text)
             continue
         name = f" `{block.tool_name}` `{block.call_id}`" if block.kind is BlockKind.TOOL_CALL else ""
         yield f"{block.kind}{name}:"
         yield ""
-        yield from _fenced(block.text or stringify(block.document))
+        yield from fenced(block.text or stringify(block.document))
 
 
-def _fenced(text: str) -> Iterator[str]:
+def fenced(text: str) -> Iterator[str]:
     """A text that cannot end its own fence."""
     longest = max((len(run) for run in _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)

@@ -12,6 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
@@ -23,7 +24,10 @@ from lcm_core import __version__
 from lcm_core.base.errors import DatabaseError, FileMissingError, LcmError, NotFoundError, RefusedError
 from lcm_core.base.files import (
     PROGRAM,
+    FileNotWrittenError,
+    FileThereError,
     PartialFile,
+    checked_target,
     drafts_folder,
     forget_cache,
     make_private,
@@ -66,7 +70,7 @@ from lcm_core.operations.prune import CAUSE, deletion_pieces
 from lcm_core.operations.rows import new_summary_id, update
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import new_file_id
-from lcm_core.store.opening import SqlValue
+from lcm_core.store.opening import SqlValue, database_files
 from lcm_core.store.rows import ids_taken, rows_by
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import GAPS
@@ -139,23 +143,72 @@ async def export_conversation(
         DiskFullError: the folder cannot be written.
     """
     number, moment = conversation.conversation_id, now or datetime.now(UTC)
-    writing: _Writing | None = None
+    wanted = folder / export_name(number, moment)
     try:
-        writing = await asyncio.to_thread(_Writing.begin, folder, number)
-        await asyncio.to_thread(writing.line, _header(conversation, database, moment))
-        async for piece in deletion_pieces(reader, number):
-            await asyncio.to_thread(writing.rows, piece.edits)
-        name = f"conversation-{number}-{moment.astimezone(UTC):{_STAMP}}"
-        target, size = await asyncio.to_thread(writing.end, name)
+        return await _write(reader, conversation, folder, database, moment, partial(_placed, wanted))
     except OSError as error:
         raise DiskFullError(
             f"Conversation {number} cannot be exported to {folder} ({error.strerror}), so it is not deleted. "
             "Nothing was changed; make room there, or give another folder with --export-to.",
             code="EXPORT_FAILED",
         ) from error
+
+
+def export_name(number: int, moment: datetime) -> str:
+    """What an exported conversation is called unless a caller says otherwise, without the ending."""
+    return f"conversation-{number}-{moment.astimezone(UTC):{_STAMP}}"
+
+
+async def export_to(
+    reader: Reader, conversation: Conversation, path: Path, database: Path, *, replace: bool = False
+) -> Exported:
+    """Write the same into the file at *path*, which stays as it is if it is there, unless *replace* says so.
+
+    Raises:
+        FileThereError: something of that name is there.
+        FileMissingError: its folder is missing.
+        FileNotWrittenError: it cannot be written.
+    """
+    whole = checked_target(path, never=database_files(database), replace=replace)
+
+    def place(part: Path) -> Path:
+        if replace:
+            os.replace(part, whole)
+        else:
+            os.link(part, whole)
+            part.unlink()
+        sync_folder(whole.parent)
+        return whole
+
+    try:
+        return await _write(reader, conversation, whole.parent, database, datetime.now(UTC), place)
+    except FileExistsError as error:
+        raise FileThereError(f"{whole} already exists; nothing was written.") from error
+    except OSError as error:
+        problem = error.strerror or "it is not a path"
+        raise FileNotWrittenError(f"{whole} cannot be written ({problem}); give another name.") from error
+    except ValueError as error:  # a name with a NUL
+        raise FileNotWrittenError("That is not a file name; give another one.") from error
+
+
+async def _write(
+    reader: Reader,
+    conversation: Conversation,
+    folder: Path,
+    database: Path,
+    moment: datetime,
+    place: Callable[[Path], Path],
+) -> Exported:
+    """Write the file, and give it its name with *place* when it is whole."""
+    number = conversation.conversation_id
+    writing = await asyncio.to_thread(_Writing.begin, folder, number)
+    try:
+        await asyncio.to_thread(writing.line, _header(conversation, database, moment))
+        async for piece in deletion_pieces(reader, number):
+            await asyncio.to_thread(writing.rows, piece.edits)
+        target, size = await asyncio.to_thread(writing.end, place)
     finally:
-        if writing is not None:
-            writing.leave()
+        writing.leave()
     return Exported(
         target, number, size, writing.counts.total(), writing.last_message, frozenset(writing.summaries)
     )
@@ -190,13 +243,13 @@ class _Writing(Struct):
             elif table == "summaries":
                 self.summaries.add(str(row["summary_id"]))
 
-    def end(self, name: str) -> tuple[Path, int]:
-        """Write the last line, make it last, and give it its name."""
+    def end(self, place: Callable[[Path], Path]) -> tuple[Path, int]:
+        """Write the last line, make it last, and give it its name with *place*."""
         self.line({"end": dict(sorted(self.counts.items()))})
         self.file.flush()
         os.fsync(self.file.fileno())
         size = os.fstat(self.file.fileno()).st_size
-        return _placed(self.part.path, self.part.path.with_name(name)), size
+        return place(self.part.path), size
 
     def leave(self) -> None:
         """Close the file; what is not whole is removed."""
@@ -232,7 +285,7 @@ def _rows(edits: Iterable[Edit]) -> Iterator[tuple[str, FileRow]]:
                 yield table, {name: value_of(value) for name, value in row.values}
 
 
-def _placed(part: Path, wanted: Path) -> Path:
+def _placed(wanted: Path, part: Path) -> Path:
     """Give a finished file a name that is not taken, and make the name last too."""
     number = 1
     while True:

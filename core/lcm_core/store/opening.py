@@ -276,9 +276,17 @@ def real_path(path: Path) -> Path:
         return path
 
 
+_SIDECARS: Final = ("-wal", "-shm", "-journal")
+
+
 def sidecar(path: Path, suffix: str) -> Path:
     """The file that SQLite keeps beside *path*: ``-wal``, ``-shm`` or ``-journal``."""
     return Path(f"{path}{suffix}")
+
+
+def database_files(path: Path) -> tuple[Path, ...]:
+    """The database and what SQLite keeps beside it, whether or not it is there."""
+    return (path, *(sidecar(path, suffix) for suffix in _SIDECARS))
 
 
 def file_state(path: Path) -> FileState | None:
@@ -463,7 +471,7 @@ def check_sidecars(path: Path) -> None:
     Raises:
         DatabaseError: a folder, a pipe, a socket, a device, or a link to something that is not there.
     """
-    for suffix in ("-wal", "-shm", "-journal"):
+    for suffix in _SIDECARS:
         beside = sidecar(path, suffix)
         try:
             mode = beside.stat().st_mode
