@@ -429,16 +429,16 @@ class CompactionRun:
             self._clock.run()
             self._ui.changed()
 
-    def answer(self, *, take: bool, rest: bool = False, keep: bool = False) -> None:
-        """Take the draft that waits, or not, which ends the operation; *rest*: all others unasked.
+    def answer(self, *, take: bool, rest: Rule | None = None, keep: bool = False) -> None:
+        """Take the draft that waits, or not, which ends the operation; *rest*: all others by this rule.
 
         *keep* one that is not taken: the next time it is wanted nobody is asked for it.
         """
         if self._answer is None or self._answer.done():
             return
         self._keeps = keep and not take
-        if rest:
-            self.rule, self._whole = Rule.ACCEPT, True
+        if rest is not None:
+            self.rule, self._whole = rest, True
         self._answer.set_result(self.held if take else None)
 
     def stop(self) -> None:

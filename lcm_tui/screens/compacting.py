@@ -175,7 +175,7 @@ ONCE: Final = frozenset({Mode.ONE_LEAF, Mode.LEAF})
 
 
 class CompactingScreen(DataScreen[Outlook]):
-    """The passes that the engine would make of a conversation; `a` makes the next one, `A` all."""
+    """The passes that the engine would make of a conversation; `a` makes one in two steps, `A` all."""
 
     HELP = """
 What the engine would compact here, pass by pass, before any model is called. Each row is one new summary:
@@ -189,11 +189,11 @@ Accept: every draft, ask for each one, or stop when no model gave a shorter text
 sets a target size, in tokens (40k) or as a share of the budget (60%); # how many of the newest messages to
 protect; B, + and - change the budget.
 
-a runs the next pass, A all that remain. Each draft is written without a lock, then committed in one short
-transaction if its sources have not changed; otherwise the pass is planned again. The host may keep writing.
-When a draft waits for your decision, it is shown with what it keeps, loses and invents; a accepts it, A
-accepts it and all that follow. esc asks whether to discard or keep it; a kept draft is reused, not paid for
-again, until the app exits.
+a drafts the next pass and shows it, with what it keeps, loses and invents and which items of the context it
+would replace; a again accepts it. A runs all that remain by the rule of option 3. Each draft is written
+without a lock, then committed in one short transaction if its sources have not changed; otherwise the pass is
+planned again. The host may keep writing. While a draft waits, A accepts it and all that follow; esc asks
+whether to discard or keep it. A kept draft is reused, not paid for again, until the app exits.
 
 esc during a run stops after the current pass; esc again cancels the model call. Finished passes stay; they
 are one batch in the history: U, then u undoes it. enter opens the whole text, / and n find in it.
@@ -542,7 +542,9 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     def _go(self, *, whole: bool) -> None:
         """Make the next pass, or all that are left; a draft that waits is taken."""
         if self.compaction.held is not None:
-            self.compaction.answer(take=True, rest=whole)
+            chosen = Rule(self.rule.value)
+            rest = Rule.ACCEPT if chosen is Rule.ASK else chosen
+            self.compaction.answer(take=True, rest=rest if whole else None)
         else:
             self._offering = True
             self.work_on("compact", self._make, whole, exclusive=False)
@@ -550,7 +552,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     async def _make(self, whole: bool) -> None:
         run, planned = self.compaction, self._outlook.planned
         assert planned is not None  # _why_not_go has made sure
-        run.rule = Rule(self.rule.value)
+        run.rule = Rule(self.rule.value) if whole else Rule.ASK
         try:
             await run.go(planned, whole=whole)
         except LcmError as error:
@@ -646,8 +648,9 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         commands.APPLY.does(
             lambda s: s._go(whole=False),
             _why_not_go,
-            title="Run 1 pass",
-            help="Run the next pass, or accept the waiting draft.",
+            title="Draft 1 pass",
+            help="Draft the next pass and show it; then accept the waiting draft.",
+            title_now=lambda s: "Accept" if s.compaction.held is not None else "",
         ),
         commands.ACCEPT_REST.does(
             lambda s: s._go(whole=True),

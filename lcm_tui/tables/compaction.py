@@ -477,12 +477,20 @@ def held_document(number: int, draft: PassDraft, kept: Retention | None) -> Docu
         heading(f"Pass {number}: a draft that waits for your decision"),
         text_field("from", f"{span_text(chunk.refs)}, {len(chunk.refs):,} in all", width=9),
         text_field("tokens", f"{chunk.tokens:,} → {draft.text.tokens:,}", width=9),
+        text_field("places", shift_text(chunk.due.run), width=9),
         text_field("level", draft.text.way, width=9),
         *(kept_fields(kept) if kept is not None else (text_field("keeps", "…", "dim", width=9),)),
         *draft_blocks(draft),
         *(lost_blocks(kept) if kept is not None else ()),
         *source_blocks(chunk.source.text),
     )
+
+
+def shift_text(run: range) -> str:
+    """Which items of a context become one, and how far the others move."""
+    first, last, up = run.start + 1, run.stop, len(run) - 1
+    items = f"item {first:,}" if first == last else f"items {first:,} to {last:,} of the context"
+    return f"{items} become{'s' if first == last else ''} one summary; what follows moves up by {up:,}"
 
 
 def kept_fields(kept: Retention) -> Iterator[Block]:

@@ -122,7 +122,7 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
     async with open_app(path, size=NARROW) as pilot:
         screen = await opened(pilot)
         forecast = [one.pass_.refs for one in screen.list.passes.coming.values()]
-        await pilot.press("a")
+        await one_pass(pilot, screen)
         await made(pilot, screen, 1)
         assert sources(path) == [FIRST]
         assert screen.list.table.selected == 2
@@ -174,6 +174,13 @@ async def test_a_draft_waits_for_a_word(path: Path):
         await made(pilot, screen, 7)
 
 
+async def one_pass(pilot: Pilot[int], screen) -> None:
+    """Draft the next pass, read what it would do, and accept it: the same key twice."""
+    await pilot.press("a")
+    await wait_for_text(pilot, "a draft that waits for your decision", "become one summary", "a Accept")
+    await pilot.press("a")
+
+
 async def put_off(pilot: Pilot[int], screen, answer: str) -> None:
     """Ask for the next pass, and say so to its draft."""
     await pilot.press("a")
@@ -196,7 +203,7 @@ async def test_a_draft_that_is_kept_is_not_paid_for_twice(path: Path, monkeypatc
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen)
         screen = await opened(pilot)
-        await pilot.press("a")
+        await one_pass(pilot, screen)
         await made(pilot, screen, 1)
         assert (len(calls), sources(path)) == (1, [FIRST])
         await pilot.press("3")
@@ -235,9 +242,9 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
 async def test_its_keys_are_told_in_its_own_words(path: Path):
     async with open_app(path) as pilot:
         screen = await opened(pilot)
-        assert shown(pilot).splitlines()[-1].startswith(" a Run 1 pass  A Run all  enter Whole text")
+        assert shown(pilot).splitlines()[-1].startswith(" a Draft 1 pass  A Run all  enter Whole text")
         await pilot.press("question_mark")
-        await wait_for_text(pilot, "Run the next pass, or accept the waiting draft.")
+        await wait_for_text(pilot, "Draft the next pass and show it")
         assert screen.told("history").title == "History"
 
 
@@ -309,6 +316,8 @@ async def test_a_host_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPat
         answered_by(monkeypatch, change)
         async with open_app(path) as pilot:
             screen = await opened(pilot)
+            await one_pass(pilot, screen)
+            await wait_for_text(pilot, "changed", "pass 2: waiting draft")
             await pilot.press("a")
             await made(pilot, screen, 1)
             await wait_for_text(pilot, "changed", "normal")
@@ -359,6 +368,8 @@ async def test_a_backup_is_offered_before_the_first_call(
         await pilot.press("a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await pilot.press("n")
+        await wait_for_text(pilot, "a draft that waits for your decision", "a Accept")
+        await pilot.press("a")
         await made(pilot, screen, 1)
 
 

@@ -74,7 +74,7 @@ def test_what_was_foreseen_is_made_and_taken_back(database: Path) -> None:
 
 @pytest.mark.long
 def test_a_single_root(database: Path) -> None:
-    compact(database, "--tail", 0, "--chunk", 1400, "--single-root", "--apply", "--yes")
+    compact(database, "--tail", 0, "--chunk", 1600, "--single-root", "--apply", "--yes")
     kinds = value(
         database,
         "SELECT count(*) || ' ' || group_concat(item_type) FROM context_items WHERE conversation_id = 1",
