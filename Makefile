@@ -20,7 +20,7 @@ help:
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make bench     measure the app on large databases (ARGS=... are passed on)"
 	@echo "make pictures  take the pictures in screenshots/ again"
-	@echo "make reference make docs/commands.md again"
+	@echo "make reference make docs/commands.md and share/ again: the man page, completions"
 	@echo "make lock      pin the newest allowed dependencies in requirements.lock"
 	@echo "make clean     remove the environment and everything else that was made here"
 
@@ -54,6 +54,10 @@ pictures: .venv/ready
 
 reference: .venv/ready
 	$(BIN)/python -m lcm_tui.cli.reference > docs/commands.md
+	$(BIN)/python -m lcm_tui.cli.reference man > share/man/man1/lcm-tui.1
+	$(BIN)/lcm-tui completion bash > share/bash-completion/completions/lcm-tui
+	$(BIN)/lcm-tui completion zsh > share/zsh/site-functions/_lcm-tui
+	$(BIN)/lcm-tui completion fish > share/fish/vendor_completions.d/lcm-tui.fish
 
 .venv/ready: pyproject.toml requirements.lock .ci/environment
 	@.ci/environment

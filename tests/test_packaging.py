@@ -14,6 +14,7 @@ import trove_classifiers
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from lcm_tui.cli.reference import man_page
 from tests.support import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -59,16 +60,31 @@ def test_the_source_distribution_holds_what_make_test_needs(tmp_path: Path):
 @pytest.mark.long
 def test_the_wheel_holds_the_packages_and_all_of_their_files(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
-    inside = {name for name in names if ".dist-info/" not in name}
+    inside = {re.sub(r"^[^/]+\.data/data/", "", name) for name in names if ".dist-info/" not in name}
     source = {
         f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
-        for package, folder in IMPORT_PACKAGES.items()
+        for package, folder in {**IMPORT_PACKAGES, "share": "share"}.items()
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert inside == source
     assert {f"{package}/py.typed" for package in IMPORT_PACKAGES} <= inside
     assert {"lcm_tui/data/demo.db.gz", "lcm_tui/data/demo-home.tar.gz"} <= inside
+
+
+def test_the_man_page_and_the_completions_are_current():
+    files = {
+        "man/man1/lcm-tui.1": man_page(),
+        "bash-completion/completions/lcm-tui": completion_script("bash"),
+        "zsh/site-functions/_lcm-tui": completion_script("zsh"),
+        "fish/vendor_completions.d/lcm-tui.fish": completion_script("fish"),
+    }
+    assert {name: (ROOT / "share" / name).read_text() for name in files} == files, "make reference"
+
+
+def completion_script(shell: str) -> str:
+    command = [sys.executable, "-m", "lcm_tui", "completion", shell]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def test_the_wheel_carries_the_licence_and_the_command(wheel: Path):
