@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 
-@command("backfill", examples=("backfill main 2b8481de", "backfill --file session.jsonl --recompact --apply"))
+@command(
+    "backfill",
+    examples=(
+        "backfill main 4361652a-c630-427f-a157-12eb5ff25efa",
+        "backfill --file session.jsonl --recompact --apply",
+    ),
+)
 @click.argument("agent", type=Raw(), required=False, metavar="[AGENT]", help="The agent of the session.")
 @click.argument(
     "session",

@@ -42,7 +42,7 @@ _HOW = {
 }
 
 
-@command("backup", examples=("backup --to /backups",))
+@command("backup", examples=("backup --to lcm-backup.db",))
 @click.option(
     "--to",
     type=FilePath(),

@@ -1,6 +1,6 @@
 """What a command is: a function of a `Run` and of the values of its options, as click declares them.
 
-    @command("dissolve", examples=("dissolve 3 --summary sum_4c4b",))
+    @command("dissolve", examples=("dissolve 1 --summary sum_4c4b",))
     @options.summary_options
     @click.option("--keep", is_flag=True, help="Keep the summary in the database.")
     def dissolve(run: Run, *, target: SummaryOptions, keep: bool) -> Answer:

@@ -18,7 +18,7 @@ from lcm_tui.cli.selecting import owner_of, summary_beginning
 from lcm_tui.kit.session import budget_for
 
 
-@command("dissolve", examples=("dissolve sum_4c4b", "dissolve 3 --summary sum_4c4b --levels 2 --apply"))
+@command("dissolve", examples=("dissolve sum_4c4b", "dissolve 1 --summary sum_4c4b --levels 2 --apply"))
 @options.summary_options
 @click.option("--keep", is_flag=True, help="Keep the summary in the database; only the context changes.")
 @click.option(

@@ -51,7 +51,7 @@ class _Found(Record, frozen=True):
     texts: Sequence[PreparedText]
 
 
-@command("engine", examples=("engine", "engine 3 --show-prepared", "engine 4 --close-debt --apply"))
+@command("engine", examples=("engine", "engine 3 --show-prepared", "engine --json"))
 @options.conversation_options
 @click.option("--at", type=Moment(), metavar="TIME", help="Time for ages and leases (default: now).")
 @click.option(

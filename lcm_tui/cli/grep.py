@@ -164,7 +164,11 @@ scope_options = gather(
     default=0,
     help="The next page: the cursor printed by the previous page.",
 )
-@click.option("--index", is_flag=True, help="First create or update the private index of the messages.")
+@click.option(
+    "--index",
+    is_flag=True,
+    help="First create or update the private index of the messages; alone, nothing is searched.",
+)
 @click.option("--no-index", is_flag=True, help="Use no private index, and keep no recent search.")
 @click.option(
     "--forget", is_flag=True, help="Remove the private index and the recent searches; nothing is searched."
@@ -219,6 +223,9 @@ def grep(
         details = answer.data["details"]
         empty = not isinstance(details, Mapping) or not details.get("totalMatches")
         return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and empty else answer
+    if index and not query.strip():
+        _bring_up_index(run)
+        return run.answer("grep", {"indexed": True}, [Note("The private index of the messages is current.")])
     parsed = parse(query, Mode.REGEX if regex else Mode.SUBSTRING if substring else Mode.WORDS)
     if index:
         _bring_up_index(run)

@@ -38,7 +38,7 @@ SPLIT: Final[tuple[ListColumn[SplitSession, None], ...]] = (
 # fmt: on
 
 
-@command("merge", examples=("merge", "merge 8 --apply"))
+@command("merge", examples=("merge", "merge 10 --apply"))
 @click.argument(
     "conversations",
     type=CONVERSATION,

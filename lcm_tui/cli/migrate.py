@@ -23,7 +23,7 @@ from lcm_tui.cli.working import carry_out
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 
 
-@command("migrate", examples=("migrate", "migrate --backup-to /backups/before.db --apply"))
+@command("migrate", examples=("migrate", "migrate --backup-to lcm-before.db --apply"))
 @change_flags
 @click.option(
     "--backup-to",

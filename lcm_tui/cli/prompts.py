@@ -161,7 +161,7 @@ def diff(run: Run, *, prompt: str, prompt_dir: Path | None) -> Answer:
     return run.answer("prompts.diff", data, [*blocks, *map(Note, _warnings([template]))])
 
 
-@command("prompts export", examples=("prompts export leaf --to ~/prompts",))
+@command("prompts export", examples=("prompts export leaf --to prompts",))
 @click.argument(
     "prompt",
     type=Raw(),

@@ -131,7 +131,7 @@ def _of_source(run: Run, source: Path | None) -> Run:
 # -- looking ---------------------------------------------------------------------------------------------
 
 
-@command("remnic list", examples=("remnic list --memory-dir ~/memory",))
+@command("remnic list", examples=("remnic list --memory-dir memory",))
 @remnic_options
 def list_(run: Run, *, where: RemnicOptions) -> Answer:
     """List the sessions of Remnic's database, and the imports that can be undone."""
@@ -146,7 +146,7 @@ def list_(run: Run, *, where: RemnicOptions) -> Answer:
     return run.answer("remnic.list", data, contents_blocks(run.time, held, imports))
 
 
-@command("remnic show", examples=("remnic show 2b8481de --remnic lcm.sqlite",))
+@command("remnic show", examples=("remnic show 27046938 --remnic lcm.sqlite",))
 @click.argument(
     "session_id", type=StoredText(), metavar="SESSION_ID", help="The session, or a unique prefix of its id."
 )
@@ -174,7 +174,7 @@ def show(run: Run, *, session_id: str, where: RemnicOptions, limit: int) -> Answ
 @command(
     "remnic import",
     examples=(
-        "remnic import --memory-dir ~/memory",
+        "remnic import --memory-dir memory",
         "remnic import --src lcm.db --remnic lcm.sqlite --apply",
     ),
 )
@@ -280,7 +280,7 @@ def _imported(
     return _reported(run, "remnic.import", path, report, behind, blocks, more).in_part(failed)
 
 
-@command("remnic verify", examples=("remnic verify --memory-dir ~/memory",))
+@command("remnic verify", examples=("remnic verify --memory-dir memory",))
 @remnic_options
 @src
 @session_filter
@@ -349,7 +349,7 @@ def _reported(
 # -- undo ---------------------------------------------------------------------------------------------
 
 
-@command("remnic undo", examples=("remnic undo --memory-dir ~/memory --apply",))
+@command("remnic undo", examples=("remnic undo --memory-dir memory --apply",))
 @click.argument(
     "import_id",
     type=Text(),

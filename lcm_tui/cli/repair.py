@@ -24,7 +24,7 @@ BAD_KINDS: Final = Words(
 
 @command(
     "repair",
-    examples=("repair 3", "repair --all --kinds fallback,truncated", "repair 3 --apply --accept every"),
+    examples=("repair", "repair --all --kinds fallback,truncated", "repair 3 --apply --accept every"),
 )
 @options.summary_options
 @click.option("--all", "all_", is_flag=True, help="Check every conversation.")
@@ -49,15 +49,18 @@ def repair(
     contaminated: bool,
     flags: DraftFlags,
 ) -> Answer:
-    """Draft new texts for broken summaries from their sources (no call without --apply or --draft)."""
+    """Draft new texts for broken summaries from their sources (no call without --apply or --draft).
+
+    Without a conversation or a summary, it shows what is broken in the whole database.
+    """
     free = flags.resume or flags.from_drafts is not None
-    if not (free or all_ or target.given):
+    if (flags.change.apply or flags.draft is not None) and not (free or all_ or target.given):
         raise UsageError(
             f"repair needs a conversation: {options.by_what('repair')}; --all takes every one.",
             code="MISSING_SELECTOR",
             details={"command": "repair"},
         )
-    named = target.selector("repair", needed=not (free or all_))
+    named = target.selector("repair", needed=False)
     if all_ and target.given:
         raise UsageError("--all cannot be used with a conversation or --summary.", details={"option": "all"})
     from lcm_tui.cli.drafting import Search, run_drafts

@@ -19,7 +19,7 @@ from lcm_tui.cli.working import carry_out, interruptible
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table
 
 
-@command("restore", examples=("restore /backups/lcm.db", "restore /backups/lcm.db --apply"))
+@command("restore", examples=("restore lcm-backup.db", "restore lcm-backup.db --apply"))
 @click.argument(
     "backup",
     type=FilePath(),

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     "rewrite",
     examples=(
         "rewrite sum_4c4b",
-        "rewrite 1 --depth 0 --draft drafts.json",
-        "rewrite --resume --apply",
+        "rewrite 8 --depth 0 --draft drafts.json",
+        "rewrite --from-drafts drafts.json --accept every --apply",
     ),
 )
 @options.summary_options

@@ -168,6 +168,8 @@ def test_a_search_by_index_is_the_same_and_is_forgotten(memory: Path) -> None:
     assert indexed["coverage"]["full"] is True
     assert run("grep", "--forget", "--json", "--db", memory).data == {"removed": 2}
     assert run("grep", "needle", "--index", "--no-index", "--db", memory).code == 2
+    assert run("grep", "--index", "--json", "--db", memory).data == {"indexed": True}
+    assert run("grep", "--forget", "--json", "--db", memory).data == {"removed": 1}
 
 
 def test_without_the_cache_a_search_keeps_nothing_and_forgetting_leaves_no_byte(memory: Path) -> None:

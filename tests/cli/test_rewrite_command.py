@@ -149,6 +149,7 @@ def test_contaminated_consumers_are_chosen_by_an_option(database: Path) -> None:
 @pytest.mark.long
 def test_it_is_narrowed_down(database: Path) -> None:
     assert len(repair(database, "--all").data["items"]) == 16
+    assert repair(database).data == repair(database, "--all").data
     assert len(repair(database, "--all", "--kinds", "truncated").data["items"]) == 4
     assert len(repair(database, "--all", "--limit", 3).data["items"]) == 3
     assert repair(database, "--all", "--since", "2027-01-01").data["items"] == []
@@ -161,7 +162,9 @@ def test_it_is_narrowed_down(database: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "exit_code"),
     [
-        (("repair",), "MISSING_SELECTOR", 2),
+        (("repair", "--apply"), "MISSING_SELECTOR", 2),
+        (("repair", "--draft", "x.json"), "MISSING_SELECTOR", 2),
+        (("repair", "--session-key", ""), "MISSING_SELECTOR", 2),
         (("repair", 99), "CONVERSATION_NOT_FOUND", 3),
         (("repair", 1, "--all"), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--kinds", "odd"), "INVALID_ARGUMENT", 2),
