@@ -375,7 +375,10 @@ class RowFilter:
 
     def __init__(self) -> None:
         self._said: dict[RowKey, tuple[Row, str, str]] = {}  #: a row, its name, and what it says
-        self._listed: tuple[Sequence[RowKey], list[str]] | None = None  #: keys, and what their rows say
+        #: Keys, and beside each what its row says.
+        self._listed: tuple[Sequence[RowKey], list[tuple[RowKey, str]]] | None = None
+        #: The words of the last call, and what of that held them: the next letter leaves fewer.
+        self._passed: tuple[Sequence[str], list[tuple[RowKey, str]]] = ((), [])
 
     def passing(
         self,
@@ -389,10 +392,16 @@ class RowFilter:
         if not words:
             return keys
         if self._listed is None or self._listed[0] is not keys:
-            self._listed = (keys, [self._text(key, rows[key], names.get(key, ""), zone) for key in keys])
-        found: Iterable[tuple[RowKey, str]] = zip(*self._listed, strict=True)
+            said = [(key, self._text(key, rows[key], names.get(key, ""), zone)) for key in keys]
+            self._listed = (keys, said)
+            self._passed = ((), said)
+        before, found = self._passed
+        if not all(any(old in word for word in words) for old in before):
+            before, found = (), self._listed[1]
         for word in words:
-            found = [pair for pair in found if word in pair[1]]
+            if word not in before:
+                found = [pair for pair in found if word in pair[1]]
+        self._passed = (words, found)
         return [key for key, _ in found]
 
     def forget(self) -> None:
