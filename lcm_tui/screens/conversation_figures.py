@@ -32,9 +32,9 @@ MESSAGES: Final = 4_000
 WHOLE_SECONDS: Final = 10.0
 SHARE: Final = 200
 #: What was read before is read again for at most one part in so many, with rests of at most so long.
-SHARE_OF_SUMS: Final = 100
+SHARE_OF_SUMS: Final = 200
 LONGEST_REST: Final = 2.0
-LOOK_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 0.25
 #: How often what is remembered is compared with a file that is written at the same time.
 ATTEMPTS: Final = 3
 #: What is known is written down at most this often.

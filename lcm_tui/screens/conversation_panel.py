@@ -157,6 +157,9 @@ VERDICT_SECONDS: Final = 86_400.0
 RECENT: Final = 300
 #: Of which so many are listed.
 LISTED: Final = 20
+#: Of more rows than these, all are looked through for at most one part in so many of the time.
+MANY_ROWS: Final = 1_000
+SHARE_OF_LIST: Final = 200
 #: Contexts and conversations that are listed, at most.
 LISTED_ABOVE: Final = 5
 #: The command of the list that leads where a line leads.
@@ -194,6 +197,8 @@ class Outlooker:
         self._checked: FileState | None = None  #: the file that the verdict is about
         self._check_at = 0.0  #: not again before this, monotonic
         self._due = False  #: a look at whether to check is due
+        self._list_at = 0.0  #: what the list knows is not looked through again before this, monotonic
+        self._list_due = False
         self._threshold = 0  #: tokens; 0: not known yet
 
     @property
@@ -231,8 +236,8 @@ class Outlooker:
         """
         if not self._allowed:
             return
-        self.list_changed()
         if whole:
+            self.list_changed()
             self._screen.work_on("outlook", self._read)
         current = self._screen.session.file_state
         examined = self._screen.session.examined
@@ -257,7 +262,21 @@ class Outlooker:
             self._screen.work_on("checks", self._check)
 
     def list_changed(self) -> None:
-        """More is known of the conversations."""
+        """More is known of the conversations; in a long list that is not said at once each time."""
+        early = self._list_at - time.monotonic()
+        if early <= 0 or len(self._list.rows) < MANY_ROWS:
+            self._say_list()
+        elif not self._list_due:
+            self._list_due = True
+            self._screen.set_timer(early, self._say_list)
+
+    def _say_list(self) -> None:
+        begun, self._list_due = time.monotonic(), False
+        self._say_conversations()
+        now = time.monotonic()
+        self._list_at = now + SHARE_OF_LIST * (now - begun)
+
+    def _say_conversations(self) -> None:
         known = [row for row in self._list.rows.values() if row.entry is not None]
         sums = [(row.entry, row.sums) for row in known if row.sums is not None]
         broken = [one.broken for _, one in sums if one.broken]
