@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from lcm_core.base.errors import ConfigurationError, LcmError
@@ -330,7 +330,18 @@ class TerminalApp(App[int]):
 
     def _draw_again(self, _: App[object]) -> None:
         """The terminal is ours again, and others have drawn on it."""
-        self.refresh(layout=True)
+        self.screen.refresh(layout=True)
+
+    def refresh(self, *, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw again, but not because a screen above the one in front has been removed.
+
+        That one was drawn when it came to the front; Textual would draw all of it once more.
+        """
+        return (
+            self
+            if layout and repaint
+            else super().refresh(repaint=repaint, layout=layout, recompose=recompose)
+        )
 
     def leave_with_terminal(self) -> None:
         """End with the terminal: without one, Textual would read its end for ever."""

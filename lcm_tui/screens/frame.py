@@ -781,7 +781,10 @@ class CommandScreen(Screen[None], Still):
 
     def data_changed(self) -> None:
         """The file was written."""
-        self.show_live()
+        # Textual takes the screen just below for one in sight: what is drawn on it draws all of the front.
+        front = self.app.screen
+        if front is self or not isinstance(front, CommandScreen):
+            self.show_live()
 
     def show_live(self) -> None:
         """Say in the title bar whether the file is followed, when it changed last, and how large it is."""

@@ -185,6 +185,11 @@ class InTerminal:
                 self.seen += os.read(self.end, 65536)
         self.seen = self.seen.partition(text)[2]
 
+    def quiet(self) -> None:
+        """Wait until nothing has been drawn for a second."""
+        while select.select([self.end], [], [], 1.0)[0]:
+            self.seen += os.read(self.end, 65536)
+
     def ended(self) -> int:
         """The exit code; what is written meanwhile is read."""
         end = time.monotonic() + 60
@@ -405,3 +410,18 @@ def test_the_app_ends_when_its_terminal_goes_away(database_file: Callable[[str],
     app.until(b"Conversations")
     os.close(app.end)
     assert app.process.wait(60) == 129
+
+
+def test_a_screen_that_comes_back_is_drawn_once(database_file: DatabaseFactory):
+    app = app_on(database_file("0.15.3"))
+    app.until(b"Conversations")
+    app.send(b"\r")
+    app.until(b"Conversation 1")
+    app.quiet()
+    app.seen = b""
+    app.send(b"\x1b")
+    app.until(b"Conversations")
+    app.quiet()
+    assert b"Conversations" not in app.seen
+    app.send(b"q")
+    assert app.ended() == 0

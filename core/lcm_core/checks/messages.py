@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
+from itertools import islice
 from typing import Final, NamedTuple
 
 from lcm_core.base.findings import Finding, FixId, KeyPart
@@ -155,15 +156,21 @@ def _earlier(keys: Keys) -> array[int]:
 
 def _best_replay(messages: MessageColumns, keys: Keys, earlier: Sequence[int], copy: int) -> Replay | None:
     best: Replay | None = None
-    original, tries = earlier[copy], 0
-    while original >= 0 and tries < _MAX_TRIES:
+    following = keys.texts[copy + 1 : copy + _MIN_BLOCK]
+    for original in islice(_all_before(earlier, copy), _MAX_TRIES):
+        if keys.texts[original + 1 : original + _MIN_BLOCK] != following:  # shorter than any block
+            continue
         length = _common(messages, keys, original, copy)
         if best is None or length > best.length:
             proof = _proof(messages, keys, original, copy, length)
             if proof is not None:
                 best = Replay(original, copy, length, proof)
-        original, tries = earlier[original], tries + 1
     return best
+
+
+def _all_before(earlier: Sequence[int], place: int) -> Iterator[int]:
+    while (place := earlier[place]) >= 0:
+        yield place
 
 
 def _common(messages: MessageColumns, keys: Keys, original: int, copy: int) -> int:
