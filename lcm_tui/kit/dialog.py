@@ -26,12 +26,14 @@ from textual.widgets import Input, TextArea
 from lcm_tui.kit.bars import KeyBar, KeyHint
 from lcm_tui.kit.commands import key_title
 from lcm_tui.kit.drawn import Drawn, Still, strip_of
+from lcm_tui.kit.pick import Pick, PickList, matching
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, WrappedBlock, heading
 from lcm_tui.kit.text import TextView
 
 # -- the prompt ------------------------------------------------------------------------------------------
-# One line of input above the key bar, and above it the line that says what to enter.
+# One line of input above the key bar, above it the line that says what to enter, and below it what can be
+# picked instead.
 #
 # A screen mounts both when it first asks. The prompt belongs to whoever asked last: it passes on what is
 # typed, says what is wrong with it, and answers once.
@@ -83,6 +85,12 @@ class PromptLine(Drawn):
 class Prompt(Input, Still):
     """One line of input; the screen gives it the keys, and takes them back when it is left."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "pick(-1)", "Up", show=False, id="pick-up"),
+        Binding("down", "pick(1)", "Down", show=False, id="pick-down"),
+        Binding("pageup", "pick_page(-1)", "Page up", show=False, id="pick-page-up"),
+        Binding("pagedown", "pick_page(1)", "Page down", show=False, id="pick-page-down"),
+    ]
     DEFAULT_CSS = """
     Prompt { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
     Prompt:focus { border: none; }
@@ -91,11 +99,15 @@ class Prompt(Input, Still):
     def __init__(self) -> None:
         super().__init__(id="prompt", select_on_focus=True)
         self.line = PromptLine(id="prompt-line")
+        self.list = PickList(self.action_submit)
         self.explained = ""  #: what its help says besides the label
         self.asked_from: Widget | None = None  #: had the keys before
         self._answer: asyncio.Future[str | None] | None = None
         self._typed: Callable[[str], None] | None = None
         self._check: Callable[[str], str | None] | None = None
+        self._picks: Sequence[Pick] = ()
+        self._awaits_picks = False  #: they are being read
+        self._submits = False  #: as soon as they are there
 
     @property
     def asking(self) -> bool:
@@ -116,9 +128,13 @@ class Prompt(Input, Still):
         check: Callable[[str], str | None] | None,
         explained: str,
         problem: str,
+        picks: Sequence[Pick] | None,
         asked_from: Widget | None,
     ) -> asyncio.Future[str | None]:
-        """Ask for something else from now on, as `CommandScreen.ask` says; whoever waits gets None."""
+        """Ask for something else from now on, as `CommandScreen.ask` says; whoever waits gets None.
+
+        *picks* that are None are being read: `offer` is called with them.
+        """
         self._settle(None)
         self.asked_from, self.explained = asked_from, explained
         self._typed, self._check = typed, check
@@ -127,11 +143,44 @@ class Prompt(Input, Still):
         self.line.display = self.display = True
         with self.prevent(Input.Changed):
             self.value = value
+        self._picks, self._awaits_picks, self._submits = picks or (), picks is None, False
+        self._list_picks("")
         return self._answer
+
+    def offer(self, asked: asyncio.Future[str | None], picks: Sequence[Pick]) -> None:
+        """List what can be picked, unless it was answered or asks for something else by now."""
+        if asked is not self._answer or not self._awaits_picks:
+            return
+        self._picks, self._awaits_picks = picks, False
+        self._list_picks(self.value)
+        if self._submits:
+            self.call_later(self.action_submit)
+
+    def _list_picks(self, typed: str) -> None:
+        """List what fits to what is *typed*, below the line itself, where that is an answer."""
+        own = self.value.strip()
+        own = "" if self._problem_of(own) else own
+        self.list.offer(matching(self._picks, typed, own) if self._picks else ())
+
+    async def action_submit(self) -> None:
+        """Answer with what is selected in the list, else with what is typed."""
+        self._submits = self._awaits_picks and bool(not self.value.strip() or self._problem_of(self.value))
+        if self._submits:
+            return
+        picked = self.list.selected if self.list.display else None
+        self.post_message(self.Submitted(self, self.value if picked is None else picked.text))
+
+    def action_pick(self, step: int) -> None:
+        """Select the entry above or below."""
+        self.list.action_move(step)
+
+    def action_pick_page(self, direction: int) -> None:
+        """Select a page up or down."""
+        self.list.action_page(direction)
 
     def leave(self) -> Widget | None:
         """Take it out of sight; whoever waits gets None. Returns what had the keys before it."""
-        self.line.display = self.display = False
+        self.line.display = self.display = self.list.display = False
         before, self.asked_from = self.asked_from, None
         self._settle(None)
         return before
@@ -146,6 +195,7 @@ class Prompt(Input, Still):
 
     def _settle(self, text: str | None) -> None:
         waiting, self._answer, self._typed, self._check = self._answer, None, None, None
+        self._awaits_picks = False
         if waiting is not None and not waiting.done():
             waiting.set_result(text)
 
@@ -156,8 +206,10 @@ class Prompt(Input, Still):
     def _changed(self, event: Input.Changed) -> None:
         if self._typed is not None:
             self._typed(event.value)
+        self._list_picks(event.value)
         if self._check is not None:
-            self.line.problem = self._problem_of(event.value) if event.value.strip() else ""
+            wrong = event.value.strip() and not self.list.display and not self._awaits_picks
+            self.line.problem = self._problem_of(event.value) if wrong else ""
 
 
 # -- dialogs ---------------------------------------------------------------------------------------------

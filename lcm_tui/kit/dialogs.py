@@ -53,8 +53,20 @@ class WholeScreen(Dialog[None]):
 # What a typed line asks for, and its keys.
 
 
-def prompt_document(label: str, explained: str, finder: Finder | None, keys: tuple[str, str]) -> Document:
-    """*label* is shown above the line, *explained* only here; *keys* go through the matches of *finder*."""
+_PICKED: Final = key_row(
+    "↑ ↓",
+    "Pick",
+    "Select in the list below the line; enter takes what is selected. What you type filters it.",
+)
+
+
+def prompt_document(
+    label: str, explained: str, finder: Finder | None, keys: tuple[str, str], *, picks: bool
+) -> Document:
+    """*label* is shown above the line, *explained* only here; *keys* go through the matches of *finder*.
+
+    *picks*: a list stands below the line.
+    """
     through = f"{keys[0]} and {keys[1]} go through the matches"
     if finder is None:
         about = "A line to fill in. Nothing happens before enter; the line above says what is wrong with it."
@@ -76,6 +88,7 @@ def prompt_document(label: str, explained: str, finder: Finder | None, keys: tup
         *((Block(" ".join(explained.split())),) if explained else ()),
         Block(),
         heading("Keys while you type"),
+        *((_PICKED,) if picks else ()),
         enter,
         key_row("F1", "Help", "This help; what you typed stays."),
         escape,

@@ -8,6 +8,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -37,7 +38,7 @@ from lcm_tui.kit.listing import Finder, Marks
 from lcm_tui.kit.panes import Aside
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Document, Layout, Line, Span
-from lcm_tui.screens import actions, pruning
+from lcm_tui.screens import actions, picks, pruning
 from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
 from lcm_tui.screens.frame import DONE_SECONDS, RELOAD_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.pruning import Series
@@ -647,9 +648,9 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self._settings_changed()
 
     async def _ask_budget(self) -> None:
-        configured = self.session.budget
-        label = f"What if the budget were, in tokens, e.g. 64k (empty: {configured:,}, as configured)"
-        text = await self.ask(label, check=budget_problem)
+        label = "What if the budget were, in tokens, e.g. 64k"
+        known = partial(picks.budgets, self.session, self.conversation, asked=self.assembly.asked)
+        text = await self.ask(label, check=budget_problem, picks=known)
         if text is not None:
             self._set_budget(parse_budget(text) if text.strip() else None)
 

@@ -41,6 +41,7 @@ from lcm_tui.kit.drawn import Drawn, Still
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Filter, Finder
 from lcm_tui.kit.panes import Desk, Rows, move_divider, why_no_divider
+from lcm_tui.kit.pick import Pick, Picks
 from lcm_tui.kit.places import Place, is_id_of, place_named
 from lcm_tui.kit.session import LONGEST_PAUSE, LOOK_SECONDS, WORD_SECONDS, PastSession, Session
 from lcm_tui.tables.home import PAST, live_lines
@@ -662,7 +663,8 @@ class CommandScreen(Screen[None], Still):
         if self.asking:
             keys = (self.key_of("next"), self.key_of("previous-match"))
             label, explained = self.prompt.line.label, self.prompt.explained
-            self.app.push_screen(HelpScreen(prompt_document(label, explained, self.search.finder, keys)))
+            said = prompt_document(label, explained, self.search.finder, keys, picks=self.prompt.list.display)
+            self.app.push_screen(HelpScreen(said))
         else:
             self.app.push_screen(HelpMenu(self, self._host.give_key), self._run_from_help)
 
@@ -712,23 +714,43 @@ class CommandScreen(Screen[None], Still):
         check: Callable[[str], str | None] | None = None,
         explained: str = "",
         problem: str = "",
+        picks: Picks = (),
     ) -> asyncio.Future[str | None]:
         """Open the prompt at once, so that the next key belongs to it; the future holds what was typed.
 
         It is None when the prompt was left. *typed* gets each change as it is made. *check* says what is
         wrong with a text, which is shown while it is typed; the prompt stays open until it is right.
-        *explained* is what its help says besides the label, *problem* what is wrong with *value*.
+        *explained* is what its help says besides the label, *problem* what is wrong with *value*. *picks*
+        stand in a list below; they may be read first, and `enter` waits for them.
         """
         prompt, before = self.prompt, self.focused
         if not prompt.is_attached:
-            self.mount(prompt.line, prompt, before=self._key_bar)
+            self.mount(prompt.line, prompt, prompt.list, before=self._key_bar)
         answer = prompt.ask(
-            label, value, typed=typed, check=check, explained=explained, problem=problem, asked_from=before
+            label,
+            value,
+            typed=typed,
+            check=check,
+            explained=explained,
+            problem=problem,
+            picks=None if callable(picks) else picks,
+            asked_from=before,
         )
+        if callable(picks):
+            self.work_on("picks", self._read_picks, answer, picks)
         self.add_class("-asking")
         self.set_focus(prompt)
         self.refresh_bars()
         return answer
+
+    async def _read_picks(
+        self, asked: asyncio.Future[str | None], read: Callable[[], Awaitable[Sequence[Pick]]]
+    ) -> None:
+        found: Sequence[Pick] = ()
+        try:
+            found = await read()
+        finally:
+            self.prompt.offer(asked, found)
 
     @property
     def asking(self) -> bool:

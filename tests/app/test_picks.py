@@ -1,0 +1,47 @@
+"""Pick, don't type: what a prompt offers in the list below it."""
+
+from __future__ import annotations
+
+from lcm_tui.kit.dialog import Prompt
+from tests.app.support import NARROW, shown_lines, wait_for_text
+from tests.app.test_context import open_sound_app, opened
+from tests.conftest import DatabaseFactory
+
+
+async def test_a_budget_is_picked(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await opened(pilot, 1)
+        await pilot.press("B")
+        await wait_for_text(pilot, "128,000  as configured, set now")
+        lines = shown_lines(pilot)
+        at = next(place for place, line in enumerate(lines) if "128,000  as configured" in line)
+        assert "What if the budget were" in lines[at - 2], "the field is on top"
+        assert "4,000  a model’s window" in lines[at + 1]
+        await pilot.press("down", "down", "up", "enter")
+        await wait_for_text(pilot, "what if: budget 4,000")
+        await pilot.press("B", "enter")
+        await wait_for_text(pilot, "stored tokens of 128,000")
+        assert "what if" not in shown_lines(pilot)[0], "the first one is what an empty answer stands for"
+
+
+async def test_what_is_typed_filters_or_is_taken_as_typed(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 1)
+        await pilot.press("B", *"20")
+        await wait_for_text(pilot, "20  as typed")
+        lines = shown_lines(pilot)
+        assert any("200,000  a model’s window" in line for line in lines)
+        assert not any("64,000  a model’s window" in line for line in lines)
+        await pilot.press("down", "enter")
+        await wait_for_text(pilot, "what if: budget 200,000")
+        await pilot.press("B", *"20k", "enter")
+        await wait_for_text(pilot, "what if: budget 20,000")
+        await pilot.press("B", *"config")
+        await wait_for_text(pilot, "as configured")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "stored tokens of 128,000")
+        await pilot.press("B", *"lots")
+        await wait_for_text(pilot, "“lots” is not a number of tokens")
+        assert not screen.query_one(Prompt).list.display
+        await pilot.press("escape")
+        assert not screen.asking
