@@ -34,7 +34,7 @@ _OF_ONE = {
 _VALUES = {
     "TIME": "iso-timestamp",
     "TIME..TIME": "start>..<end",
-    "N[smhdw]": "duration: s|m|h|d|w",
+    "DURATION": "duration: s|m|h|d|w",
     "CURSOR": "opaque-cursor",
     "N": "integer",
 }

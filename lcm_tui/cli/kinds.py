@@ -10,7 +10,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +18,7 @@ import click
 from lcm_core.base.errors import JsonScalar, NotFoundError, UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import BLANKS, parse_budget
-from lcm_core.base.times import parse_utc, span_of, typed_moment
+from lcm_core.base.times import DURATION, parse_utc, span_of, typed_moment
 from lcm_core.base.values import Record
 
 if TYPE_CHECKING:
@@ -343,8 +343,12 @@ class Period(Kind[tuple[Stamp, Stamp]]):
         return Moment().read(name, first), Moment().read(name, last)
 
 
+#: About 270 years: before that, there is nothing.
+_LONGEST = timedelta(days=100_000)
+
+
 class Recency(Kind[Stamp]):
-    """How long ago: ``90s``, ``24h``, ``2w``."""
+    """How long ago: ``90s``, ``24h``, ``6mo``."""
 
     def read(self, name: str, value: str) -> Stamp:
         """The time that it was then."""
@@ -353,7 +357,18 @@ class Recency(Kind[Stamp]):
                 return Stamp(value, bool(_ENGINE_SPAN.fullmatch(value)), datetime.now(UTC) - span)
         except OverflowError:
             pass
-        raise invalid_time(name, "must be a number and one of s, m, h, d, w, such as 24h", value)
+        raise invalid_time(name, f"must be {DURATION}, such as 24h", value)
+
+
+class Duration(Kind[timedelta]):
+    """A duration: ``90d``, ``12w``, ``6mo``, ``1y``."""
+
+    def read(self, name: str, value: str) -> timedelta:
+        """The duration."""
+        span = span_of(value)
+        if span is None or span > _LONGEST:
+            raise invalid(name, f"must be {DURATION}, such as 90d", value)
+        return span
 
 
 class Dollars(Kind[float]):

@@ -379,8 +379,8 @@ time_options = gather(
         cls=Sectioned,
         section=FILTERS,
         type=Recency(),
-        metavar="N[smhdw]",
-        help="The last N seconds, minutes, hours, days or weeks.",
+        metavar="DURATION",
+        help="The last 30s, 30m, 5h, 7d, 12w, 6mo (months) or 1y.",
     ),
 )
 

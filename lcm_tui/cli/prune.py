@@ -43,7 +43,7 @@ from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Choice, FilePath, Kind, Raw, Text, WholeNumber, invalid
+from lcm_tui.cli.kinds import Choice, Duration, FilePath, Kind, Raw, Text, WholeNumber, invalid
 from lcm_tui.cli.options import CONVERSATION, ChangeFlags, SqlFlags
 from lcm_tui.cli.working import interruptible
 from lcm_tui.flows.change import Confirmation
@@ -240,24 +240,8 @@ _DO = "Action"
 _ALL = "all"
 
 
-#: Days of a unit, as the engine's own pruning counts them (docs/engine/doctor.md, "Its cleaners").
-_AGE_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
-#: About 270 years: beyond, there is nothing older.
-_MAX_DAYS = 100_000
 #: Bytes of a unit, powers of 1000 as sizes are shown.
 _BYTES = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "TB": 1_000_000_000_000}
-
-
-class Age(Kind[timedelta]):
-    """An age such as ``90d``, ``12w``, ``3m`` (of 30 days) or ``1y``."""
-
-    def read(self, name: str, value: str) -> timedelta:
-        """The age."""
-        match = re.fullmatch(r"([0-9]{1,6})([dwmy])", value)
-        days = int(match[1]) * _AGE_DAYS[match[2]] if match else 0
-        if not 0 < days <= _MAX_DAYS:
-            raise invalid(name, "must be a number and one of d, w, m (30 days), y, such as 90d", value)
-        return timedelta(days=days)
 
 
 class Size(Kind[int]):
@@ -293,9 +277,9 @@ class Size(Kind[int]):
     "--older-than",
     cls=Sectioned,
     section=_SELECT,
-    type=Age(),
-    metavar="AGE",
-    help="The newest message is older than: 90d, 12w, 3m (of 30 days), 1y.",
+    type=Duration(),
+    metavar="DURATION",
+    help="The newest message is older than this: 90d, 12w, 6mo (months of 30 days), 1y.",
 )
 @click.option(
     "--larger-than",

@@ -15,7 +15,7 @@ from lcm_core.base.jsonl import read_moment
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted
 from lcm_core.base.text import counted as number_of
-from lcm_core.base.times import iso_z, span_of
+from lcm_core.base.times import DURATION, iso_z, span_of
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.schema import unknown_parts
 from lcm_core.store.conversations import DepthCount
@@ -159,9 +159,7 @@ class Lag(Kind[timedelta]):
         word, _, given = value.partition("=")
         span = span_of(given) if word == "behind" else None
         if span is None:
-            raise invalid(
-                name, "must be behind= and a number and one of s, m, h, d, w, such as behind=5m", value
-            )
+            raise invalid(name, f"must be behind= and {DURATION}, such as behind=5m", value)
         return span
 
 
@@ -177,7 +175,7 @@ class Lag(Kind[timedelta]):
 @click.option(
     "--fail-on",
     type=Lag(),
-    metavar="behind=N[smhdw]",
+    metavar="behind=DURATION",
     help="Exit with code 6 if the engine has been behind its host for this long.",
 )
 @options.watch

@@ -140,7 +140,7 @@ MISTAKES = [
         "--recency cannot be combined with --after.",
     ),
     (
-        ["messages", "list", "1", "--recency", "1y"],
+        ["messages", "list", "1", "--recency", "1q"],
         "INVALID_TIME_FILTER",
         "--recency must be a number and one of",
     ),

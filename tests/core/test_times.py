@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.times import age, engine_label, format_local, iso_z, parse_utc, sort_key, sql_utc
+from lcm_core.base.times import age, engine_label, format_local, iso_z, parse_utc, sort_key, span_of, sql_utc
 
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59), timezones=st.just(UTC))
 SECONDS = MOMENTS.map(lambda moment: moment.replace(microsecond=0))
@@ -111,6 +111,17 @@ def test_same_day_stamps_sort_by_time_and_unreadable_ones_first() -> None:
 )
 def test_age(passed: timedelta, shown: str) -> None:
     assert age(NOW - passed, NOW) == shown
+
+
+def test_durations_have_one_grammar() -> None:
+    days = {"7d": 7, "12w": 84, "6mo": 180, "1y": 365, "2D": 2, "1MO": 30, "last 3w": 21}
+    assert {text: span_of(text) for text in days} == {
+        text: timedelta(days=count) for text, count in days.items()
+    }
+    assert [span_of(text) for text in ("30s", "3m", "3M", "5h")] == [
+        *(timedelta(seconds=30), timedelta(minutes=3), timedelta(minutes=3), timedelta(hours=5)),
+    ]
+    assert {span_of(text) for text in ("", "0d", "7", "d", "7 d", "1.5h", "6mon", "9" * 9 + "y")} == {None}
 
 
 def test_age_of_nothing_is_empty() -> None:

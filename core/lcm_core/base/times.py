@@ -17,6 +17,7 @@ from lcm_core.base.errors import UsageError
 from lcm_core.base.text import BLANKS
 
 __all__ = [
+    "DURATION",
     "age",
     "engine_label",
     "engine_moment",
@@ -38,7 +39,19 @@ _STAMP: Final = re.compile(
     r"(?:[ T](?P<minute>[0-9]{2}:[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"
     r"[ ]?(?P<zone>[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
-_DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+#: A month and a year have the days that they have for the engine's own pruning (docs/engine/doctor.md,
+#: "Its cleaners").
+_DURATION_UNITS: Final = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+    "mo": timedelta(days=30),
+    "y": timedelta(days=365),
+}
+#: What a duration is, for those who typed something else.
+DURATION: Final = "a number and one of s, m (minutes), h, d, w, mo (30 days), y (365 days)"
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -309,9 +322,9 @@ def age(then: datetime | None, now: datetime) -> str:
 
 
 def span_of(value: str) -> timedelta | None:
-    """How long a text such as ``24h``, ``2w`` or ``last 3h`` says; None when it says nothing."""
-    match = re.fullmatch(r"(?:last +)?([0-9]{1,9})([smhdw])", value.lower())
+    """How long a text such as ``24h``, ``6mo`` or ``last 3h`` says; None when it says nothing."""
+    match = re.fullmatch(r"(?:last +)?([0-9]{1,9})([smhdwy]|mo)", value.lower())
     try:
-        return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])}) or None if match else None
+        return int(match[1]) * _DURATION_UNITS[match[2]] or None if match else None
     except OverflowError:
         return None
