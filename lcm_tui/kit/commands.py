@@ -382,7 +382,7 @@ DISK = Key[object](
     "ampersand",
     "Disk",
     "Show what the database takes on the disk, and give some of it back.",
-    words="space; size; disk usage; free space; free disk; disk full; vacuum; file size; bytes",
+    words="disk usage; disk space; space used; free space; free disk; disk full; vacuum; file size",
     hidden=True,
 )
 APPLY = Key[object](

@@ -245,8 +245,17 @@ class GoTo(CommandPalette):
     GoTo {
         background: $background 80%;
         &:ansi { background: transparent; }
-        & > Vertical { margin-top: 1; }
+        & > Vertical { margin-top: 1; width: 94; max-width: 100%; background: transparent; }
         & > KeyBar { dock: bottom; }
+        & #--input { border: round $primary; background: $surface; padding: 0 1; }
+        & #--input.--list-visible { border: round $primary; }
+        & SearchIcon { display: none; }
+        & CommandInput, & CommandInput:focus { border: none; height: 1; padding: 0; }
+        & CommandList, & CommandList:focus, & CommandList.--populating {
+            border: round $primary; background: $surface; padding: 0 1; scrollbar-size-vertical: 1;
+        }
+        & CommandList > .option-list--option { padding: 0; text-style: none; }
+        & LoadingIndicator { border: none; background: $surface; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "help", "Help", show=False, id="palette-help")]

@@ -496,8 +496,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             "Sort",
             "Sort by the next column (a click on a heading does the same).",
             lambda s: s.list.sort_by_next(),
-            words="disk; disk usage; disk space; biggest; largest; what eats the disk; space used; size; "
-            "bytes; which is largest; order; most tokens",
+            words="biggest; largest; what eats the disk; size; bytes; which is largest; order; most tokens",
         ),
         _of_selected(commands.BRIEFS, places.Briefs),
         commands.MERGE.does(lambda s: s._open_of_selected(s._merged), lambda s: s.list.why_no_conversation()),

@@ -45,7 +45,7 @@ PHRASES = {
     "too big": "Compact",
     "summarize now": "Compact",
     "disk": "Sort",
-    "disk usage": "Sort",
+    "disk usage": "Disk",
     "what eats the disk": "Sort",
     "biggest conversation": "Sort",
     "undo last": "Undo",
