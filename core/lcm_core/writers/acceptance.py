@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from lcm_core.base.javascript import first_units, trimmed, well_formed
@@ -51,13 +52,19 @@ _HERE: Final = (
     r"below\s+is|the\s+following\s+is|hier(?:\s+ist|\s+kommt)?|nachfolgend|voici|voilà"
     r"|aquí\s+(?:está|tienes|va)|aqui\s+está|segue|ecco|di\s+seguito|вот|ниже|以下|下面|这是|這是|다음"
 )
-_INTRODUCTION: Final = re.compile(
-    rf"(?:(?:{_ASSENT})[^\w\n]{{1,3}})?"
-    r"(?:here(?:['’]s|\s+is|\s+are)\s+(?:the|a|an|your|my)\s+(?:[\w-]+\s+){0,4}?"
-    rf"|(?:{_HERE})[^\n:：。.]{{0,25}}?)"
-    rf"(?:{_SUMMARIES})[^\n:：。.]{{0,100}}(?:[:：]|[。.]?\s*(?=\n))",
-    re.IGNORECASE,
-)
+
+
+@cache
+def _introduction() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?:(?:{_ASSENT})[^\w\n]{{1,3}})?"
+        r"(?:here(?:['’]s|\s+is|\s+are)\s+(?:the|a|an|your|my)\s+(?:[\w-]+\s+){0,4}?"
+        rf"|(?:{_HERE})[^\n:：。.]{{0,25}}?)"
+        rf"(?:{_SUMMARIES})[^\n:：。.]{{0,100}}(?:[:：]|[。.]?\s*(?=\n))",
+        re.IGNORECASE,
+    )
+
+
 _HEADING: Final = re.compile(
     rf"[#*_\s]{{0,6}}(?:(?:the|conversation|final|updated)\s+){{0,2}}(?:{_SUMMARIES})"
     r"(?:[*_]{0,2}\s*[:：][*_]{0,2}|[*_]{0,2}[^\S\n]*\n)",
@@ -86,7 +93,7 @@ def without_wrapping(text: str) -> str:
 
 
 def _without_introduction(text: str) -> str:
-    for pattern in (_INTRODUCTION, _HEADING):
+    for pattern in (_introduction(), _HEADING):
         match = pattern.match(text)
         if match is not None and text[match.end() :].strip(BLANKS):
             text = text[match.end() :].lstrip(BLANKS)
@@ -298,11 +305,17 @@ _FRAME: Final = (
     r"<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id|user|assistant|system|endoftext|end)\|>"
     r"|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>|</?(?:user|human|assistant|system)>"
 )
-#: What frames turns in the templates of chat models, where it frames something; elsewhere it is a word.
-_TEMPLATE: Final = re.compile(
-    rf"^\s*(?:{_FRAME})|(?:{_FRAME})\s*\Z|^\#{{2,4}} (?:instruction|response|human|assistant):?\s*$",
-    re.IGNORECASE | re.MULTILINE,
-)
+
+
+@cache
+def _template() -> re.Pattern[str]:
+    """What frames turns in the templates of chat models, where it frames something; else it is a word."""
+    return re.compile(
+        rf"^\s*(?:{_FRAME})|(?:{_FRAME})\s*\Z|^\#{{2,4}} (?:instruction|response|human|assistant):?\s*$",
+        re.IGNORECASE | re.MULTILINE,
+    )
+
+
 _NOTHING_SAID: Final = re.compile(
     r"\W*(?:n/?a|none|null|nil|undefined|nan|todo|tbd|empty|no summary|no content|nothing)\W*", re.IGNORECASE
 )
@@ -315,7 +328,7 @@ def _has_no_words(text: str) -> bool:
 
 def _speaks_as_another(text: str) -> bool:
     """Whether a text is a turn of somebody in the conversation, or several, and not an account of it."""
-    if _TEMPLATE.search(text) or _SYSTEM.match(text):
+    if _template().search(text) or _SYSTEM.match(text):
         return True
     turns = list(_TURN.finditer(text))
     first = bool(turns) and not text[: turns[0].start()].strip()
@@ -383,7 +396,7 @@ def without_directives(text: str) -> WithoutDirectives:
             kept.append(unit)
             continue
         was_in_row = in_row
-        in_row = _DIRECTIVE.search(unit) is not None or (was_in_row and _is_order(unit))
+        in_row = _directive().search(unit) is not None or (was_in_row and _is_order(unit))
         if not in_row:
             kept.append(unit)
         elif not was_in_row:
@@ -437,7 +450,11 @@ _SHAPES: Final = (
     rf"\b{_BECOME}{_DAN}",
     rf"\b(?:enable|activate|unlock|enter|start|use){_B}{_DAN}",
 )
-_DIRECTIVE: Final = re.compile("|".join(_SHAPES), re.IGNORECASE | re.ASCII)
+
+
+@cache
+def _directive() -> re.Pattern[str]:
+    return re.compile("|".join(_SHAPES), re.IGNORECASE | re.ASCII)
 
 
 class Level(StrEnum):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from lcm_core.base.values import Record
@@ -104,8 +105,14 @@ src lib tests test docs doc app apps core bin etc packages scripts config public
 """
 _FOLDERS: Final = frozenset(_FOLDER_NAMES.split())
 _LINE: Final = re.compile(r":[0-9]+(?::[0-9]+)?$")
-#: Scripts that are written without a space beside other words.
-_UNSPACED: Final = re.compile("[\u0590-\u06ff\u3040-\u9fff\uac00-\ud7af]")
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    """Scripts that are written without a space beside other words."""
+    return re.compile("[\u0590-\u06ff\u3040-\u9fff\uac00-\ud7af]")
+
+
 _BRANCH_NAME: Final = "[A-Za-z0-9][A-Za-z0-9_./+#\u0400-\u04ff\u0590-\u05ff-]*"
 _BRANCH_WORD: Final = (
     r"(?:(?:[Bb]ranch(?:es|e)?|Zweig|[Rr]ama|ramo|ветк[а-я]{0,3}|ה?ענף|(?:ال)?فرع)(?!\w)"
@@ -115,26 +122,42 @@ _BRANCH_WORD: Final = (
 _BRANCH_PREFIX: Final = (
     "(?:feature|feat|fix|bugfix|hotfix|release|chore|refactor|perf|wip|dependabot|renovate|topic|spike)"
 )
-_BRANCH: Final = re.compile(
-    rf"(?<![\w./@:-])(?:(?:origin|upstream|refs/heads)/(?P<remote>{_BRANCH_NAME})"
-    rf"|(?P<prefixed>{_BRANCH_PREFIX}/{_BRANCH_NAME}))",
-    re.ASCII,
-)
-_BRANCH_SAID: Final = re.compile(
-    rf"{_BRANCH_WORD}\s{{0,2}}(?:(?:named|called|namens|nommée)\s)?[:「“\"'`]{{0,2}}(?P<name>{_BRANCH_NAME})"
-    rf"|\bgit\s(?:checkout|switch|merge|rebase|branch|pull|push|cherry-pick)(?:\s-[-\w]+)*(?:\s(?:origin|upstream))?"
-    rf"\s(?P<git>{_BRANCH_NAME})",
-)
+
+
+@cache
+def _branch() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?<![\w./@:-])(?:(?:origin|upstream|refs/heads)/(?P<remote>{_BRANCH_NAME})"
+        rf"|(?P<prefixed>{_BRANCH_PREFIX}/{_BRANCH_NAME}))",
+        re.ASCII,
+    )
+
+
+@cache
+def _branch_said() -> re.Pattern[str]:
+    return re.compile(
+        rf"{_BRANCH_WORD}\s{{0,2}}(?:(?:named|called|namens|nommée)\s)?[:「“\"'`]{{0,2}}(?P<name>{_BRANCH_NAME})"
+        rf"|\bgit\s(?:checkout|switch|merge|rebase|branch|pull|push|cherry-pick)(?:\s-[-\w]+)*(?:\s(?:origin|upstream))?"
+        rf"\s(?P<git>{_BRANCH_NAME})",
+    )
+
+
 _BRANCH_AFTER: Final = re.compile(
     rf"(?<![A-Za-z0-9_./@-])(?P<name>{_BRANCH_NAME})[」”\"'`]?[\s-]?(?:[Bb]ranch\b|분기|分支|ブランチ|브랜치|[Bb]ranche\b)"
 )
 _DEFAULT_BRANCHES: Final = frozenset({"main", "master", "develop", "trunk", "dev"})
-_ON_DEFAULT: Final = re.compile(
-    r"(?:(?:\b(?:into|onto|to|on|from|off|against|auf|nach|von|sur|vers|dans|en|para|na|в|на|из)\s)|[到へに를在])"
-    r"[`'\"]?(?P<name>main|master|develop|trunk|dev)(?![\w/-])"
-    r"(?=\s{0,2}(?:[.,;:)!?`'\"]|\n|$|[^\x00-\x7f])|\s(?:and|but|or|after|before|with|when|until|und|et|y|e|и)\b)",
-    re.IGNORECASE,
-)
+
+
+@cache
+def _on_default() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:(?:\b(?:into|onto|to|on|from|off|against|auf|nach|von|sur|vers|dans|en|para|na|в|на|из)\s)|[到へに를在])"
+        r"[`'\"]?(?P<name>main|master|develop|trunk|dev)(?![\w/-])"
+        r"(?=\s{0,2}(?:[.,;:)!?`'\"]|\n|$|[^\x00-\x7f])|\s(?:and|but|or|after|before|with|when|until|und|et|y|e|и)\b)",
+        re.IGNORECASE,
+    )
+
+
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3})+")
 _NAMED_VERSION: Final = re.compile(
     r"(?:\b(?:[A-Z][A-Za-z+#]*|[Vv]ersion|[Rr]elease|versión|versão|версия|версии|версию)|版本|バージョン|버전|גרסה|الإصدار|إصدار)"
@@ -181,27 +204,39 @@ _MONTH: Final = (
     r"|dec(?:ember)?|dez(?:ember|embro)?|décembre|diciembre|dicembre"
     r"|января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря)"
 )
-_IN_WORDS: Final = re.compile(
-    rf"(?<![\w.])(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.|º)?\s(?:de\s|of\s)?(?P<month>{_MONTH})(?!\w)"
-    rf"(?:(?:,?\s|\sde\s)(?P<year>[12]\d{{3}})(?!\d))?"
-    rf"|(?P<before>{_MONTH})\.?\s(?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d|[.:]\d)(?:,?\s(?P<year2>[12]\d{{3}})(?!\d))?)",
-    re.IGNORECASE,
-)
+
+
+@cache
+def _in_words() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?<![\w.])(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.|º)?\s(?:de\s|of\s)?(?P<month>{_MONTH})(?!\w)"
+        rf"(?:(?:,?\s|\sde\s)(?P<year>[12]\d{{3}})(?!\d))?"
+        rf"|(?P<before>{_MONTH})\.?\s(?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d|[.:]\d)(?:,?\s(?P<year2>[12]\d{{3}})(?!\d))?)",
+        re.IGNORECASE,
+    )
+
+
 #: The letter that ties a clock to a date in an ISO stamp.
 _STAMP: Final = re.compile(r"(?<=\x00)T(?=[0-9]{2}:)")
-_IDS: Final = re.compile(
-    r"(?i:(?<![0-9a-z-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z-]))"  # UUID
-    r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # mail
-    r"|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{2,5})?(?![\w.]\d)"  # IPv4
-    r"|(?<![\w.-])(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+):\d{2,5}(?!\w)"  # host and port
-    r"|(?<![\w.-])(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|local|internal|example)(?![\w-])"
-    # sum_0123456789abcdef
-    r"|(?<![\w/.-])[A-Za-z]{2,12}[_-](?=[A-Za-z0-9]*\d[A-Za-z0-9]*\d)[A-Za-z0-9]{6,}(?![\w-])"
-    r"|(?<![\w-])[A-Z][A-Z0-9]{1,9}-\d{1,7}(?![\w-])"  # OPS-1423
-    r"|(?<![\w&])#\d{1,7}(?!\w)"
-    r"|(?<![\w.,:-])\d{6,}(?![\w]|[.,:]\d)",
-    re.ASCII,
-)
+
+
+@cache
+def _known_ids() -> re.Pattern[str]:
+    return re.compile(
+        r"(?i:(?<![0-9a-z-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z-]))"  # UUID
+        r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # mail
+        r"|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{2,5})?(?![\w.]\d)"  # IPv4
+        r"|(?<![\w.-])(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+):\d{2,5}(?!\w)"  # host and port
+        r"|(?<![\w.-])(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|local|internal|example)(?![\w-])"
+        # sum_0123456789abcdef
+        r"|(?<![\w/.-])[A-Za-z]{2,12}[_-](?=[A-Za-z0-9]*\d[A-Za-z0-9]*\d)[A-Za-z0-9]{6,}(?![\w-])"
+        r"|(?<![\w-])[A-Z][A-Z0-9]{1,9}-\d{1,7}(?![\w-])"  # OPS-1423
+        r"|(?<![\w&])#\d{1,7}(?!\w)"
+        r"|(?<![\w.,:-])\d{6,}(?![\w]|[.,:]\d)",
+        re.ASCII,
+    )
+
+
 _ID_LIKE: Final = re.compile(r"(?<![^\s\x00])[^\s\x00.@0-9]*[.@0-9][^\s\x00]*")
 _HASH: Final = re.compile(r"(?i:(?<![0-9a-z_-])(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}(?![0-9a-z_-]))")
 _VERSION: Final = re.compile(
@@ -346,7 +381,7 @@ def _times(finder: _IdentifierFinder) -> None:
 
     finder.take(_DATE, date)
     finder.take(_EUROPEAN, european)
-    finder.take(_IN_WORDS, in_words)
+    finder.take(_in_words(), in_words)
     finder.rest = _STAMP.sub(_TAKEN, finder.rest)
     finder.take(_CLOCK, clock)
 
@@ -372,7 +407,7 @@ def _branches(finder: _IdentifierFinder) -> None:
         finder.add(IdentifierKind.BRANCH, name, start, start + len(name))
         return start, start + len(name)
 
-    for pattern in (_BRANCH, _BRANCH_SAID, _BRANCH_AFTER, _ON_DEFAULT):
+    for pattern in (_branch(), _branch_said(), _BRANCH_AFTER, _on_default()):
         finder.take(pattern, named)
 
 
@@ -396,7 +431,7 @@ def _trimmed(raw: str) -> Span:
     if not raw.isascii():
         first = re.split(r"[/\\]", raw, maxsplit=1)[0]
         stuck = re.match(r".*[^\x00-\x7f](?=[!-~]|$)", first)
-        if stuck and _UNSPACED.search(first):
+        if stuck and _unspaced().search(first):
             start = stuck.end()
         tail = re.search(r"(?<=[^/])\.[A-Za-z0-9]{1,8}(?=[^\x00-\x7f/])", raw)
         if tail:
@@ -432,7 +467,7 @@ def _ids(finder: _IdentifierFinder) -> None:
 
     def found() -> Iterator[Span]:
         for word in _ID_LIKE.finditer(finder.rest):
-            for match in _IDS.finditer(finder.rest, word.start(), word.end()):
+            for match in _known_ids().finditer(finder.rest, word.start(), word.end()):
                 if not (match[0].isdigit() and unit_behind(finder.rest, match.end())):  # else a number
                     finder.add(IdentifierKind.ID, match[0], *match.span())
                     yield match.span()

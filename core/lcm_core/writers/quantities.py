@@ -30,7 +30,13 @@ HEADER: Final = re.compile(
     r"| \| speaker \(untrusted metadata\): \{[^\n]*\})?\][ \t]*$",
     re.MULTILINE,
 )
-_BOUNDARY: Final = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡؟۔]+[」』”’）]*|\n+")
+
+
+@cache
+def _boundary() -> re.Pattern[str]:
+    return re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡؟۔]+[」』”’）]*|\n+")
+
+
 #: Within these, on one line, no sentence ends.
 _ENCLOSED: Final = re.compile(r"`[^`\n]{1,200}`|\([^()\n]{1,200}\)|\[[^\[\]\n]{1,200}\]|\{[^{}\n]{1,200}\}")
 #: What comes before and behind a stop that ends no sentence: the number of a list or a rank, a pause, a path such
@@ -39,10 +45,16 @@ _NUMBER_BEFORE: Final = re.compile(r"\s*(?:[-*+] )?[0-9]{1,3}")
 _SMALL_BEHIND: Final = re.compile(r"[ \t]+[^\W\dA-Z_]")
 _DENSE: Final = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _GLUED: Final = "\u0590-\u05ff\u0600-\u06ff\u0750-\u077f"
-_RUN: Final = re.compile(
-    rf"(?P<dense>[{_DENSE}]+)|(?P<glued>[{_GLUED}]+)|(?P<number>[0-9][0-9.,:]*[0-9]|[0-9])"
-    rf"|(?P<word>[^\W\d_{_DENSE}{_GLUED}]+)"
-)
+
+
+@cache
+def _runs() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<dense>[{_DENSE}]+)|(?P<glued>[{_GLUED}]+)|(?P<number>[0-9][0-9.,:]*[0-9]|[0-9])"
+        rf"|(?P<word>[^\W\d_{_DENSE}{_GLUED}]+)"
+    )
+
+
 _STEM: Final = 6
 _SHORTEST: Final = 3
 _ENDING: Final = re.compile(r"(?:ing|ed|es|s|e)$")
@@ -80,7 +92,7 @@ def sentences(text: str) -> Iterator[Span]:
     """Where the sentences of *text* are; a line break ends one, header lines and blanks are left out."""
     start = 0
     enclosed = [found.span() for found in _ENCLOSED.finditer(text)]
-    for match in (*_BOUNDARY.finditer(text), None):
+    for match in (*_boundary().finditer(text), None):
         if match is not None and _goes_on(text, start, match, enclosed):
             continue
         end = len(text) if match is None else match.end()
@@ -120,7 +132,7 @@ def has_cue(sentence: str, cue: Cue) -> bool:
 def terms(text: str) -> list[str]:
     """What the meaning of *text* hangs on: stems of words, numbers, runs of characters; with repeats."""
     found: list[str] = []
-    for match in _RUN.finditer(text.casefold()):
+    for match in _runs().finditer(text.casefold()):
         piece = match[0]
         kind = match.lastgroup
         if kind == "word":
@@ -325,13 +337,17 @@ HALF_AN_HOUR: Final = re.compile(
     "|חצי שעה|نصف ساعة|半小时|半小時|半個小時|半个小时|半時間|반시간",
     re.IGNORECASE,
 )
-#: What says that a number is rounded.
-ROUGHLY: Final = re.compile(
-    r"(?:[~≈約约]|\b(?:about|around|roughly|approximately|approx\.?|almost|nearly|over|ca\.?|circa|rund|etwa|ungefähr|fast"
-    r"|environ|presque|unos|unas|aproximadamente|cerca de|casi|quase|около|примерно|почти|בערך|כמעט|حوالي|تقريبا)"
-    r"|大约|大約|大概|左右|およそ|ほぼ|약)\s*$",
-    re.IGNORECASE,
-)
+
+
+@cache
+def _roughly() -> re.Pattern[str]:
+    """What says that a number is rounded."""
+    return re.compile(
+        r"(?:[~≈約约]|\b(?:about|around|roughly|approximately|approx\.?|almost|nearly|over|ca\.?|circa|rund|etwa|ungefähr|fast"
+        r"|environ|presque|unos|unas|aproximadamente|cerca de|casi|quase|около|примерно|почти|בערך|כמעט|حوالي|تقريبا)"
+        r"|大约|大約|大概|左右|およそ|ほぼ|약)\s*$",
+        re.IGNORECASE,
+    )
 
 
 def _readings(written: str) -> tuple[tuple[str, float], ...]:
@@ -350,11 +366,6 @@ def _units(table: str) -> Iterator[tuple[Unit, str]]:
 
 _WHOLE, _BEGUN = word_table(_units(_TABLE))
 _EXACT, _ = word_table(_units(_EXACT_TABLE))
-_QUANTITIES_DENSE: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
-#: Units of scripts without spaces, the longest first; a date's 日 or 月 follows a number too.
-DENSE_UNIT: Final = re.compile(
-    "|".join(sorted((word for word in _WHOLE if _QUANTITIES_DENSE.match(word)), key=lambda word: -len(word)))
-)
 MULTIPLIERS: Final[Mapping[str, float]] = {
     word: float(size)
     for line in _MULTIPLIERS.strip().splitlines()
@@ -442,24 +453,41 @@ class Quantity(Record, frozen=True):
     rough: float = 0.0  #: how far off, as a share, it may be: it says "about"
 
 
-_NUMBER: Final = re.compile(
-    r"(?P<money>(?:US)?[$€£¥₪₩₽₹]\s?)?"
-    r"(?:(?<![\w.:/#])(?<![A-Za-z_]-)(?<!\d[.,])|(?<=\d[hmd]))"
-    r"(?P<value>\d{1,3}(?:[\u00a0\u202f\u2009'_]\d{3})+(?:[.,]\d+)?(?!\d)"
-    r"|\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?!\d)(?=\s?[^\W\d_%]|\s?%)"
-    r"|\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?)(?![.,]?\d)",
-    re.ASCII,
-)
+@cache
+def _numeral() -> re.Pattern[str]:
+    return re.compile(
+        r"(?P<money>(?:US)?[$€£¥₪₩₽₹]\s?)?"
+        r"(?:(?<![\w.:/#])(?<![A-Za-z_]-)(?<!\d[.,])|(?<=\d[hmd]))"
+        r"(?P<value>\d{1,3}(?:[\u00a0\u202f\u2009'_]\d{3})+(?:[.,]\d+)?(?!\d)"
+        r"|\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?!\d)(?=\s?[^\W\d_%]|\s?%)"
+        r"|\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?)(?![.,]?\d)",
+        re.ASCII,
+    )
+
+
 #: A letter of a script with spaces: in the others a unit sticks to what follows.
 _LETTER: Final = "[^\\W\\d_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
-_UNIT_AT: Final = re.compile(
-    rf"[ \u00a0\u202f\u2009]{{0,2}}-?(?P<word>%|°[CcFf]|[$€£¥₪₩₽₹¢×℃℉]|{_LETTER}+)"
-    rf"(?:(?!{_LETTER}|[0-9_])|(?<=\d[hmd])(?=\d))"
-)
-_DENSE_AT: Final = re.compile(
-    rf"[ \u00a0]?(?:(?P<multiplier>{DENSE_MULTIPLIER.pattern})[ \u00a0]?)?(?:多|余)?"
-    rf"(?P<unit>{DENSE_UNIT.pattern})?"
-)
+_OTHER_LETTER: Final = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
+
+
+@cache
+def _unit_words() -> re.Pattern[str]:
+    return re.compile(
+        rf"[ \u00a0\u202f\u2009]{{0,2}}-?(?P<word>%|°[CcFf]|[$€£¥₪₩₽₹¢×℃℉]|{_LETTER}+)"
+        rf"(?:(?!{_LETTER}|[0-9_])|(?<=\d[hmd])(?=\d))"
+    )
+
+
+@cache
+def _dense_at() -> re.Pattern[str]:
+    """Units of scripts without spaces, the longest first; a date's 日 or 月 follows a number too."""
+    units = sorted((word for word in _WHOLE if re.match(_OTHER_LETTER, word)), key=lambda word: -len(word))
+    return re.compile(
+        rf"[ \u00a0]?(?:(?P<multiplier>{DENSE_MULTIPLIER.pattern})[ \u00a0]?)?(?:多|余)?"
+        rf"(?P<unit>{'|'.join(units)})?"
+    )
+
+
 _PER: Final = re.compile(
     r"\s?/\s?(?P<word>[^\W\d_]+)|\s(?:per|a|an|pro|par|por|al|в|за)\s(?P<said>[^\W\d_]+)", re.IGNORECASE
 )
@@ -472,25 +500,34 @@ _JOINED: Final = re.compile(r"[ \u00a0]?(?:,|and|und|et|y|e|и|ו|و)?[ \u00a0]?
 _SIZES: Final = {"k": 1e3, "K": 1e3, "M": 1e6}
 _TOLD: Final = re.compile(r"[=:|]\s*[\"'`]?$")
 _PERCENT_FIRST: Final = re.compile(r"百分之\s?$")
-_WORDED: Final = re.compile(
-    r"(?<![\w-])(?P<number>"
-    + "|".join(sorted(map(re.escape, NUMBER_WORDS), key=lambda word: -len(word)))
-    + r")[ -](?P<unit>[^\W\d_]+)",
-    re.IGNORECASE,
-)
-_NUMBER_WORD: Final = re.compile(
-    r"(?<![^\W_])(?:"
-    + "|".join(sorted(map(re.escape, NUMBER_WORDS), key=lambda word: -len(word)))
-    + r")(?![^\W_])",
-    re.IGNORECASE,
-)
-_WORD_BEHIND: Final = re.compile(
-    rf"(?:[ \u00a0\u202f]{{1,2}}|-){_LETTER}[^\s\d.,:;!?)]|[ \u00a0]?{_QUANTITIES_DENSE.pattern}"
-)
-_CHINESE: Final = re.compile(
-    rf"(?<![\d第零〇一二两兩三四五六七八九十百千])(?P<percent>百分之)?(?P<number>{CHINESE_NUMBER.pattern})"
-    r"(?(percent)|(?P<unit>个?小时|個?小時|小时|分钟|分鐘|分間|秒钟|秒|毫秒|時間|天|周|週間|个月|個月|か月|ヶ月|年|兆字?节?|字节|元|円))"
-)
+
+
+_ANY_NUMBER_WORD: Final = "|".join(sorted(map(re.escape, NUMBER_WORDS), key=lambda word: -len(word)))
+
+
+@cache
+def _worded_number() -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w-])(?P<number>{_ANY_NUMBER_WORD})[ -](?P<unit>[^\W\d_]+)", re.IGNORECASE)
+
+
+@cache
+def _number_word() -> re.Pattern[str]:
+    return re.compile(rf"(?<![^\W_])(?:{_ANY_NUMBER_WORD})(?![^\W_])", re.IGNORECASE)
+
+
+@cache
+def _word_behind() -> re.Pattern[str]:
+    return re.compile(rf"(?:[ \u00a0\u202f]{{1,2}}|-){_LETTER}[^\s\d.,:;!?)]|[ \u00a0]?{_OTHER_LETTER}")
+
+
+@cache
+def _chinese() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?<![\d第零〇一二两兩三四五六七八九十百千])(?P<percent>百分之)?(?P<number>{CHINESE_NUMBER.pattern})"
+        r"(?(percent)|(?P<unit>个?小时|個?小時|小时|分钟|分鐘|分間|秒钟|秒|毫秒|時間|天|周|週間|个月|個月|か月|ヶ月|年|兆字?节?|字节|元|円))"
+    )
+
+
 #: Decimals to which two values are equal.
 _DIGITS: Final = 9
 
@@ -534,7 +571,7 @@ def quantities(text: str) -> list[Quantity]:
 
 
 def _written(text: str) -> Iterator[Quantity]:
-    for match in _NUMBER.finditer(text):
+    for match in _numeral().finditer(text):
         numbers = readings(match["value"])
         if not numbers:
             continue
@@ -562,7 +599,7 @@ def _unit_at(text: str, at: int) -> tuple[Unit | None, float, int]:
     """The unit right behind a number, what multiplies it, and where that ends."""
     factor = 1.0
     while True:
-        match = _UNIT_AT.match(text, at)
+        match = _unit_words().match(text, at)
         if match is None:
             break
         word = match["word"]
@@ -573,14 +610,14 @@ def _unit_at(text: str, at: int) -> tuple[Unit | None, float, int]:
                 at += 1
             continue
         unit = unit_of(word)
-        following = _UNIT_AT.match(text, match.end())
+        following = _unit_words().match(text, match.end())
         if word in _SIZES and factor == 1.0 and following is not None and unit_of(following["word"]):
             factor, at = _SIZES[word], match.end()
             continue
         if unit is not None:
             return _per(text, unit, match.end(), factor)
         break
-    dense = _DENSE_AT.match(text, at)
+    dense = _dense_at().match(text, at)
     if dense is not None and dense.end() > at and (dense["multiplier"] or dense["unit"]):
         factor *= (
             multiplier_of(dense["multiplier"]) or _dense_factor(dense["multiplier"])
@@ -600,7 +637,7 @@ def counts_of_anything(text: str, found: Iterable[Quantity]) -> Iterator[Quantit
     for one in found:
         start, end = one.place
         written = "" if one.unit else text[start:end]
-        if written.isdigit() and 2 <= int(written[:3]) < 100 and _WORD_BEHIND.match(text, end):
+        if written.isdigit() and 2 <= int(written[:3]) < 100 and _word_behind().match(text, end):
             yield one
 
 
@@ -608,7 +645,7 @@ def told_numbers(text: str) -> frozenset[float]:
     """The numbers that a text has in words, whatever they count."""
     told: set[float] = set()
     before, end = 0, -1
-    for match in _NUMBER_WORD.finditer(text):
+    for match in _number_word().finditer(text):
         number = NUMBER_WORDS[match[0].lower()]
         told.add(float(number))
         if number < 10 and 20 <= before < 100 and text[end : match.start()] in ("-", " "):  # thirty-two
@@ -662,7 +699,7 @@ def _quantity(
     behind = text[place[1] : place[1] + 2].strip()
     bare = unit is None and (bool(_TOLD.search(before)) or behind.startswith("|"))
     rough = 0.0
-    if ROUGHLY.search(before):
+    if _roughly().search(before):
         digits = len(re.sub(r"\D", "", written).strip("0")) or 1
         rough = 0.5 * 10.0 ** -(digits - 1)
     return Quantity(place, frozenset(values), short, unit.name if unit else "", bare, (), rough)
@@ -678,13 +715,13 @@ def _short(value: float) -> str:
 
 def _worded(text: str) -> Iterator[Quantity]:
     """Numbers in words, only with a measure: thirty seconds, 三十秒, half an hour."""
-    for match in _WORDED.finditer(text):
+    for match in _worded_number().finditer(text):
         unit = unit_of(match["unit"])
         if unit is not None and not unit.counts and unit.name not in ("x", "m", "an"):
             number = float(NUMBER_WORDS[match["number"].lower()])
             unit, factor, end = _per(text, unit, match.end(), 1.0)
             yield _quantity(text, (match.start(), end), (number,), unit, factor, "", "")
-    for match in _CHINESE.finditer(text):
+    for match in _chinese().finditer(text):
         value = chinese_number(match["number"])
         unit = unit_of("%") if match["percent"] else unit_of(match["unit"])
         if value is not None and value > 1 and unit is not None:
