@@ -14,7 +14,7 @@ from lcm_core.engine.coverage import CoverageBlock as Block
 from lcm_core.engine.rules import configured, engine_rules
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.operations.stale import stale_in
-from lcm_core.store.coverage import read_broken, read_coverage
+from lcm_core.store.coverage import read_coverage
 from lcm_core.store.database import Reader
 
 from lcm_tui.cli.answer import Answer, Run
@@ -63,12 +63,14 @@ def _draws() -> bool:
 
 
 async def _load(reader: Reader, run: Run, named: Selector) -> tuple[Conversation, Coverage]:
+    from lcm_core.operations.repair import bad_in
+
     conversation = await chosen(reader, named)
     owner = conversation.conversation_id
     engine = settings_for_session(run.settings.engine, conversation.session_key)
     coverage = await read_coverage(reader, owner, configured(engine_rules(reader.schema), engine).tail)
     stale = {one.summary_id for one in await stale_in(reader, owner)}
-    return conversation, coverage.marked(await read_broken(reader, owner), stale)
+    return conversation, coverage.marked((await bad_in(reader, owner)).keys(), stale)
 
 
 def _blocks(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.text import depth_name, fold, sought_as
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import replace
 from lcm_core.engine.coverage import Coverage, CoverageBlock, Scale, beside, beyond, nearest
 from lcm_core.store import lineage
 from lcm_core.store.conversations import depth_counts
-from lcm_core.store.coverage import read_broken, read_coverage
+from lcm_core.store.coverage import read_coverage
 from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
@@ -32,6 +32,7 @@ from lcm_tui.kit.panes import Rows, TwoPanes
 from lcm_tui.kit.spans import Block, Line, Span, StyleName
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, pruning
+from lcm_tui.screens.dag_tree import Wrong, read_wrong
 from lcm_tui.screens.frame import DataScreen
 from lcm_tui.tables.coverage import (
     GUTTER,
@@ -459,13 +460,6 @@ SHARE = 5
 LONGEST_WAIT = 0.6
 
 
-class Wrong(Record, frozen=True):
-    """The summaries whose texts are not what they should be."""
-
-    broken: frozenset[SummaryId] = frozenset()
-    stale: frozenset[SummaryId] = frozenset()
-
-
 class CoverageScreen(DataScreen[Coverage]):
     """The summaries of one conversation as blocks over its messages."""
 
@@ -592,7 +586,7 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
         wrong = self._wrong
         if wrong is None or not (wrong.broken or wrong.stale):
             return coverage
-        return await asyncio.to_thread(coverage.marked, wrong.broken, wrong.stale)
+        return await asyncio.to_thread(coverage.marked, wrong.broken.keys(), wrong.stale)
 
     def show(self, data: Coverage) -> None:
         """Show it; then look which texts are broken, and which are stale."""
@@ -615,15 +609,11 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
 
     async def _read_wrong(self) -> None:
         """Read every text, behind the picture."""
-        from lcm_core.operations.stale import stale_in
-
         await asyncio.sleep(DETAIL_SECONDS)  # the picture is painted first
-        broken = await self.session.read(read_broken, self.conversation_id)
-        stale = await self.session.read(stale_in, self.conversation_id)
-        self._wrong = Wrong(frozenset(broken), frozenset(one.summary_id for one in stale))
+        self._wrong = wrong = await read_wrong(self.session, self.conversation_id)
         self.foot.reading = False
         if (coverage := self.rows.coverage) is not None:
-            marked = await asyncio.to_thread(coverage.marked, self._wrong.broken, self._wrong.stale)
+            marked = await asyncio.to_thread(coverage.marked, wrong.broken.keys(), wrong.stale)
             if self.rows.coverage is coverage:  # no later one has come meanwhile
                 self._show_map(marked)
 

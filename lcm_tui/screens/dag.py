@@ -39,8 +39,10 @@ from lcm_tui.screens.dag_tree import (
     Survey,
     Tree,
     Way,
+    Wrong,
     columns_for,
     key_of,
+    read_wrong,
     survey,
 )
 from lcm_tui.screens.frame import CommandScreen, DataScreen
@@ -138,6 +140,7 @@ class SummaryTree(LineView[Place]):
         self.known = Known(conversation_id)
         self.unfolding = Tree()
         self.surveyed = asyncio.Event()  #: the graph was read
+        self.judged = asyncio.Event()  #: which texts are broken was read
         self._painter = Painter(self.known, self.unfolding, None, marks)
         self._sections: set[Section] = set()  #: headings that were there before
         self._returning: tuple[Way, int] | None = None  #: to where the cursor was, and in which row
@@ -224,12 +227,10 @@ class SummaryTree(LineView[Place]):
         """Write times in a time zone; None: that of the machine."""
         self._painter = replace(self._painter, zone=zone)
 
-    def show_stale(self, stale: set[SummaryId]) -> None:
-        """Say of these that they were made from texts that were replaced since."""
-        changed = stale ^ self._painter.stale
-        self._painter = replace(self._painter, stale=stale)
-        if changed:
-            self.redraw(self.places_of(changed))
+    def show_wrong(self, wrong: Wrong) -> None:
+        """Say which summaries are broken or stale, and how many are broken below those that are folded."""
+        if self.known.learn_wrong(wrong):
+            self.redraw()
 
     def take_survey(self, found: Survey) -> None:
         """Take the whole graph; what was unfolded below a root stays so when something was made from it."""
@@ -456,6 +457,7 @@ class TreeFinder:
         *moved* is called when there are other matches, and when another of them was selected.
         """
         self.needle = ""
+        self._broken = False  #: goes from broken summary to broken summary
         self._tree = tree
         self._texts = texts
         self._moved = moved
@@ -464,11 +466,11 @@ class TreeFinder:
     @property
     def place(self) -> str:
         """What was searched for, and which of the matches is selected; empty: nothing was."""
-        if not self.needle:
+        if not self.needle and not self._broken:
             return ""
         here = self._tree.match_at(self._tree.selected)
         at = f"{self._matches.index(here) + 1:,} of " if here in self._matches else ""
-        return f"/{self.needle} {at}{len(self._matches):,}"
+        return f"{'broken' if self._broken else f'/{self.needle}'} {at}{len(self._matches):,}"
 
     def why_not_search(self) -> str | None:
         """A tree can always be searched."""
@@ -482,7 +484,7 @@ class TreeFinder:
 
     async def confirm(self, text: str) -> str | None:
         """Search what is known, then all texts; go to the first match below the cursor."""
-        self.needle = text
+        self.needle, self._broken = text, False
         self._matches = []
         self._moved()
         if not text:
@@ -492,6 +494,8 @@ class TreeFinder:
         found = set(known.matches(text))
         gone_there = bool(found) and self._take(found)
         found |= {Match(summary_id) for summary_id in await self._texts(text)}
+        await self._tree.judged.wait()
+        found.update(known.matches(text))
         if gone_there:
             self._matches = sorted(found, key=known.rank)
             self._moved()
@@ -501,13 +505,31 @@ class TreeFinder:
 
     async def look_for(self, needle: str) -> None:
         """Search for what was found elsewhere; the cursor stays, and `n` and `N` go on from it."""
-        self.needle, self._matches = needle, []
+        self.needle, self._broken, self._matches = needle, False, []
         await self._tree.surveyed.wait()
         found = {Match(summary_id) for summary_id in await self._texts(needle)}
         if self.needle == needle:
             known = self._tree.known
             self._matches = sorted(found.union(known.matches(needle)), key=known.rank)
             self._moved()
+
+    async def go_to_broken(self) -> str | None:
+        """Go to the first broken summary; `n` and `N` go on from there."""
+        self.needle, self._broken = "", True
+        await self._tree.surveyed.wait()
+        await self._tree.judged.wait()
+        self.take_broken()
+        here = self._tree.match_at(self._tree.selected)
+        if here not in self._matches[:1] and not any(self._tree.go_to(match) for match in self._matches):
+            return "No summary here is broken."
+        self._moved()
+        return None
+
+    def take_broken(self) -> None:
+        """What is broken was read again."""
+        if self._broken:
+            known = self._tree.known
+            self._matches = sorted(map(Match, known.broken), key=known.rank)
 
     def _take(self, found: set[Match]) -> bool:
         self._matches = sorted(found, key=self._tree.known.rank)
@@ -559,13 +581,6 @@ async def read_tree(session: Session, conversation_id: ConversationId, known: Su
     return Reading(whole.ordinals, known, time.monotonic() - begun)
 
 
-async def read_stale(session: Session, conversation_id: ConversationId) -> set[SummaryId]:
-    """The summaries that were made from texts that were replaced since, as far as the history says."""
-    from lcm_core.operations.stale import stale_in
-
-    return {one.summary_id for one in await session.read(stale_in, conversation_id)}
-
-
 # -- the screen ------------------------------------------------------------------------------------------
 
 #: Cells from which the detail stands beside the tree and not below it.
@@ -575,6 +590,8 @@ DETAIL_SECONDS = 0.06
 #: Reading the whole graph again takes at most one part in so many of the time.
 SHARE = 5
 LONGEST_WAIT = 0.6
+#: After all texts were read, the next reading waits so many times as long.
+CALM = 20
 
 
 class DagScreen(DataScreen[Reading]):
@@ -587,10 +604,11 @@ enter or l unfolds, h folds or goes to the summary above, Z unfolds everything b
 everything), z folds all. Messages unfold leaf by leaf; enter on one opens the conversation there.
 
 D1 D2 … is a condensed summary of that depth. "below" counts the summaries below it as stored, or a leaf's
-messages; "ordinal" is its ordinal in the context, if it is there; "broken" names the failure marker in its
-text, or says stale: one of its sources was rewritten since. "begins" shows how its text begins; on a narrow
-screen the id is shortened for it (y copies all of it). ×2 means that two summaries use it: O goes to the
-next place.
+messages; "ordinal" is its ordinal in the context, if it is there; "broken" names what is wrong with its text,
+or says how many broken summaries a folded row hides (✗5 below), or stale: one of its sources was rewritten
+since. ! goes to the first broken summary, n and N to the next and the previous one. "begins" shows how its
+text begins; on a narrow screen the id is shortened for it (y copies all of it). ×2 means that two summaries
+use it: O goes to the next place.
 Headings at the end list what no row in the context leads to: orphans, cycles, and ids without a row.
 
 d previews dissolving a condensed summary of the context: its sources take its place. space marks summaries
@@ -625,6 +643,7 @@ focus (tab); n and N go to the next and the previous match.
         self._wanted = select  #: where to stand as soon as the way there is known
         self._find = find  #: what the tree is searched for as soon as it has been read
         self._graph_seconds = 0.0
+        self._outdated = False  #: which texts are broken has to be read again
         self._shown: Place | None = None  #: whose detail is shown
 
     # -- what it is made of --------------------------------------------------------------------------------
@@ -720,13 +739,24 @@ focus (tab); n and N go to the next and the previous match.
         """Start what a new state of the tree calls for."""
         self._behind.fill()
         self._say_count()
-        self.work_on("stale", self._read_stale)
+        self._outdated = True
+        self._behind.start("wrong", self._read_wrong)
         if self._find:
             self.work_on("search-prompt", self._in_tree.look_for, self._find)
             self._find = ""
 
-    async def _read_stale(self) -> None:
-        self.lines.show_stale(await read_stale(self.session, self.conversation_id))
+    async def _read_wrong(self) -> None:
+        """Read every text, again when the file has changed, but not all the time."""
+        while self._outdated:
+            self._outdated = False
+            begun = time.monotonic()
+            try:
+                self.lines.show_wrong(await read_wrong(self.session, self.conversation_id))
+            finally:
+                self.lines.judged.set()  # whoever waits for it goes on with what is known
+            self._in_tree.take_broken()
+            self._say_count()
+            await asyncio.sleep(CALM * (time.monotonic() - begun))
 
     @on(LineView.Scrolled, "#lines")
     def _scrolled(self) -> None:
@@ -807,6 +837,16 @@ focus (tab); n and N go to the next and the previous match.
     def _show_map(self) -> None:
         """Show the same summaries over the messages; of a message the leaf, so that `m` leads back to it."""
         self.open_instead(places.CoverageMap(self.conversation, self.lines.left_as().summary))
+
+    def _why_none_broken(self) -> str | None:
+        lines = self.lines
+        return None if lines.known.broken or not lines.judged.is_set() else "no summary here is broken"
+
+    async def _go_to_broken(self) -> None:
+        """Stand on the first broken summary; `n` and `N` go on in the tree."""
+        self.lines.focus()
+        if problem := await self._in_tree.go_to_broken():
+            self.app.notify(problem, timeout=3)
 
     def _why_not_expanded(self) -> str | None:
         summary_id = self.lines.summary
@@ -913,6 +953,16 @@ focus (tab); n and N go to the next and the previous match.
         actions.ITS_HEALTH,
         actions.ITS_HISTORY,
         actions.ITS_FILES,
+        Key(
+            "first-broken",
+            "exclamation_mark",
+            "First broken",
+            "Go to the first broken summary; n and N go to the next and the previous one.",
+            _go_to_broken,
+            _why_none_broken,
+            words="first broken summary; next broken; failures; what is broken",
+            hidden=True,
+        ),
         Key(
             "elsewhere",
             "O",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import Enum
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as
@@ -28,6 +28,11 @@ from lcm_tui.tables.summaries import (
     model_text,
     time_range,
 )
+
+if TYPE_CHECKING:
+    from lcm_core.operations.repair import BadKind
+
+    from lcm_tui.kit.session import Session
 
 # -- the tree --------------------------------------------------------------------------------------------
 # The rows of an unfolded tree over a graph that need not be one: places, and which of them are unfolded.
@@ -236,6 +241,23 @@ def survey(graph: SummaryGraph, columns: GraphColumns | None = None) -> Survey:
     return Survey(graph, shown, visits, ranks, columns)
 
 
+class Wrong(Record, frozen=True):
+    """The summaries whose texts are not what they should be."""
+
+    broken: Mapping[SummaryId, BadKind]
+    stale: frozenset[SummaryId]
+
+
+async def read_wrong(session: Session, conversation_id: ConversationId) -> Wrong:
+    """What a repair lists, and what was made from texts that were replaced since; reads every text."""
+    from lcm_core.operations.repair import bad_in
+    from lcm_core.operations.stale import stale_in
+
+    broken = await session.read(bad_in, conversation_id)
+    stale = await session.read(stale_in, conversation_id)
+    return Wrong(broken, frozenset(one.summary_id for one in stale))
+
+
 class Match(Record, frozen=True):
     """Something that a search found: a summary, or a message under a leaf."""
 
@@ -253,6 +275,9 @@ class Known:
         self.entries: dict[SummaryId, SummaryEntry] = {}
         self.gone: set[SummaryId] = set()  #: asked for, and no row has this id
         self.messages: dict[SummaryId, dict[MessageId, SourceMessage]] = {}  #: in the order of the chunk
+        self.broken: dict[SummaryId, BadKind] = {}  #: what a repair lists
+        self.stale: Set[SummaryId] = frozenset()  #: made from texts that were replaced since
+        self._broken_below: dict[Step, int] = {}
         self._old_entries: set[SummaryId] = set()  #: read before the file changed
         self._old_messages: set[SummaryId] = set()
 
@@ -273,7 +298,15 @@ class Known:
     def learn_survey(self, found: Survey) -> None:
         """Take the whole graph, which says what stands where."""
         self.survey = found
+        self._broken_below.clear()
         self.gone = {summary_id for summary_id in self.gone if summary_id not in found.graph.nodes}
+
+    def learn_wrong(self, wrong: Wrong) -> bool:
+        """Take which texts are bad and which are stale; returns whether that is news."""
+        changed = (wrong.broken, wrong.stale) != (self.broken, self.stale)
+        self.broken, self.stale = dict(wrong.broken), wrong.stale
+        self._broken_below.clear()
+        return changed
 
     def learn_messages(self, messages: Mapping[SummaryId, Sequence[SourceMessage]]) -> bool:
         """Take the messages of some leaves; returns whether any differs from what was known."""
@@ -299,6 +332,8 @@ class Known:
             else:
                 if self.entries.get(summary_id) != entry:
                     changed.add(summary_id)
+                    if summary_id in self.entries and self.broken.pop(summary_id, None) is not None:
+                        self._broken_below.clear()  # its row is newer than the reading of all texts
                 self.entries[summary_id] = entry
                 self.gone.discard(summary_id)
         return changed
@@ -338,6 +373,16 @@ class Known:
         messages = self.messages.get(step)
         sources = self.sources(step)
         return [*sources, *messages] if messages else sources
+
+    def broken_below(self, step: Step) -> int:
+        """How many broken summaries stand anywhere below a step, each once."""
+        if not self.broken:
+            return 0
+        if step not in self._broken_below:
+            starts = self.survey.sections.get(step, ()) if isinstance(step, Section) else ()
+            found = set(self.survey.graph.walk(self.sources(step) if isinstance(step, str) else starts))
+            self._broken_below[step] = len((found - {step}) & self.broken.keys())
+        return self._broken_below[step]
 
     def is_leaf(self, summary_id: SummaryId) -> bool | None:
         """Whether a summary was made from messages; None: not known yet."""
@@ -436,11 +481,13 @@ class Known:
 
     def _says(self, summary_id: SummaryId, sought: str) -> bool:
         entry = self.entries.get(summary_id)
-        if entry is None:
-            return False
-        summary = entry.summary
-        badge = badge_of(summary.kind, summary.depth)
-        return sought in fold(f"{entry.preview}\0{badge}\0{entry.broken or ''}\0{summary.model or ''}")
+        kind = self.broken.get(summary_id)
+        said = "" if kind is None else f"broken\0{kind}\0"
+        if entry is not None:
+            summary = entry.summary
+            badge = badge_of(summary.kind, summary.depth)
+            said += f"{entry.preview}\0{badge}\0{entry.broken or ''}\0{summary.model or ''}"
+        return bool(said) and sought in fold(said)
 
     def rank(self, match: Match) -> tuple[int, int]:
         """Where a match stands in the wholly unfolded tree."""
@@ -514,7 +561,6 @@ class Painter(Record, frozen=True):
     tree: Tree
     zone: tzinfo | None
     marks: Container[SummaryId] = ()  #: those that wear a mark
-    stale: Set[SummaryId] = frozenset()  #: those that were made from texts that were replaced since
 
     def line(self, place: Place, width: int) -> Line:
         """The row of a place."""
@@ -533,7 +579,14 @@ class Painter(Record, frozen=True):
         if section is Section.CYCLES:
             count = len(self.known.survey.graph.unreachable)
         head = Span(f"{self._mark(place)} {said} ", "error" if style == "error" else "warn")
-        return (head, Span(f"{count:,}", "title"))
+        return (head, Span(f"{count:,}  ", "title"), Span(self._below(place), "error"))
+
+    def _below(self, place: Place) -> str:
+        """What a folded row hides."""
+        if place in self.tree.unfolded or place.step is None or place.repeats:
+            return ""
+        number = self.known.broken_below(place.step)
+        return f"✗{number} below" if number else ""
 
     def _mark(self, place: Place) -> str:
         if place.step is None or not self.known.can_unfold(place.step) or place.repeats:
@@ -572,34 +625,36 @@ class Painter(Record, frozen=True):
                 "depth": badge,
                 "tokens": Span("" if gone else PENDING, "dim"),
                 "preview": Span("" if gone else PENDING, "dim"),
-                "broken": Span("✗ no row", "error") if gone else self._repeat(place),
+                "broken": Span("✗ no row", "error") if gone else self._state(place, summary_id, None),
             }
         summary = entry.summary
+        state, below = self._state(place, summary_id, entry), self._below(place)
+        hidden = f"{below} · " if below and state.text != below else ""
         return cells | {
             "depth": Span(badge_of(summary.kind, summary.depth), depth_style(summary.depth)),
             "tokens": Span(f"{summary.tokens:,}", "text" if summary.tokens >= 0 else "error"),
             "below": Span(below_text(entry), "dim"),
             "time": Span(time_range(summary.earliest_at, summary.latest_at, self.zone)),
             "model": Span(model_text(summary), "dim"),
-            "broken": self._broken_cell(place, entry),
-            "preview": Span(safe_line(entry.beginning), "dim"),
+            "broken": state,
+            "preview": Span(hidden + safe_line(entry.beginning), "dim"),
         }
 
-    def _repeat(self, place: Place) -> Span:
-        return Span("↺ cycle", "error") if place.repeats else Span("")
-
-    def _broken_cell(self, place: Place, entry: SummaryEntry) -> Span:
-        if entry.broken is not None:
-            return Span(broken_text(entry.broken), "error")
+    def _state(self, place: Place, summary_id: SummaryId, entry: SummaryEntry | None) -> Span:
+        """What is wrong with a summary, else with what its row hides; *entry*: its row, once it was read."""
+        known = self.known
+        kind = known.broken.get(summary_id) or (entry.broken if entry is not None else None)
+        if kind is not None:
+            return Span(broken_text(kind), "error")
         if place.repeats:
-            return self._repeat(place)
-        if entry.summary.conversation_id != self.known.conversation_id:
+            return Span("↺ cycle", "error")
+        if entry is not None and entry.summary.conversation_id != known.conversation_id:
             return Span(f"✗ in conv {entry.summary.conversation_id}", "error")
-        if not entry.source_summaries and not entry.source_messages:
+        if below := self._below(place):
+            return Span(below, "error")
+        if entry is not None and not entry.source_summaries and not entry.source_messages:
             return Span("no source", "warn")
-        if entry.summary.summary_id in self.stale:
-            return Span("stale", "warn")
-        return Span("")
+        return Span("stale" if summary_id in known.stale else "", "warn")
 
     def _message_line(self, place: Place, layout: Layout) -> Line:
         found = self.known.message_of(place)

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable
 from datetime import tzinfo
+from enum import StrEnum
 
 from lcm_core.base.records import Summary, SummaryId, SummaryText, Timestamp
 from lcm_core.base.text import clip, safe_line
@@ -59,7 +60,7 @@ def message_preview(found: SourceMessage) -> str:
     return safe_line(found.preview.strip())
 
 
-def broken_text(kind: BrokenKind) -> str:
+def broken_text(kind: StrEnum) -> str:
     """What is wrong with a summary's text, in a word."""
     return f"✗ {kind.value}"
 

@@ -151,6 +151,12 @@ async def find_repair(
     )
 
 
+async def bad_in(reader: Reader, conversation_id: ConversationId) -> dict[SummaryId, BadKind]:
+    """The summaries of a conversation that a repair lists, and what is wrong with each; reads every text."""
+    found = await find_repair(reader, conversation_id)
+    return {one.summary.summary_id: one.kind for one in found.bad}
+
+
 def _contaminated(
     graph: SummaryGraph,
     one: SummaryId,

@@ -204,8 +204,3 @@ def _covered(
     ]
     tail = linked.place_of(first) if isinstance(first, int) else None
     return cover(standing, linked.links, linked.seqs, items, tail).prepare()
-
-
-async def read_broken(reader: Reader, conversation_id: ConversationId) -> set[SummaryId]:
-    """The broken summaries; reads every text: for the background."""
-    return {one.summary_id for one in await summary_store.broken_in(reader, conversation_id)}
