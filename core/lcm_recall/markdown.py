@@ -5,6 +5,7 @@ Texts are as stored, in fences that they cannot end: no text can pass for the he
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from lcm_core.base.records import Conversation
@@ -15,7 +16,7 @@ from lcm_core.store.messages import message_ids
 from lcm_core.store.opening import Rows
 from lcm_core.store.search import Document, DocumentKind, SearchedRows, seqs_of
 
-from lcm_recall.read import name_of
+from lcm_recall.read import name_of, text_of
 
 #: Messages whose texts are read together.
 _TOGETHER: Final = 500
@@ -36,15 +37,31 @@ def markdown_of(document: Document, number: int | None = None) -> str:
 
 async def conversation_markdown(reader: Reader, conversation: Conversation) -> str:
     """The messages of a conversation for a reader, in order, with their tool calls."""
+    heading = f"# Conversation {conversation.conversation_id}: {safe_line(conversation.name)}\n"
+    return "\n".join([heading, *await _each_message(reader, conversation, markdown_of)])
+
+
+async def conversation_text(reader: Reader, conversation: Conversation) -> str:
+    """The texts of its messages, each under its place and role."""
+
+    def written(document: Document, number: int | None) -> str:
+        return f"#{number} {safe_line(document.label)}\n{text_of(document)}\n"
+
+    return "\n".join(await _each_message(reader, conversation, written))
+
+
+async def _each_message(
+    reader: Reader, conversation: Conversation, written: Callable[[Document, int | None], str]
+) -> list[str]:
     ids = await message_ids(reader, conversation.conversation_id)
 
-    def load(db: Rows) -> str:
+    def load(db: Rows) -> list[str]:
         rows, seqs = SearchedRows(db, reader.schema), seqs_of(db, reader.schema, ids)
-        sections = [f"# Conversation {conversation.conversation_id}: {safe_line(conversation.name)}\n"]
+        sections: list[str] = []
         for start in range(0, len(ids), _TOGETHER):
             some = ids[start : start + _TOGETHER]
             found = {int(one.id): one for one in rows.some(DocumentKind.MESSAGE, map(str, some))}
-            sections += [markdown_of(found[one], seqs.get(one)) for one in some if one in found]
-        return "\n".join(sections)
+            sections += [written(found[one], seqs.get(one)) for one in some if one in found]
+        return sections
 
     return await reader.run(load)

@@ -425,9 +425,9 @@ DIVIDER_ON = Key[object](
 COPY_ID = Key[object](
     "copy-id",
     "y",
-    "Copy id",
-    "Copy the id of the selected row to the clipboard.",
-    words="copy; clipboard; yank",
+    "Copy",
+    "Copy the selected row: its id (yy), text, Markdown, JSON, or the command that shows it.",
+    words="copy id; clipboard; yank; copy text; copy as markdown; copy as json; as a command",
 )
 RELOAD = Key[object](
     "reload", "ctrl+r", "Reload", "Read the database again now.", words="refresh; update; read again"

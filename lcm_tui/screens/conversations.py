@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from lcm_core.store.remembered import FileMark, Look, Place
     from lcm_host.sessions import HostSession
 
+    from lcm_tui.screens.copying import Copies
+
 
 # -- the screen ------------------------------------------------------------------------------------------
 
@@ -179,6 +181,15 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         if self.list.conversation is not None:
             return str(self.list.conversation.conversation_id)
         return self.list.session.session_id if self.list.session is not None else None
+
+    def copies(self) -> Copies | None:
+        """The conversation; of a session that is not in the database its id."""
+        from lcm_tui.screens.copying import Copies, of_conversation
+
+        conversation, name = self.list.conversation, self.selected_id()
+        if conversation is not None:
+            return of_conversation(conversation.conversation_id)
+        return None if name is None else Copies(name)
 
     def in_key_bar(self) -> list[str]:
         """A session that is not in the database has a transcript, and can be imported."""

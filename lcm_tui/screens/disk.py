@@ -18,6 +18,7 @@ from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import ListPane
 from lcm_tui.kit.spans import Block, Column, Span
+from lcm_tui.screens.copying import Copies
 from lcm_tui.screens.frame import DataScreen
 from lcm_tui.tables.blocks import bytes_text, cells_of
 from lcm_tui.tables.disk import DISK_COLUMNS, DiskRow, disk_rows, disk_sentence, vacuum_sentence
@@ -91,6 +92,11 @@ day stay. This cannot be undone.
     def selected_id(self) -> str | None:
         """The name of the table, or of what lies beside the file."""
         return self.list.table.selected
+
+    def copies(self) -> Copies | None:
+        """What is in no database has only its id."""
+        name = self.selected_id()
+        return None if name is None else Copies(name)
 
     async def fetch(self) -> DiskUse:
         """Measure it: every page is read once."""

@@ -20,6 +20,7 @@ from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
 from lcm_tui.screens import actions
+from lcm_tui.screens.copying import Copies
 from lcm_tui.screens.frame import SERIES, DataScreen
 from lcm_tui.screens.message_pane import PAGE, MessageList, MessagesPane, window_around
 from lcm_tui.tables.blocks import size_text
@@ -289,6 +290,11 @@ importing it into the database, as its engine would have stored it.
         """The entry's id."""
         run, place = self.pane.run_shown, self.messages.selected
         return None if run is None or place is None else run.ids[place - run.start]
+
+    def copies(self) -> Copies | None:
+        """What is in no database has only its id."""
+        name = self.selected_id()
+        return None if name is None else Copies(name)
 
     async def fetch(self) -> Run:
         """The entries in sight, with what was appended; why there are none is said in their place."""

@@ -23,6 +23,7 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Beside, Finder, ListPane, Said
 from lcm_tui.kit.spans import Column, Span, StyleName
 from lcm_tui.kit.text import TextView
+from lcm_tui.screens.copying import Copies, of_conversation
 from lcm_tui.screens.frame import DataScreen, here
 from lcm_tui.tables.blocks import moment_text
 from lcm_tui.tables.engine import NEEDS, conversation_work_blocks, document_of, prepared_blocks
@@ -218,6 +219,11 @@ writes nothing else. Engines before 1.0 prepare nothing.
     def selected_id(self) -> str | None:
         """The conversation's id."""
         return None if self.list.selected is None else str(self.list.selected.conversation_id)
+
+    def copies(self) -> Copies | None:
+        """The conversation."""
+        number = self.selected_id()
+        return None if number is None else of_conversation(ConversationId(int(number)))
 
     async def fetch(self) -> Found:
         """The state of all conversations."""

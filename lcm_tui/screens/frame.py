@@ -21,7 +21,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast
 
 from lcm_core.base.errors import LcmError
-from lcm_core.base.text import safe_line
 from lcm_core.base.times import zone_words
 from lcm_core.base.values import replace
 from textual import on
@@ -49,6 +48,8 @@ from lcm_tui.tables.home import PAST, live_lines
 if TYPE_CHECKING:
     from lcm_core.base.records import ConversationId
     from lcm_core.operations.past_point import Point
+
+    from lcm_tui.screens.copying import Copies
 
 
 # -- searching -------------------------------------------------------------------------------------------
@@ -686,21 +687,23 @@ class CommandScreen(Screen[None], Still):
         self.focus_next()
 
     def action_copy_id(self) -> None:
-        """Copy the id of what is selected."""
+        """Ask what is copied of the selected thing."""
+        from lcm_tui.screens.copying import copy
+
+        copy(self)
+
+    def copies(self) -> Copies | None:
+        """What `y` copies of the selected thing."""
+        from lcm_tui.screens.copying import by_id
+
         found = self.selected_id()
-        if found is None:
-            self.app.notify("Nothing is selected.", severity="warning", timeout=3)
-        else:
-            # A shell may read what is pasted: line breaks and bytes that are no text are written out.
-            copied = safe_line(found)
-            self.app.copy_to_clipboard(copied)
-            self.app.notify(f"Copied {copied}", timeout=3)
+        return None if found is None else by_id(self.session, found)
 
     def stand_on(self, ref: str | int) -> None:
         """Select a summary or a message, by id, as soon as it has been read; a change has brought it."""
 
     def selected_id(self) -> str | None:
-        """The id of what is selected, as `y` copies it."""
+        """The id of what is selected."""
         return None
 
     # -- the prompt ------------------------------------------------------------------------------------

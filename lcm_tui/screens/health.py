@@ -39,6 +39,7 @@ from lcm_tui.kit.listing import MARK, Beside, Finder, ListPane, Marks
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import pruning
+from lcm_tui.screens.copying import Copies, of_finding
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import cells_of
@@ -736,6 +737,13 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
         """The id of the finding, as `doctor --fix` takes it; of a check that was not run, its own."""
         selected = self.list.table.selected
         return selected.check if isinstance(selected, CheckKey) else self.list.finding_key
+
+    def copies(self) -> Copies | None:
+        """The finding; of a check that was not run its id."""
+        name, finding = self.selected_id(), self.list.finding
+        if name is None or finding is None:
+            return None if name is None else Copies(name)
+        return of_finding(name, finding)
 
     def step_back(self) -> bool:
         """Leave the text, stop the checks, or take the filter away."""

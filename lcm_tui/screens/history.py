@@ -27,6 +27,7 @@ from lcm_tui.kit.listing import Finder, ListPane, Paging, WholeRow, appeared
 from lcm_tui.kit.spans import Column, Line, Span, row_of
 from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
+from lcm_tui.screens.copying import Copies, of_operation
 from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen, here
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import cells_of
@@ -139,6 +140,10 @@ was undone. c shows the context as it was before it, s the summary DAG.
     def selected_id(self) -> str | None:
         """The id of the selected item."""
         return self.view.selected_id()
+
+    def copies(self) -> Copies | None:
+        """The selected item; where none is, the operation."""
+        return of_operation(self._operation.id) if self.selected_id() is None else super().copies()
 
     def where(self) -> str:
         """Which operation."""
@@ -386,6 +391,13 @@ T switches between this conversation and all of them. / filters.
     def selected_id(self) -> str | None:
         """The id of the operation, or of the batch."""
         return self.list.table.selected
+
+    def copies(self) -> Copies | None:
+        """The operation, or the batch."""
+        name, line = self.selected_id(), self._line()
+        if name is None or line is None:
+            return None
+        return of_operation(name) if len(line.listed) == 1 else Copies(name, ("history", "list", "--unfold"))
 
     def _undo_title(self) -> str:
         line = self._line()

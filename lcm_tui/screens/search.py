@@ -15,7 +15,7 @@ from lcm_core.base.files import reason_of
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.text import safe_line
 from lcm_core.base.times import iso_z, span_of, typed_moment, zone_words
-from lcm_core.base.values import Record, field
+from lcm_core.base.values import Record, field, replace, to_json
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import get_file, seq_of_message
@@ -25,6 +25,7 @@ from lcm_core.writers.cost import CallBudget, Forecast
 from lcm_recall.ask import Asked, Inquiry, terms_of
 from lcm_recall.queries import recall_settings
 from lcm_recall.read import Passage
+from lcm_recall.results import FoundHit
 from lcm_recall.search import Found, Hit, Progress, index_of, make_index, recent, remember, search_live
 from lcm_recall.terms import parse
 from textual import on
@@ -40,6 +41,7 @@ from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock
 from lcm_tui.screens.change_pane import Lines
+from lcm_tui.screens.copying import Copies, Forms, by_id
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.pruning import Series
 from lcm_tui.screens.questions import TwoTexts
@@ -568,6 +570,37 @@ without search tables gets a private index while you type; lcm-tui grep --forget
     def selected_id(self) -> str | None:
         """The id of the selected hit, as its row names it."""
         return None if self.hits.hit is None else name_of(self.hits.hit).partition(" ")[0]
+
+    def copies(self) -> Copies | None:
+        """The hit, as the command that finds it lists it."""
+        hit, name = self.hits.hit, self.selected_id()
+        if hit is None or name is None:
+            return None
+        found = by_id(self.session, name)
+
+        async def load(reader: Reader) -> Forms:
+            assert found.load is not None
+            return replace(await found.load(reader), json=to_json(FoundHit.of(hit)))
+
+        return replace(found, command=self._as_command(), load=load)
+
+    def _as_command(self) -> Sequence[str]:
+        """The search as a command."""
+        wanted = self.narrowing.filter
+        given: list[tuple[str, str | None]] = [
+            *(("--conversation-id", str(one)) for one in wanted.conversations or ()),
+            *(
+                ("--kind", str(one))
+                for one in (wanted.kinds if len(wanted.kinds) < len(DocumentKind) else ())
+            ),
+            *(("--role", one) for one in wanted.roles),
+            ("--context", None if wanted.in_context is None else "in" if wanted.in_context else "out"),
+            ("--since", wanted.since),
+            ("--before", wanted.before),
+        ]
+        options = [word for name, value in given if value is not None for word in (name, value)]
+        query = self.query_input.value.strip()
+        return ("grep", *options, *(["--broken"] if wanted.broken else []), "--", query)
 
     @property
     def _keeps(self) -> bool:

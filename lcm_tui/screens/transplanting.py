@@ -14,6 +14,7 @@ from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
 from lcm_tui.screens.conversation_list import ConversationList
+from lcm_tui.screens.copying import Copies, of_conversation
 from lcm_tui.screens.frame import DataScreen
 from lcm_tui.tables.conversation_rows import COLUMNS, COUNTED, RowKey
 
@@ -70,6 +71,11 @@ column; enter opens a preview, and nothing changes before you apply it there.
     def selected_id(self) -> str | None:
         """The conversation's id."""
         return None if self.list.table.selected is None else str(self.list.table.selected)
+
+    def copies(self) -> Copies | None:
+        """The conversation."""
+        number = self.selected_id()
+        return None if number is None else of_conversation(ConversationId(int(number)))
 
     async def fetch(self) -> list[ConversationEntry]:
         """The conversations, without anything that costs a scan."""

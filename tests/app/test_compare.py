@@ -197,7 +197,7 @@ async def test_a_conversation_is_compared_with_its_codex_session(database_copy: 
         assert "0 only in the conversation" in shown(pilot)
         await pilot.press("right_square_bracket")
         await wait_for_text(pilot, "not stored")
-        await pilot.press("y")
+        await pilot.press("y", "y")
         await wait_for(pilot, lambda: pilot.app.clipboard == f"line {len(lines) + 1:,}")
         await pilot.press("escape", "escape")
         await settled(pilot)

@@ -362,7 +362,7 @@ async def test_lines_between_items_lead_nowhere_but_a_brief_does(database_file: 
         assert screen.items.select(("tail", 0, 0))
         await pilot.press("enter", "y")
         await wait_for(pilot, lambda: said(pilot)[-2:] == ["no item is selected", "Nothing is selected."])
-        await pilot.press("home", "y")
+        await pilot.press("home", "y", "y")
         await wait_until_last_said(pilot, "Copied focus_0641d2bb900b47e2")
         await pilot.press("enter")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Focus briefs"))

@@ -543,7 +543,7 @@ async def test_previous_context_is_shown_for_leaves_and_refused_above(database_f
         await stand_on(pilot, screen, ROOTS[0])
         await pilot.press("p")
         await wait_until_said(pilot, "Only leaves are written with a previous context")
-        await pilot.press("y")
+        await pilot.press("y", "y")
         await wait_until_said(pilot, f"Copied {ROOTS[0]}")
         assert pilot.app.clipboard == ROOTS[0]
 

@@ -66,7 +66,8 @@ async def test_all_files_of_a_conversation_with_what_is_recorded_of_them(opencla
             pilot, "20,061 bytes", "application/json", "Structured summary (JSON):", "Top-level"
         )
         await wait_for_text(pilot, "named in message m")
-        await pilot.press("y")
+        await pilot.press("y", "y")
+        await wait_for(pilot, lambda: pilot.app.clipboard)
         assert pilot.app.clipboard == JSON
 
 

@@ -111,7 +111,7 @@ async def test_no_screen_obeys_the_text_that_it_shows(
             check(pilot)
         if isinstance(pilot.app.focused, Input):
             await pilot.press("tab")
-        await pilot.press("y")
+        await pilot.press("y", "y")
         await wait_for(pilot, lambda: said(pilot), "a word about the id")
         await pilot.pause()
         check(pilot)
@@ -130,7 +130,8 @@ async def test_every_hostile_id_can_be_copied_and_pastes_as_one_line(hostile_hom
         copied = []
         for key in screen.list.table.keys:
             screen.list.table.select(key)
-            screen.action_copy_id()
+            await pilot.press("y", "y")
+            await settled(pilot)
             copied.append(pilot.app.clipboard)
         await settled(pilot)
         check(pilot)

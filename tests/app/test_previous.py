@@ -88,7 +88,8 @@ async def test_the_selected_summary_is_shown_whole_and_its_id_is_copied(database
         selected = screen.given.table.selected
         assert selected == "sum_f7d606aefc7c5da3"
         assert content_of(path, selected).splitlines()[0] in shown(pilot)
-        await pilot.press("y")
+        await pilot.press("y", "y")
+        await wait_for(pilot, lambda: pilot.app.clipboard)
         assert pilot.app.clipboard == selected
 
 
