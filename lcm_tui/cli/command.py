@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
-from lcm_core.base.errors import FileMissingError, UsageError
+from lcm_core.base.errors import ConfigurationError, FileMissingError, UsageError
 from lcm_core.base.values import Record, Struct
 
 from lcm_tui.cli.kinds import Choice, FilePath, Raw
@@ -39,6 +39,8 @@ Decorator: TypeAlias = Callable[[Any], Any]
 OPTIONS, COMMON = "Options", "Common options"
 #: Forms that only some commands have, where they declare it.
 FORMS: Final = ("csv",)
+#: The variable that says how answers are printed.
+FORMAT_VARIABLE: Final = "LCM_TUI_FORMAT"
 
 
 class Sectioned(click.Option):
@@ -141,8 +143,8 @@ common_options = gather(
     ),
     _common("--json", "as_json", is_flag=True, help="The same as --format json."),
     _common("--pretty", is_flag=True, help="Indent JSON."),
-    _common("--no-color", is_flag=True, help="No bold and dim text."),
-    _common("--quiet", is_flag=True, help="Print only errors; the exit code is the answer."),
+    _common("--no-color", is_flag=True, help="No colours, no bold and dim text."),
+    _common("-q", "--quiet", is_flag=True, help="Print only errors; the exit code is the answer."),
     _common("--utc", is_flag=True, help="Show times in UTC; typed ones that name no zone are UTC, too."),
     _common(
         "--verbose",
@@ -245,7 +247,7 @@ def takes_value(one: click.Parameter) -> bool:
 def refuse_dashes(params: Sequence[click.Parameter], arguments: Sequence[str]) -> None:
     """Refuse what stands behind an option and begins with a dash: more often a value was forgotten."""
     valued = {name for one in params if takes_value(one) for name in one.opts}
-    option = ""
+    option, databases = "", 0
     for argument in arguments:
         if option and argument.startswith("-") and len(argument) > 1:
             raise UsageError(
@@ -254,6 +256,9 @@ def refuse_dashes(params: Sequence[click.Parameter], arguments: Sequence[str]) -
             )
         if not option and argument == "--":
             return
+        databases += not option and argument.partition("=")[0] == "--db"
+        if databases > 1:
+            raise UsageError("--db is given twice: name one database.", details={"option": "db"})
         option = argument if not option and argument in valued else ""
 
 
@@ -365,6 +370,9 @@ class Command(Paged):
                 form,
                 common.quiet,
             )
+            if FORMAT_VARIABLE in {one.where for one in settings.diagnostics if self.path}:
+                problem = f"{FORMAT_VARIABLE} must be json or table, not {os.environ[FORMAT_VARIABLE]!r}."
+                raise ConfigurationError(problem, details={"variable": FORMAT_VARIABLE})
             self._check_form(form)  # else the error has the form that applies without it
             ctx.obj.presentation = presentation
             run = Run(settings, presentation)

@@ -326,11 +326,10 @@ def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
 
 
 def _hit_lines(run: Run, hit: Hit) -> str:
-    way = f" under {' > '.join(hit.way)}" if len(hit.way) > 1 else " in the context" if hit.in_context else ""
-    by = ", ".join(f"{name} {rank}" for name, rank in hit.found_by)
+    way = f"under {' > '.join(hit.way)}" if len(hit.way) > 1 else "in the context" if hit.in_context else ""
     head = f"{hit.citation}  conversation {hit.conversation_id}  {hit.label}  {run.time(hit.at)}  {hit.place}"
-    other = "" if hit.spelled else f" {OTHER_SPELLING}"
-    return f"{head}\n    {hit.snippet}\n    found by {by}{other}{way}"
+    notes = ", ".join(filter(None, ("" if hit.spelled else OTHER_SPELLING, way)))
+    return "\n    ".join(filter(None, (head, hit.snippet, notes)))
 
 
 def _near_words(near: Near) -> str:

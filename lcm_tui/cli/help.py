@@ -98,4 +98,4 @@ def _options(taken: Iterable[click.Parameter]) -> Iterator[str]:
         if isinstance(one, click.Option) and not one.hidden:
             metavar = one.metavar or ""
             value = _VALUES.get(metavar) or re.sub("[A-Z_]+", lambda word: word[0].lower(), metavar)
-            yield f"{one.opts[0]} <{value}>" if takes_value(one) else one.opts[0]
+            yield f"{one.opts[0]} <{value}>" if takes_value(one) else max(one.opts, key=len)

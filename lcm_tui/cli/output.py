@@ -79,7 +79,7 @@ def _readable(blocks: Sequence[Block], presentation: Presentation, *, terminal: 
     from lcm_tui.cli.readable import Page
 
     width = shutil.get_terminal_size().columns if terminal else None
-    return Page(width, color=terminal and presentation.color and _wants_color()).render(blocks)
+    return Page(width, color=presentation.color and _wants_color(terminal=terminal)).render(blocks)
 
 
 def print_error(error: LcmError, presentation: Presentation) -> None:
@@ -161,5 +161,10 @@ def _encoded(text: str, encoding: str) -> bytes:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(encoding, "replace")
 
 
-def _wants_color() -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+def _wants_color(*, terminal: bool) -> bool:
+    """As the environment says (no-color.org, force-color.org, bixense.com/clicolors), else on a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if any(os.environ.get(name, "") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    return terminal and os.environ.get("TERM", "dumb") != "dumb" and os.environ.get("CLICOLOR") != "0"

@@ -21,6 +21,8 @@ from lcm_tui.tables.blocks import Facts, Note, OutputBlock, OutputColumn, Prose,
 #: The narrowest that a growing column becomes, in cells; below that, columns are left out.
 _MIN_GROWING = 20
 _GAP = 2
+#: What a column of sentences has of a line before others are left out.
+_SENTENCES = 0.6
 #: Cells of a line where there is no terminal: more than any text has, so that nothing is cut or wrapped.
 _UNBOUNDED = 1 << 31
 
@@ -120,7 +122,7 @@ class Page(Record, frozen=True):
                 overflow="ellipsis",
             )
         for row in block.rows:
-            table.add_row(*(Text(shown(row[at]), no_wrap=True, overflow="ellipsis") for at in kept))
+            table.add_row(*(_cell(shown(row[at]), block.columns[at]) for at in kept))
         return table
 
     def _with_room(self, block: Table) -> list[int]:
@@ -128,7 +130,7 @@ class Page(Record, frozen=True):
         kept = list(range(len(block.columns)))
         if self.width is None:
             return kept
-        least = {at: _least(column, at, block) for at, column in enumerate(block.columns)}
+        least = {at: self._least(at, block) for at in kept}
         while sum(least[at] + _GAP for at in kept) - _GAP > self.width:
             spare = max(kept, key=lambda at: block.columns[at].spare)
             if not block.columns[spare].spare:
@@ -141,13 +143,18 @@ class Page(Record, frozen=True):
         growing = [at for at in kept if block.columns[at].grows]
         if self.width is None or not growing or len(kept) < 2:
             return None
-        if sum(_least(block.columns[at], at, block) + _GAP for at in kept) - _GAP <= self.width:
+        if sum(self._least(at, block) + _GAP for at in kept) - _GAP <= self.width:
             return None
         return max(growing, key=lambda at: max(cell_len(shown(row[at])) for row in block.rows))
 
+    def _least(self, at: int, block: Table) -> int:
+        """The narrowest that a column becomes, in cells."""
+        column = block.columns[at]
+        title = cell_len(safe_line(column.title))
+        width = max(title, *(cell_len(shown(row[at])) for row in block.rows))
+        share = round((self.width or 0) * _SENTENCES) if column.wide else 0
+        return min(width, max(_MIN_GROWING, share, title)) if column.grows else width
 
-def _least(column: OutputColumn, at: int, block: Table) -> int:
-    """The narrowest that a column becomes, in cells."""
-    title = cell_len(safe_line(column.title))
-    width = max(title, *(cell_len(shown(row[at])) for row in block.rows))
-    return min(width, max(_MIN_GROWING, title)) if column.grows else width
+
+def _cell(text: str, column: OutputColumn) -> Text:
+    return Text(text, column.colors.get(text, ""), no_wrap=True, overflow="ellipsis")

@@ -94,7 +94,7 @@ def _options(declared: Sequence[click.Parameter]) -> list[click.Option]:
 
 
 def _named(one: click.Option) -> str:
-    return f"{one.opts[0]} {one.metavar or ''}".strip()
+    return f"{', '.join(one.opts)} {one.metavar or ''}".strip()
 
 
 def _cell(text: str) -> str:

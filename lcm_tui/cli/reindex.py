@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import click
-from lcm_core.base.errors import CancelledError, LcmError, RefusedError, SearchUnavailableError
+from lcm_core.base.errors import CancelledError, LcmError, SearchUnavailableError
 from lcm_core.base.values import to_json
 from lcm_core.change.reindex import Rebuilt, SearchTable, search_tables
 from lcm_core.change.reindex import reindex as rebuild
@@ -14,7 +14,7 @@ from lcm_core.change.reindex import reindex as rebuild
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.kinds import Text
+from lcm_tui.cli.kinds import Text, invalid
 from lcm_tui.cli.options import ChangeFlags, change_flags
 from lcm_tui.cli.working import carry_out
 from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
@@ -56,7 +56,7 @@ def _chosen(known: Sequence[SearchTable], wanted: Sequence[str]) -> list[SearchT
     for name in wanted:
         if name not in names:
             listed = ", ".join(names) or "none"
-            raise RefusedError(f"This database has no search table {name}. It has {listed}.")
+            raise invalid("table", f"names no search table of this database, which has {listed}", name)
     return [one for one in known if not wanted or one.table in wanted]
 
 

@@ -5,7 +5,7 @@ Blocks hold texts as they stand in the database; whoever draws them makes them s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from enum import Enum
 from operator import attrgetter
@@ -46,6 +46,8 @@ class OutputColumn(Record, frozen=True):
     right: bool = False
     grows: bool = False  #: becomes narrower when a line does not fit the terminal
     spare: int = 0  #: left out when that does not help, the highest number first; 0: never
+    wide: bool = False  #: holds sentences: what can be spared goes before it has less than most of the line
+    colors: Mapping[str, str] = {}  #: of words that stand in it, as rich names them
 
 
 class Table(Record, frozen=True):
@@ -93,7 +95,9 @@ class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
     text: Callable[[Any], Cell] | None = None  #: how the command's table writes a value; None: as it is
     cell: Callable[[Any, R, D], Span] | None = None  #: how the app draws a value; None: as it is
     heading: str = ""  #: in the command's table, a blank for none; empty: it is not there
-    spare: int = 0  #: as in `OutputColumn`
+    spare: int = 0  #: as in `OutputColumn`, like the next two
+    wide: bool = False
+    colors: Mapping[str, str] = {}
     json: str = ""  #: its name in JSON and CSV; empty: it is not there
     agents: str = ""  #: its name in answers to agents; empty: it is not there
     stored: str = ""  #: table and column behind it, where older files do not have that
@@ -138,7 +142,10 @@ def list_table(
         return value if value is None or column.text is None else column.text(value)
 
     return Table(
-        [OutputColumn(one.heading.strip(), one.right, one.grows, one.spare) for one in printed],
+        [
+            OutputColumn(one.heading.strip(), one.right, one.grows, one.spare, one.wide, one.colors)
+            for one in printed
+        ],
         [[cell(column, row) for column in printed] for row in rows],
         title=title,
         empty=empty,

@@ -108,6 +108,8 @@ _SEVERITY_STYLES: Final[Mapping[Severity, StyleName]] = {
     Severity.WARNING: "warn",
     Severity.INFO: "dim",
 }
+#: The same on the command line, by the words that stand there.
+_SEVERITY_COLORS: Final = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
 def fix_word(finding: Finding) -> str:
@@ -144,10 +146,10 @@ FINDING_COLUMNS: Final[tuple[ListColumn[Finding, str], ...]] = (
     ListColumn("title", json="title", value=lambda one: CHECKS[one.check].title),
     ListColumn("severity", "severity", 8, keep=60, heading="Severity", spare=2, json="severity",
                value=lambda one: CHECKS[one.check].severity, text=SEVERITY_WORDS.__getitem__,
-               cell=lambda value, _, __: severity_word(value)),
+               colors=_SEVERITY_COLORS, cell=lambda value, _, __: severity_word(value)),
     ListColumn("check", "check", 5, keep=98, value="check", cell=lambda value, _, __: Span(value, "key")),
     ListColumn("confidence", json="confidence", value="confidence"),
-    ListColumn("conversation", "conv", 5, right=True, keep=80, heading="Conversation", spare=1,
+    ListColumn("conversation", "conv", 5, right=True, keep=80, heading="Conv.", spare=1,
                json="conversationId", value="conversation_id",
                cell=lambda value, _, __: Span("–" if value is None else str(value))),
     ListColumn("sentence", json="sentence", value="sentence"),
@@ -159,7 +161,7 @@ FINDING_COLUMNS: Final[tuple[ListColumn[Finding, str], ...]] = (
     ListColumn("fix_id", json="fix", value="fix"),
     ListColumn("unfixed", json="withoutFix",
                value=lambda one: CHECKS[one.check].unfixed if one.fix is None else None),
-    ListColumn("what", "what", 26, grows=True, keep=97, heading="What", value="sentence",
+    ListColumn("what", "what", 26, grows=True, keep=97, heading="What", wide=True, value="sentence",
                cell=_what),
 )
 #: All that is said of messages that were stored again, in order.

@@ -295,6 +295,19 @@ def test_json_is_the_default_where_the_environment_says_so(
     assert run("status", "--db", path).out.startswith('{"ok":true,')
     assert run("status", "--db", path, "--pretty").out.startswith('{\n  "ok": true,')
     assert run("status", "--db", path, "--format", "table").out.startswith("command\tstatus\ndata.version\t")
+    monkeypatch.setenv("LCM_TUI_FORMAT", "xml")
+    refused = run("status", "--db", path)
+    assert (refused.code, refused.out) == (4, "")
+    assert refused.err == "LCM_TUI_FORMAT must be json or table, not 'xml'.\n"
+    assert run("status", "--db", path, "--json").code == 0
+
+
+def test_a_database_is_named_once(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    for words in (("status", "--db", path), ("--db", path, "status"), (f"--db={path}", "history", "list")):
+        refused = run(*words, "--db", path)
+        assert (refused.code, refused.err) == (2, "--db is given twice: name one database.\n")
+    assert run("grep", "--db", path, "--", "--db").code == 0
 
 
 def test_the_configuration_is_shown_and_never_written(tmp_path: Path):

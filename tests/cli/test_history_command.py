@@ -325,8 +325,8 @@ def test_only_the_named_table_is_rebuilt(path: Path):
     data = run("reindex", "--table", "summaries_fts", "--db", path, *DO).data
     assert [(one["table"], one["source"]) for one in data["tables"]] == [("summaries_fts", "summaries")]
     refused = run("reindex", "--table", "messages", "--db", path, "--json")
-    assert (refused.code, refused.error["code"]) == (9, "REFUSED")
-    assert "It has messages_fts, " in refused.error["message"]
+    assert (refused.code, refused.error["details"]) == (2, {"option": "table", "value": "messages"})
+    assert "this database, which has messages_fts, " in refused.error["message"]
     assert run("reindex", "--apply", "--db", path).code == 9  # nobody can be asked
 
 

@@ -117,6 +117,26 @@ def test_nothing_of_a_database_is_interpreted_by_a_terminal(
         assert max(map(cell_width, out.splitlines())) <= width
 
 
+def test_colours_are_as_the_environment_says(database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch):
+    arguments = ["doctor", "--check", "C", "--db", str(database_file("0.15.3"))]
+    red = "\x1b[31merror"
+    assert red in on_a_terminal(arguments)[1]
+    assert "\x1b" not in on_a_terminal([*arguments, "--no-color"])[1]
+    monkeypatch.setenv("CLICOLOR", "0")
+    assert "\x1b" not in on_a_terminal(arguments)[1]
+    assert "\x1b" not in run(*arguments).out
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "1")
+            assert red in run(*arguments).out
+            assert "\x1b" not in run(*arguments, "--no-color").out
+            patch.setenv("NO_COLOR", "1")
+            assert "\x1b" not in run(*arguments).out
+            patch.delenv("NO_COLOR")
+            patch.setenv(name, "0")
+            assert "\x1b" not in run(*arguments).out
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_json_means_the_same_on_a_terminal_and_in_a_pipe(command: list[str], hostile: Path):
     arguments = [*command, "--db", str(hostile), "--json"]
@@ -183,6 +203,13 @@ def test_a_growing_column_gives_way_to_the_terminal():
     assert line.startswith("sum_0123456789abcdef  中文")
     assert line.endswith("…  7")
     assert "中文 " * 99 in Page(None, color=False).render([table])
+
+
+def test_sentences_have_most_of_a_line_and_what_can_be_spared_goes():
+    columns = (Column("Check"), Column("Rows", spare=1), Column("What", grows=True, wide=True))
+    table = Table(columns, [("C3", "x" * 30, "word " * 30)])
+    assert Page(80, color=False).render([table]).split("\n")[0].split() == ["Check", "What"]
+    assert Page(100, color=False).render([table]).split("\n")[0].split() == ["Check", "Rows", "What"]
 
 
 def test_facts_and_prose_wrap_at_the_terminal():

@@ -28,7 +28,7 @@ from tests.support import DATA
 @pytest.mark.parametrize("form", [(), ("--json",), ("--format", "table")])
 def test_quiet_says_nothing_but_errors(form: tuple[str, ...], database_file: DatabaseFactory):
     path = database_file("0.15.3")
-    result = run("status", "--quiet", *form, "--db", path)
+    result = run("status", "-q", *form, "--db", path)
     assert (result.code, result.out, result.err) == (0, "", "")
     result = run("doctor", "--quiet", *form, "--check", "C", "--db", path)
     assert (result.code, result.out, result.err) == (6, "", "")
