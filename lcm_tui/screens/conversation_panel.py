@@ -183,13 +183,16 @@ class Outlooker:
         screen: CommandScreen,
         listed: ConversationList,
         changed: Callable[[Outlook], None],
+        *,
+        empty: bool,
     ) -> None:
-        """*changed* gets what the panel says, whenever that is something else."""
+        """*changed* gets what the panel says, whenever that is something else; *empty*: as the app begins."""
         self.operations: dict[str, HistoryLine] = {}  #: lines of the history by name, the newest first
         self.drafts: list[SavedDrafts] = []  #: batches with drafts that wait, the newest first
         self._screen = screen
         self._list = listed
         self._changed = changed
+        self._empty = empty
         self._outlook: Outlook | None = None
         self._allowed = False  #: nothing is read before the first rows have been painted
         self._begun_at = 0.0  #: when they were, monotonic
@@ -210,6 +213,7 @@ class Outlooker:
                 database.path.name,
                 database.schema.version,
                 zone=self._screen.session.zone,
+                empty=self._empty,
                 keys={subject: self._screen.key_of(name) for subject, name in LEADING.items()},
             )
         return self._outlook
@@ -483,8 +487,9 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
 
 #: From this size of a terminal on, the panel has two columns.
 WIDE: Final = (130, 40)
-#: Lines at most, by the height of the terminal: 80x24 has room for what is only on disk below a change.
-MOST_LINES: Final = ((30, 7), (24, 6), (0, 5))
+#: Its lines, by the height of the terminal, from the start on: the list below stays where it is while they
+#: are read. 80x24 has room for what is only on disk below a change.
+LINES: Final = ((30, 7), (24, 6), (0, 4))
 
 
 class PanelLines(LineView[PanelKey]):
@@ -531,19 +536,17 @@ class Panel(Horizontal):
         changed = outlook != self.outlook
         self.outlook = outlook
         width, height = self._terminal
-        left, right = (
-            panel_keys(outlook, next(most for least, most in MOST_LINES if height >= least)),
-            tuple[PanelKey, ...](),
-        )
+        most = next(most for least, most in LINES if height >= least)
+        left, right = panel_keys(outlook, most), tuple[PanelKey, ...]()
         if width >= WIDE[0] and height >= WIDE[1]:
-            left, right = panel_columns(outlook)
+            left, right = panel_columns(outlook, most)
         if right and not self.beside.is_attached:
             self.mount(self.beside)
         self.beside.display = bool(right)
         for view, keys in ((self.lines, left), (self.beside, right)):
             if changed or view.keys != keys:
                 view.replace(keys)
-        self.styles.height = max(len(left), len(right))
+        self.styles.height = len(left) if outlook.empty else most
 
     @property
     def selected(self) -> PanelKey | None:

@@ -116,7 +116,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
                 f"{self.key_of('open')} shows its transcript, {self.key_of('backfill')} imports it"
             ),
         )
-        self.outlooker = Outlooker(self, self.list, self._say_outlook)
+        self.outlooker = Outlooker(self, self.list, self._say_outlook, empty=not first)
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
         self.hosting = Hosting(self, self.list, found=self._sessions_found, compared=self.outlooker.ingesting)
         self.panel: Panel | None = None

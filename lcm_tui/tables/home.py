@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # What it says of a database, line by line, each with a way to more. A line is only there when it has
 # something to say. Where it leads, its key says (`PanelKey`).
 
-#: Contexts, conversations and operations that are listed one below the other where there is room.
+#: Contexts and conversations that stand in a line where there is no room for one each.
 MOST: Final = 3
 #: Cells of the name of a line, and of a bar.
 LABEL: Final = 9
@@ -116,30 +116,40 @@ class Outlook(Record, frozen=True):
 
 
 def panel_keys(outlook: Outlook, most: int) -> tuple[PanelKey, ...]:
-    """At most so many lines, the most urgent ones, for a panel of one column."""
+    """The lines of a panel of one column: the most urgent ones; what is left is spread over the others."""
     ranked = [
         *_first(outlook),
         *_ones(Subject.NEAREST, bool(outlook.nearest)),
         *_ones(Subject.OPERATION, bool(outlook.changes)),
         *_ones(Subject.SESSIONS, bool(outlook.sessions)),
         *_ones(Subject.LARGEST, len(outlook.largest) > 1),
-    ]
+    ][:most]
+    for several in (_nearest(outlook), _largest(outlook), _changes(outlook)):
+        more = most - len(ranked)
+        if more and several and (whole := PanelKey(several[0].subject)) in ranked:
+            ranked.remove(whole)
+            ranked += several[: more + 1]
     order = list(Subject)
-    return tuple(sorted(ranked[:most], key=lambda key: order.index(key.subject)))
+    return tuple(sorted(ranked, key=lambda key: order.index(key.subject)))
 
 
-def panel_columns(outlook: Outlook) -> tuple[tuple[PanelKey, ...], tuple[PanelKey, ...]]:
+def panel_columns(outlook: Outlook, most: int) -> tuple[tuple[PanelKey, ...], tuple[PanelKey, ...]]:
     """The lines of a panel of two columns: how things are and what to do; what is large and what was done."""
-    left = [
-        *_first(outlook),
-        *_ones(Subject.SESSIONS, bool(outlook.sessions)),
-        *(PanelKey(Subject.NEAREST, one.conversation_id) for one in outlook.nearest[:MOST]),
-    ]
-    right = [
-        *(PanelKey(Subject.LARGEST, one.conversation_id) for one in outlook.largest[:MOST]),
-        *(PanelKey(Subject.OPERATION, one.id) for one in outlook.changes[:MOST]),
-    ]
-    return tuple(left), tuple(right)
+    left = [*_first(outlook), *_ones(Subject.SESSIONS, bool(outlook.sessions)), *_nearest(outlook)]
+    changes = _changes(outlook)[: most - MOST]
+    return tuple(left[:most]), (*_largest(outlook)[: most - len(changes)], *changes)
+
+
+def _nearest(outlook: Outlook) -> list[PanelKey]:
+    return [PanelKey(Subject.NEAREST, one.conversation_id) for one in outlook.nearest]
+
+
+def _largest(outlook: Outlook) -> list[PanelKey]:
+    return [PanelKey(Subject.LARGEST, one.conversation_id) for one in outlook.largest]
+
+
+def _changes(outlook: Outlook) -> list[PanelKey]:
+    return [PanelKey(Subject.OPERATION, one.id) for one in outlook.changes]
 
 
 def _first(outlook: Outlook) -> list[PanelKey]:
@@ -163,7 +173,7 @@ def panel_line(outlook: Outlook, key: PanelKey, width: int, *, repeated: bool = 
     line = [Span(f" {label:<{LABEL}} ", "heading" if label else "text")]
     room = width - cell_width(line[0].text) - cell_width(hint) - 2
     said = list(_clipped(_said(outlook, key, room), room))
-    space = " " * (room - sum(cell_width(safe_line(span.text)) for span in said))
+    space = " " * (room - _cells(said))
     return (*line, *said, Span(f"{space} "), Span(hint, "key"), Span(" "))
 
 
@@ -190,7 +200,7 @@ def conversation_at(outlook: Outlook, key: PanelKey, width: int, cell: int) -> i
 def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
     match key.subject:
         case Subject.STATE:
-            return _state(outlook)
+            return _state(outlook, width)
         case Subject.BROKEN:
             return (
                 Span(f"✗ {counted(outlook.broken, 'broken summary')}", "error"),
@@ -211,7 +221,8 @@ def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
         case Subject.LARGEST:
             return _sized(_asked(outlook.largest, key), outlook.total_bytes, width)
         case Subject.OPERATION:
-            return _changed([one for one in outlook.changes if key.ref in (None, one.id)], key.ref is None)
+            shown = [one for one in outlook.changes if key.ref in (None, one.id)]
+            return _changed(shown, key.ref is None, width)
 
 
 def _asked(found: Sequence[Filled | Sized], key: PanelKey) -> list[Filled | Sized]:
@@ -221,9 +232,13 @@ def _asked(found: Sequence[Filled | Sized], key: PanelKey) -> list[Filled | Size
     return [one for one in found if one.conversation_id == key.ref]
 
 
-def _state(outlook: Outlook) -> Line:
-    """Which database it is, whether it is sound, who wrote it, and how much was checked."""
-    name = Span(f"{clip(safe_line(outlook.database), NAME)}  ")
+def _state(outlook: Outlook, width: int) -> Line:
+    """Which database it is, whether it is sound, who wrote it, and how much was checked.
+
+    What has no room is left out as a whole, the version of the engine before how far the verdict holds.
+    """
+    database = safe_line(outlook.database)
+    name = Span(f"{clip(database, NAME)}  ")
     engine = Span(f"LCM {outlook.engine.partition(',')[0]}  ", "dim")
     verdict = outlook.verdict
     if outlook.empty:
@@ -237,19 +252,42 @@ def _state(outlook: Outlook) -> Line:
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
     sound = "✓ no damage found " if verdict.by_health else "✓ structure sound "
-    extent = f"{verdict.checks} of {verdict.known} checks"
-    quick = ""
+    verdicts = said or [Span(sound, "ok")]
+    extent = [f"{verdict.checks} of {verdict.known} checks"]
+    if verdict.fixable:
+        extent.append(f"{verdict.fixable:,} fixable")
+    if verdict.at:
+        extent.append(format_local(datetime.fromtimestamp(verdict.at, UTC), outlook.zone)[5:16])
+    outdated = ["before the last change"] if verdict.outdated else []
+    quick, every = "", ""
     if not verdict.by_health:  # what Health finds is more
         key = outlook.keys.get(Subject.STATE)
-        quick = f"quick check{f', {key} runs all' if key else ''}  "
-    if verdict.fixable:
-        extent += f", {verdict.fixable:,} fixable"
-    if verdict.at:
-        extent += f", {format_local(datetime.fromtimestamp(verdict.at, UTC), outlook.zone)[5:16]}"
-    if verdict.outdated:
-        extent += ", before the last change"
-    verdicts = said or [Span(sound, "ok")]
-    return (name, *verdicts, Span(" "), engine, Span(f"{quick}({extent})", "dim"))
+        quick, every = "quick check", f"quick check{f', {key} runs all' if key else ''}"
+    old = ["old"] if verdict.outdated else []
+    full = (name, *verdicts, Span(" "), engine)
+    lines = (
+        (*full, Span(_extent(every, [*extent, *outdated]), "dim")),
+        (*full, Span(_extent(every, [*extent[:1], *outdated]), "dim")),
+        (*full, Span(_extent(every, outdated), "dim")),
+        (*full, Span(_extent(quick, outdated), "dim")),
+        *(
+            (name, *verdicts, Span(" "), Span(_extent(checked, how_old), "dim"))
+            for how_old in (outdated, old)[: len(old) + 1]
+            for checked in (every, quick, "")
+        ),
+    )
+    shortest = lines[-1][1:]
+    room = max(1, width - _cells(shortest) - 2)
+    least = (Span(f"{clip(database, min(NAME, room))}  "), *shortest)
+    return next((line for line in lines if _cells(line) <= width), least)
+
+
+def _extent(quick: str, more: Sequence[str]) -> str:
+    return "  ".join(filter(None, (quick, f"({', '.join(more)})" if more else "")))
+
+
+def _cells(line: Iterable[Span]) -> int:
+    return sum(cell_width(safe_line(span.text)) for span in line)
 
 
 def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
@@ -287,14 +325,16 @@ def _entry(number: int, name: str, shared: tuple[float, StyleName, str], room: i
     ]
 
 
-def _changed(found: Sequence[Changed], several: bool) -> Line:
+def _changed(found: Sequence[Changed], several: bool, width: int) -> Line:
     """The newest operation and how many more, or one of them."""
     if not found:
         return ()
     one, more = found[0], len(found) - 1
+    when = Span(f"{one.when}  ", "dim")
     undone = () if one.holds else (Span(" (undone)", "dim"),)
     others = (Span(f"  and {more} before", "dim"),) if several and more else ()
-    return (Span(f"{one.when}  ", "dim"), Span(one.title), *undone, *others)
+    title = clip(safe_line(one.title), max(1, width - _cells((when, *undone, *others))))
+    return (when, Span(title), *undone, *others)
 
 
 def _clipped(line: Line, width: int) -> Iterable[Span]:

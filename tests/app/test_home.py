@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 
@@ -9,11 +10,13 @@ import pytest
 from lcm_core.api import Confidence, Database, plan_archive, plan_undo_batch
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
+from lcm_core.store.remembered import Verdict
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
 from lcm_tui.screens import conversation_panel as reading
 from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.tables.home import Outlook, PanelKey, Subject, panel_line
 from tests.app.support import (
     NARROW,
     WIDE,
@@ -38,7 +41,7 @@ from tests.conftest import DatabaseFactory
             NARROW,
             ["database", "broken", "context", "disk"],
             [
-                "lcm.db  ✗ 9 findings ? 4 suspicious  LCM 0.15.3+main or later  q",
+                "lcm.db  ✗ 9 findings ? 4 suspicious  quick check, H runs all ",
                 "✗ 23 broken summaries in 6 conversations",
                 "2.6 % of 128k",  # as in the column "of budget"
                 "564.7 KB 49% of texts",
@@ -48,7 +51,7 @@ from tests.conftest import DatabaseFactory
             "1.1-later",
             NARROW,
             ["database", "engine", "context", "disk"],
-            ["? 3 suspicious  LCM 1.1.1 or later  quick check, H runs ", "4 conversations need a look"],
+            ["? 3 suspicious  LCM 1.1.1 or later  quick check ", "4 conversations need a look"],
         ),
         (
             "0.15.3-damaged",
@@ -74,6 +77,40 @@ async def test_the_panel_says_what_needs_a_look_and_the_urgent_first(
         assert [line.split()[0] for line in panel if not line.startswith("  ")] == labels
         for text in texts:
             assert text in "\n".join(panel)
+
+
+@pytest.mark.parametrize("size", [(60, 15), NARROW, (100, 24), (160, 50)])
+async def test_the_list_stays_where_it_is_and_no_verdict_is_cut(
+    size: tuple[int, int], database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
+    heights: list[object] = []
+    show = reading.Panel.show
+
+    def noted(panel: reading.Panel, outlook: Outlook) -> None:
+        show(panel, outlook)
+        heights.append(panel.styles.height)
+
+    monkeypatch.setattr(reading.Panel, "show", noted)
+    async with open_app(database_file("0.15.3-damaged"), size=size) as pilot:
+        await verdict(pilot)
+        assert len(heights) > 3
+        assert len({str(height) for height in heights[1:]}) == 1  # the first is of no size yet
+        line = next(line for line in shown_lines(pilot) if line.startswith(" database"))
+        said = line[: size[0] if size[0] < 130 else size[0] // 2].rstrip()
+        assert "4 suspicious" in said
+        assert "…" not in said
+        assert said.endswith(" H")
+
+
+@pytest.mark.parametrize("by_health", [False, True])
+@pytest.mark.parametrize("width", range(58, 200, 7))
+def test_a_verdict_says_at_every_width_that_the_file_has_changed_since(width: int, by_health: bool):
+    verdict = Verdict(40, 0, 9, 4, 90, fixable=3, outdated=True, at=1.7e9, by_health=by_health)
+    outlook = Outlook("a-long-name-of-a-database.db", "0.15.3+main or later", verdict=verdict)
+    line = "".join(span.text for span in panel_line(outlook, PanelKey(Subject.STATE), width))
+    assert len(line) == width
+    assert re.search(r"9 (broken )?findings \? 4 suspicious .*(old|before the last change)\)", line)
 
 
 # -- in the app --------------------------------------------------------------------------------------------
@@ -119,7 +156,7 @@ async def test_the_card_says_what_health_has_found(database_file: DatabaseFactor
     monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await verdict(pilot)
-        assert " findings ? 4 suspicious  LCM 0.15" in shown(pilot)
+        assert " findings ? 4 suspicious  quick check" in shown(pilot)
         await pilot.press("H")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Health of"))
         health = pilot.app.screen
