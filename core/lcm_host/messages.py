@@ -475,7 +475,7 @@ _ISO: Final = re.compile(
     re.IGNORECASE,
 )
 #: As hosts write it: nothing is left to be done but to check it.
-_USUAL: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
+_USUAL: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z")
 _DATE_ALONE: Final = re.compile(r"(?:[0-9]{4}|[+-][0-9]{6})(?:-[0-9]{2}){0,2}")
 _DAYS_OF_400_YEARS: Final = 146_097
 

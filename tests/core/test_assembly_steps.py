@@ -19,7 +19,7 @@ from lcm_core.engine.assembly import (
     is_degraded,
 )
 from lcm_core.engine.blocks import live_message, rebuilt_content, text_block
-from lcm_core.engine.clamp import Clamped, clamp, serialized_tokens
+from lcm_core.engine.clamp import Clamped, clamp, content_quarters, serialized_tokens
 from lcm_core.engine.items import (
     ContextMessages,
     DanglingItem,
@@ -676,11 +676,18 @@ def nested(levels: int):
     return value
 
 
-@pytest.mark.parametrize("odd", [nested(5_000), {1, 2}], ids=["deep", "set"])
+@pytest.mark.parametrize("odd", [nested(100_000), {1, 2}], ids=["deep", "set"])
 def test_what_json_cannot_write_in_a_message_of_the_host_weighs_nothing(odd: object) -> None:
     message = live_message({"role": "user", "content": [{"type": "odd", "holds": cast("Json", odd)}]})
     assert serialized_tokens(message, Estimator.WEIGHTED) == 0
     assert counted_content(message.content) == ""
+
+
+@pytest.mark.parametrize("levels", [200, 300, 450])
+def test_a_message_that_json_can_write_is_weighed_however_deep_it_is_nested(levels: int) -> None:
+    message = live_message({"role": "user", "content": [{"type": "odd", "holds": nested(levels)}]})
+    assert serialized_tokens(message, Estimator.WEIGHTED) == 3 * levels + 14
+    assert content_quarters(message.content, Estimator.WEIGHTED)[1]
 
 
 @pytest.mark.parametrize(

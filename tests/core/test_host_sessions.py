@@ -15,14 +15,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import backports.zstd as zstd
 import pytest
 from lcm_core.api import LcmError, NotFoundError
 from lcm_host import reading
 from lcm_host.reading import extents, open_session, read_page
 from lcm_host.sessions import Storage, cold_folder, find_session, list_sessions
 
-from tests.core.host_home import SCHEMA, AgentFolder, Story
+from tests.core.host_home import SCHEMA, AgentFolder, Story, zstd
 from tests.support import DATA, recorded, sampled
 
 RESET = "27046938-a735-4a93-a971-f4fe747bb833"

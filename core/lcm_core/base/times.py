@@ -36,7 +36,7 @@ __all__ = [
 
 _STAMP: Final = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[ T](?P<minute>[0-9]{2}:[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"
+    r"(?:[ T](?P<minute>(?:[01][0-9]|2[0-3]):[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"
     r"[ ]?(?P<zone>[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
 #: A month and a year have the days that they have for the engine's own pruning (docs/engine/doctor.md,

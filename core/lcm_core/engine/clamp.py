@@ -83,9 +83,8 @@ def serialized_tokens(message: SentMessage, estimator: Estimator) -> int:
     text = stringify(document)
     if not _may_hold_payload(text):
         return estimate(text, estimator)
-    found: list[None] = []
-    bare = _without_payloads(document, "", found)
-    return estimate(stringify(bare) if found else text, estimator) + OPAQUE_TOKENS * len(found)
+    bare, payloads = _without_payloads(document)
+    return estimate(stringify(bare) if payloads else text, estimator) + OPAQUE_TOKENS * payloads
 
 
 def content_quarters(content: Content, estimator: Estimator) -> tuple[int, bool]:
@@ -97,10 +96,8 @@ def content_quarters(content: Content, estimator: Estimator) -> tuple[int, bool]
         return quarters(content, estimator), False
     documents = [block.document for block in content]
     text = stringify(documents)
-    found: list[None] = []
-    if _may_hold_payload(text):
-        _without_payloads(documents, "", found)
-    return quarters(text, estimator), bool(text) and not found
+    payloads = _without_payloads(documents)[1] if _may_hold_payload(text) else 0
+    return quarters(text, estimator), bool(text) and not payloads
 
 
 def _may_hold_payload(text: str) -> bool:
@@ -125,16 +122,25 @@ def _around_answer(identity: Identity | None, digits: int, estimator: Estimator)
     return None if _may_hold_payload(text) else quarters(text, estimator) - len("[]")
 
 
-def _without_payloads(value: Json, key: str, found: list[None]) -> Json:
+def _without_payloads(value: Json) -> tuple[Json, int]:
+    """A value with a mark for each payload, and how many there are; none in what nests too deep to look."""
+    found: list[None] = []
+    try:
+        return _marked(value, "", found), len(found)
+    except RecursionError:
+        return value, 0
+
+
+def _marked(value: Json, key: str, found: list[None]) -> Json:
     if isinstance(value, str):
         if not _is_opaque(value, key):
             return value
         found.append(None)
         return _OPAQUE
     if isinstance(value, Mapping):
-        return {name: _without_payloads(inner, name, found) for name, inner in value.items()}
+        return {name: _marked(inner, name, found) for name, inner in value.items()}
     if isinstance(value, Sequence):
-        return [_without_payloads(inner, "", found) for inner in value]
+        return [_marked(inner, "", found) for inner in value]
     return value
 
 
