@@ -157,4 +157,4 @@ class Page(Record, frozen=True):
 
 
 def _cell(text: str, column: OutputColumn) -> Text:
-    return Text(text, column.colors.get(text, ""), no_wrap=True, overflow="ellipsis")
+    return Text(text, dict(column.colors).get(text, ""), no_wrap=True, overflow="ellipsis")

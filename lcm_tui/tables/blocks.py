@@ -5,7 +5,7 @@ Blocks hold texts as they stand in the database; whoever draws them makes them s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import tzinfo
 from enum import Enum
 from operator import attrgetter
@@ -47,7 +47,7 @@ class OutputColumn(Record, frozen=True):
     grows: bool = False  #: becomes narrower when a line does not fit the terminal
     spare: int = 0  #: left out when that does not help, the highest number first; 0: never
     wide: bool = False  #: holds sentences: what can be spared goes before it has less than most of the line
-    colors: Mapping[str, str] = {}  #: of words that stand in it, as rich names them
+    colors: tuple[tuple[str, str], ...] = ()  #: of words that stand in it, as rich names them
 
 
 class Table(Record, frozen=True):
@@ -97,7 +97,7 @@ class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
     heading: str = ""  #: in the command's table, a blank for none; empty: it is not there
     spare: int = 0  #: as in `OutputColumn`, like the next two
     wide: bool = False
-    colors: Mapping[str, str] = {}
+    colors: tuple[tuple[str, str], ...] = ()
     json: str = ""  #: its name in JSON and CSV; empty: it is not there
     agents: str = ""  #: its name in answers to agents; empty: it is not there
     stored: str = ""  #: table and column behind it, where older files do not have that

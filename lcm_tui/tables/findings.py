@@ -109,7 +109,7 @@ _SEVERITY_STYLES: Final[Mapping[Severity, StyleName]] = {
     Severity.INFO: "dim",
 }
 #: The same on the command line, by the words that stand there.
-_SEVERITY_COLORS: Final = {"error": "red", "warning": "yellow", "info": "dim"}
+_SEVERITY_COLORS: Final = (("error", "red"), ("warning", "yellow"), ("info", "dim"))
 
 
 def fix_word(finding: Finding) -> str:
