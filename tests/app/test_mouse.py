@@ -162,7 +162,7 @@ def test_a_name_in_a_row_is_that_of_the_row_or_of_another(name: str, own: str, s
 
 @pytest.mark.long
 async def test_each_conversation_of_a_card_opens_itself(database_file: DatabaseFactory):
-    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+    async with open_app(database_file("0.15.3"), size=(80, 20)) as pilot:
         home = pilot.app.screen
         assert at(home, "Conversations")
         await wait_for(pilot, lambda: len(home.outlooker.outlook.nearest) > 1, "the fullest contexts")
