@@ -1,5 +1,5 @@
 # On a fresh machine `make demo` and `make test` do everything; they need Python 3.11 to 3.13, git and make.
-.PHONY: help demo test test-long lint format bench pictures reference lock clean
+.PHONY: help demo test test-long package lint format bench pictures reference lock clean
 
 BIN := .venv/bin
 PACKAGES := lcm_tui core/lcm_core core/lcm_host core/lcm_recall core/lcm_remnic prompts/lcm_prompts
@@ -16,7 +16,8 @@ help:
 	@echo "make demo      open the app on a demonstration database"
 	@echo "make test      every check and every test (WORKERS=2 sets how many at a time)"
 	@echo "make test-long the rest of them: ten minutes without tests/values, hours with it"
-	@echo "make lint      the checks alone: ruff, mypy, import-linter"
+	@echo "make package   build the wheel, install it elsewhere with the newest dependencies, and try it"
+	@echo "make lint      the checks alone: ruff, mypy (the Python of the pages too), import-linter"
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make bench     measure the app on large databases (ARGS=... are passed on)"
 	@echo "make pictures  take the pictures in screenshots/ again"
@@ -35,10 +36,14 @@ test: lint
 test-long: .venv/ready
 	$(PYTEST) -m long --timeout=1800 $(ARGS)
 
+package: .venv/ready
+	@.ci/package
+
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_api.py -k type_check # the Python of the pages
 	$(BIN)/lint-imports --no-logo
 
 format: .venv/ready
