@@ -31,7 +31,7 @@ LATER = {
     *("lcm_core.base.json5", "lcm_core.base.settings_listed", "lcm_core.base.tokens"),
     *("lcm_core.store.listing", "lcm_core.store.messages", "lcm_core.store.statistics"),
     *("lcm_core.store.summaries", "lcm_core.store.context"),
-    *("lcm_tui.cli.cursors", "lcm_tui.cli.machine", "lcm_tui.cli.readable"),
+    *("lcm_tui.cli.cursors", "lcm_tui.tables.machine", "lcm_tui.cli.readable"),
     *("json", "tomllib", "zoneinfo"),
 }
 

@@ -6,7 +6,7 @@ Texts are as stored, in fences that they cannot end: no text can pass for the he
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from lcm_core.base.records import Conversation
 from lcm_core.base.text import safe_line
@@ -17,6 +17,8 @@ from lcm_core.store.opening import Rows
 from lcm_core.store.search import Document, DocumentKind, SearchedRows, seqs_of
 
 from lcm_recall.read import name_of, text_of
+
+T = TypeVar("T")
 
 #: Messages whose texts are read together.
 _TOGETHER: Final = 500
@@ -38,7 +40,7 @@ def markdown_of(document: Document, number: int | None = None) -> str:
 async def conversation_markdown(reader: Reader, conversation: Conversation) -> str:
     """The messages of a conversation for a reader, in order, with their tool calls."""
     heading = f"# Conversation {conversation.conversation_id}: {safe_line(conversation.name)}\n"
-    return "\n".join([heading, *await _each_message(reader, conversation, markdown_of)])
+    return "\n".join([heading, *await each_message(reader, conversation, markdown_of)])
 
 
 async def conversation_text(reader: Reader, conversation: Conversation) -> str:
@@ -47,17 +49,18 @@ async def conversation_text(reader: Reader, conversation: Conversation) -> str:
     def written(document: Document, number: int | None) -> str:
         return f"#{number} {safe_line(document.label)}\n{text_of(document)}\n"
 
-    return "\n".join(await _each_message(reader, conversation, written))
+    return "\n".join(await each_message(reader, conversation, written))
 
 
-async def _each_message(
-    reader: Reader, conversation: Conversation, written: Callable[[Document, int | None], str]
-) -> list[str]:
+async def each_message(
+    reader: Reader, conversation: Conversation, written: Callable[[Document, int | None], T]
+) -> list[T]:
+    """Each message of a conversation in order, as *written* makes it of the message and its seq."""
     ids = await message_ids(reader, conversation.conversation_id)
 
-    def load(db: Rows) -> list[str]:
+    def load(db: Rows) -> list[T]:
         rows, seqs = SearchedRows(db, reader.schema), seqs_of(db, reader.schema, ids)
-        sections: list[str] = []
+        sections: list[T] = []
         for start in range(0, len(ids), _TOGETHER):
             some = ids[start : start + _TOGETHER]
             found = {int(one.id): one for one in rows.some(DocumentKind.MESSAGE, map(str, some))}

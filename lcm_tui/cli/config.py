@@ -15,8 +15,8 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import StoredText
-from lcm_tui.cli.machine import json_text
 from lcm_tui.tables.blocks import Cell, Facts, OutputBlock, OutputColumn, Prose, Table
+from lcm_tui.tables.machine import json_text
 
 #: Where a setting comes from, in the words of the engine's command.
 _ENGINE_WORDS: Final = {

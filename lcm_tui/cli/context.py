@@ -47,7 +47,6 @@ from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Outcome, Paging, Run
 from lcm_tui.cli.command import Decorator, Sectioned, command
 from lcm_tui.cli.documents import Document, MadeList, tail_rules
 from lcm_tui.cli.kinds import Choice, FilePath, Text, Tokens, invalid
-from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.output import write
 from lcm_tui.cli.past_told import past_document
@@ -69,6 +68,7 @@ from lcm_tui.tables.blocks import (
 from lcm_tui.tables.composition import bar_line, legend_line
 from lcm_tui.tables.context import ITEM_COLUMNS, ItemRow, context_table
 from lcm_tui.tables.conversation_rows import ROW_COLUMNS
+from lcm_tui.tables.machine import json_text
 from lcm_tui.tables.preview import BAR
 from lcm_tui.tables.sent import (
     PASTED_COLUMNS,

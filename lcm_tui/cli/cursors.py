@@ -10,7 +10,7 @@ from lcm_core.base.errors import UsageError
 from lcm_core.base.setting_values import JsonObject
 from lcm_core.store.listing import Position
 
-from lcm_tui.cli.machine import json_text
+from lcm_tui.tables.machine import json_text
 
 VERSION = 1
 #: Lists whose ids are numbers; those of the others are text.

@@ -30,7 +30,7 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
         if answer.failed is not None:
             print_error(answer.failed, presentation)
         return
-    from lcm_tui.cli.machine import json_pieces, table_lines
+    from lcm_tui.tables.machine import json_pieces, table_lines
 
     terminal = sys.stdout.isatty()
     utf8 = True
@@ -57,7 +57,7 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
 
 def _print_csv(answer: Answer, *, for_terminal: bool) -> None:
     """Write a list, and on standard error where the next page begins."""
-    from lcm_tui.cli.machine import csv_lines
+    from lcm_tui.tables.machine import csv_lines
 
     write(sys.stdout, csv_lines(answer.envelope, answer.names, for_terminal=for_terminal), utf8=True)
     if answer.pagination and (cursor := answer.pagination["nextCursor"]):
@@ -87,7 +87,7 @@ def print_error(error: LcmError, presentation: Presentation) -> None:
     if not presentation.for_programs:
         write(sys.stderr, _bounded(safe_line(error.message)) + "\n", utf8=False)
         return
-    from lcm_tui.cli.machine import json_text
+    from lcm_tui.tables.machine import json_text
 
     document: Json = {"ok": False, "error": error_document(error)}
     text = json_text(document, pretty=presentation.pretty, for_terminal=sys.stderr.isatty())

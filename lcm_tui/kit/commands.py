@@ -429,6 +429,15 @@ COPY_ID = Key[object](
     "Copy the selected row: its id (yy), text, Markdown, JSON, or the command that shows it.",
     words="copy id; clipboard; yank; copy text; copy as markdown; copy as json; as a command",
 )
+EXPORT = Key[object](
+    "export",
+    "o",
+    "Export",
+    "Write what is shown to a file: Markdown, JSON or CSV, as its name ends.",
+    words="save as; write to file; dump; markdown; json; csv; download; save context",
+    where="the context, a conversation, the search, health and the history",
+    hidden=True,
+)
 RELOAD = Key[object](
     "reload", "ctrl+r", "Reload", "Read the database again now.", words="refresh; update; read again"
 )

@@ -13,8 +13,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from lcm_core.base.errors import FileMissingError, LcmError, UsageError
-from lcm_core.base.files import FileNotWrittenError, FileThereError, write_private
+from lcm_core.base.errors import LcmError, UsageError
+from lcm_core.base.files import FileNotWrittenError, write_private
 from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
 from lcm_core.base.text import parse_budget, step
 from lcm_core.base.values import Record
@@ -38,9 +38,9 @@ from lcm_tui.kit.listing import Finder, Marks
 from lcm_tui.kit.panes import Aside
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Document, Layout, Line, Span
-from lcm_tui.screens import actions, picks, pruning
+from lcm_tui.screens import actions, exporting, picks, pruning
 from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
-from lcm_tui.screens.frame import DONE_SECONDS, RELOAD_SECONDS, CommandScreen, DataScreen
+from lcm_tui.screens.frame import RELOAD_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.composition import Measured, bar_line, legend_line, numbers_line, share_out
@@ -371,7 +371,6 @@ class Assembly:
 # -- export and compare ----------------------------------------------------------------------------------
 # A context written to a file, compared with another one or an earlier one.
 
-MARKDOWN: Final = frozenset({".md", ".markdown"})
 _OTHER: Final = re.compile(r"#([0-9]{1,15})")
 #: How the id of a snapshot begins.
 SNAPSHOT: Final = "asm_"
@@ -385,31 +384,19 @@ NO_PROMPT: Final = "no prompt"
 
 async def export(screen: CommandScreen, conversation_id: ConversationId, assembly: Assembly) -> None:
     """Write what is sent to a file."""
-    offered = f"context-{conversation_id}-{assembly.budget}.json"
-    name = await screen.ask(
-        f"to a file (.json for an API call, .md to read); enter: {offered} in this folder"
-    )
-    agreed = ""  # the name of a file that was there: typed again, it is replaced
-    if name is not None:
+    database = screen.session.database.path
+
+    async def write(name: str, replace: bool) -> str:
         await assembly.ready()
-    while name is not None and assembly.ledger is not None:
-        name = name.strip() or offered
-        database = screen.session.database.path
-        try:
-            said = await asyncio.to_thread(
-                _export, name, assembly.ledger, conversation_id, database, replace=name == agreed
-            )
-        except FileThereError as error:
-            agreed = name
-            again = f"{error.message} Enter again replaces it; or give another name."
-            screen.app.notify(again, severity="warning")
-            name = await screen.ask("another name", name)
-            continue
-        except (FileNotWrittenError, FileMissingError) as error:
-            screen.app.notify(error.message, severity="warning", timeout=8)
-            return
-        screen.app.notify(said, title="Exported", timeout=DONE_SECONDS)
-        return
+        if assembly.ledger is None:
+            raise FileNotWrittenError("The context cannot be assembled: nothing was written.")
+        return await asyncio.to_thread(
+            _export, name, assembly.ledger, conversation_id, database, replace=replace
+        )
+
+    offered = f"context-{conversation_id}-{assembly.budget}.json"
+    label = f"to a file (.json for an API call, .md to read); enter: {offered} in this folder"
+    await exporting.export(screen, label, offered, write)
 
 
 async def compare(screen: CommandScreen, conversation_id: ConversationId, assembly: Assembly) -> None:
@@ -480,7 +467,7 @@ def _export(
     name: str, ledger: Ledger, conversation_id: ConversationId, database: Path, *, replace: bool
 ) -> str:
     """Write the file; the sentence that says what was written where."""
-    to_read = Path(name).suffix.lower() in MARKDOWN
+    to_read = Path(name).suffix.lower() in exporting.MARKDOWN
     title = f"Conversation {conversation_id}, as the model sees it"
     text = markdown(ledger.assembled, title) if to_read else request_text(ledger.assembled)
     written = write_private(Path(name).expanduser(), text, replace=replace, never=database_files(database))
@@ -877,15 +864,11 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         actions.ITS_SNAPSHOTS,
         pruning.rewrite_key(summary_id),
         *pruning.edit_keys(summary_id),
-        Key(
-            "export",
-            "o",
-            "Export",
-            "Write the context as sent to a file: JSON for an API call, or Markdown.",
+        commands.EXPORT.does(
             lambda s: export(s, s.conversation.conversation_id, s.assembly),
             lambda s: s.assembly.why_none(),
-            words="save as; write to file; dump; markdown; json; download; save context",
-            where="the context",
+            help="Write the context as sent to a file: JSON for an API call, or Markdown.",
+            hidden=False,
         ),
         actions.summaries_key(item),
         actions.previous_key(item, lambda s, summary_id: s._is_leaf(summary_id)),

@@ -32,6 +32,7 @@ from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
 from lcm_tui.kit.spans import Line
 from lcm_tui.screens import actions
+from lcm_tui.screens.exporting import export_conversation
 from lcm_tui.screens.frame import SERIES, DataScreen
 from lcm_tui.screens.message_pane import PAGE, MessageList, MessagesPane, window_around
 from lcm_tui.tables.conversation_rows import chain_line
@@ -534,6 +535,10 @@ D compares the conversation with the Codex session that it was held in, if the h
         commands.SEARCH,
         actions.FOLD_MESSAGES,
         actions.ITS_ENGINE,
+        commands.EXPORT.does(
+            lambda s: export_conversation(s, s.conversation),
+            help="Write the whole conversation to a file: Markdown, JSON, CSV, or JSON lines for import.",
+        ),
         commands.COMPARE.does(
             lambda s: s.open(places.CodexComparison(s.conversation)),
             lambda s: s._why_no_codex,

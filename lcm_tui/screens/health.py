@@ -40,6 +40,7 @@ from lcm_tui.kit.spans import Block, Column, Document, Line, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import pruning
 from lcm_tui.screens.copying import Copies, of_finding
+from lcm_tui.screens.exporting import export_rows, rows_of
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import cells_of
@@ -440,6 +441,12 @@ class FindingList(ListPane[HealthKey]):
         """That finding."""
         return self.examination.findings.get(self.finding_key or "")
 
+    @property
+    def listed(self) -> list[Finding]:
+        """All that pass the filter, also those of folded groups."""
+        keys = [key.key for group in self._groups for key in group.keys if isinstance(key, FindingKey)]
+        return [found for key in keys if (found := self.examination.findings.get(key)) is not None]
+
     def chosen(self) -> list[Finding]:
         """The marked findings; without marks the one under the cursor."""
         findings = self.examination.findings
@@ -745,6 +752,11 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
             return None if name is None else Copies(name)
         return of_finding(name, finding)
 
+    async def _export(self) -> None:
+        """The findings that are listed."""
+        rows = rows_of(self.where(), FINDING_COLUMNS, self.list.listed, self.session.zone)
+        await export_rows(self, "findings", rows)
+
     def step_back(self) -> bool:
         """Leave the text, stop the checks, or take the filter away."""
         if self._panes.leave_text():
@@ -914,6 +926,11 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
 
     KEYS: ClassVar[Sequence[Key[HealthScreen]]] = (
         commands.OPEN.does(_open, _why_not_open),
+        commands.EXPORT.does(
+            _export,
+            lambda s: None if s.list.listed else "no finding is listed",
+            help="Write the listed findings to a file: Markdown, JSON or CSV.",
+        ),
         commands.FIX.does(lambda s: s._fixer.fix(), lambda s: s._fixer.why_not()),
         pruning.repair_key(lambda s: s.conversation, title="Repair summaries"),
         *pruning.edit_keys(_summary),

@@ -28,12 +28,14 @@ from lcm_tui.kit.spans import Column, Line, Span, row_of
 from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.copying import Copies, of_operation
+from lcm_tui.screens.exporting import export_rows, rows_of
 from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen, here
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.change import Shown, shown_edits
 from lcm_tui.tables.history import (
     HISTORY_COLUMNS,
+    LISTED_COLUMNS,
     MINUTE,
     SECOND,
     UNDONE,
@@ -399,6 +401,13 @@ T switches between this conversation and all of them. / filters.
             return None
         return of_operation(name) if len(line.listed) == 1 else Copies(name, ("history", "list", "--unfold"))
 
+    async def _export(self) -> None:
+        """The operations that are listed, each by itself."""
+        history = self.list.history
+        held = [one.operation for key in self.list.table.keys for one in history.line(key).listed]
+        lines = [history.line(one) for one in dict.fromkeys(one.id for one in held)]
+        await export_rows(self, "history", rows_of(self.where(), LISTED_COLUMNS, lines, self.session.zone))
+
     def _undo_title(self) -> str:
         line = self._line()
         return "Redo" if line is not None and line.state == UNDONE else ""
@@ -490,5 +499,10 @@ T switches between this conversation and all of them. / filters.
         *actions.before_keys(lambda s: s.list.oldest(), lambda s: s.list.why_no_operation()),
         commands.SCOPE.does(_turn_scope, _why_no_scope),
         commands.SEARCH,
+        commands.EXPORT.does(
+            _export,
+            lambda s: s.list.why_no_operation(),
+            help="Write the listed operations to a file: Markdown, JSON or CSV.",
+        ),
     )
     COMMON: ClassVar[Sequence[Key[HistoryScreen]]] = (here(commands.HISTORY),)

@@ -42,6 +42,7 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock
 from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.copying import Copies, Forms, by_id
+from lcm_tui.screens.exporting import ShownRows, export_rows, when
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.pruning import Series
 from lcm_tui.screens.questions import TwoTexts
@@ -50,6 +51,7 @@ from lcm_tui.tables.search import (
     conversation_line,
     coverage_line,
     hit_lines,
+    hits_table,
     is_cut,
     name_of,
     nothing_text,
@@ -584,6 +586,17 @@ without search tables gets a private index while you type; lcm-tui grep --forget
 
         return replace(found, command=self._as_command(), load=load)
 
+    async def _export(self) -> None:
+        """The hits that are listed, the best first."""
+        hits = () if self._found is None else self._found.hits
+        title = f"{self.query_input.value.strip()} {self.narrowing.text}".strip()
+        items = [to_json(FoundHit.of(hit)) for hit in hits]
+        shown = ShownRows(f"Search {safe_line(title)}", hits_table(hits, when(self.session.zone)), items)
+        await export_rows(self, "hits", shown)
+
+    def _why_no_export(self) -> str | None:
+        return None if self._found is not None and self._found.hits else "There is no hit to write"
+
     def _as_command(self) -> Sequence[str]:
         """The search as a command."""
         wanted = self.narrowing.filter
@@ -847,6 +860,9 @@ without search tables gets a private index while you type; lcm-tui grep --forget
             words="question; question and answer; ask the memory; answer",
         ),
         commands.HISTORY,
+        commands.EXPORT.does(
+            _export, _why_no_export, help="Write the listed hits to a file: Markdown, JSON or CSV."
+        ),
     )
     COMMON: ClassVar[Sequence[Key[SearchScreen]]] = (
         commands.SEARCH.does(lambda s: s.query_input.focus(), title="Search", help="Edit the search words."),

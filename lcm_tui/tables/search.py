@@ -15,7 +15,7 @@ from lcm_recall.read import Level, Passage
 from lcm_recall.search import NAMES, OTHER_SPELLING, Found, Hit
 
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, role_style
-from lcm_tui.tables.blocks import OutputColumn, Table
+from lcm_tui.tables.blocks import OutputColumn, Table, When
 from lcm_tui.tables.messages import message_name
 
 # -- levels ----------------------------------------------------------------------------------------------
@@ -118,6 +118,16 @@ def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
         Span(f"  {covered_text(hit)}", "dim"),
     )
     return head, (Span("    "), *snippet_spans(hit, max(width - 4, 1)))
+
+
+def hits_table(hits: Sequence[Hit], when: When) -> Table:
+    """Hits for a file."""
+    titles = ("Hit", "Conversation", "Kind", "Time", "Seen", "Text")
+    rows = [
+        (name_of(hit), str(hit.conversation_id), hit.label, when(hit.at), covered_text(hit), hit.snippet)
+        for hit in hits
+    ]
+    return Table([OutputColumn(one) for one in titles], rows)
 
 
 def name_of(hit: Hit) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui.cli.machine import json_text
+from lcm_tui.tables.machine import json_text
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.databases import run as change_behind

@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.text import cell_width
 
-from lcm_tui.cli.machine import json_text, table_lines
 from lcm_tui.cli.main import main
 from lcm_tui.cli.readable import Page
 from lcm_tui.tables.blocks import Facts, Note, Prose, Table
 from lcm_tui.tables.blocks import OutputColumn as Column
+from lcm_tui.tables.machine import json_text, table_lines
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.support import sampled

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lcm_tui.cli.machine import json_text
+from lcm_tui.tables.machine import json_text
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.support import recorded
