@@ -94,7 +94,7 @@ def copy(screen: Copying) -> None:
     if found.load is not None:
         rows |= {
             "text": found.text,
-            "Markdown": "the same in fences, under what it is",
+            "Markdown": "the same, under a heading that names it",
             "JSON": "all that is known of it, for programs",
         }
     forms = [(name, words) for name, words in rows.items() if words]
