@@ -236,7 +236,7 @@ def test_the_app_runs_on_whatever_the_terminal_sends(database_file: DatabaseFact
         app.send(sent)
         time.sleep(0.05)
     app.send(b"?")
-    app.until(b"Keys of this screen")
+    app.until(b"ype to filter")
     app.send(b"\x03")
     assert app.ended() == 0
     assert not logfile.log_path().exists() or "Traceback" not in logfile.log_path().read_text()
@@ -271,7 +271,7 @@ def test_a_paste_commits_nothing_in_an_open_preview(database_copy: DatabaseFacto
         app.send(PASTE + pasted + PASTE_END)
         time.sleep(0.1)
     app.send(b"?")
-    app.until(b"Keys of this screen")
+    app.until(b"ype to filter")
     app.send(b"\x03")
     assert app.ended() == 0
     assert archived() == before

@@ -107,5 +107,7 @@ def test_what_decides_is_known():
         "accept-rest",
         "undo",
         "delete",
+        "vacuum",
+        "remove-strays",
     }
     assert CommandScreen.decided_on
