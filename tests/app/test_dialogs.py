@@ -47,12 +47,15 @@ async def put(pilot: Pilot[int], dialog: Screen[Any]) -> None:
 
 
 async def help_opens(pilot: Pilot[int], key: str, *said: str) -> None:
+    below = pilot.app.screen
     await pilot.press(key)
-    await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the help")
+    await wait_for(
+        pilot, lambda: isinstance(pilot.app.screen, ModalScreen) and pilot.app.screen is not below, "the help"
+    )
     view = pilot.app.screen.query_one(TextView)
     await wait_for(pilot, lambda: all(one in view.text for one in said), f"{said} in the help")
     await pilot.press("escape")
-    await wait_for(pilot, lambda: not isinstance(pilot.app.screen, ModalScreen))
+    await wait_for(pilot, lambda: pilot.app.screen is below)
 
 
 async def test_arrows_select_every_passage_and_the_answer_takes_the_lines_that_it_needs(
