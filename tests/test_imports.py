@@ -105,7 +105,6 @@ def test_help_refusals_and_completion_import_what_they_need(line: str, code: int
         environment |= {
             "_LCM_TUI_COMPLETE": "bash_complete",
             "COMP_WORDS": line.replace("TAB", "lcm-tui"),
-            "COMP_CWORD": str(len(words) - 1),
         }
     arguments = [sys.executable, "-c", ANSWERED, *words]
     run = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)

@@ -24,7 +24,7 @@ import click
 from lcm_core.base.errors import ConfigurationError, FileMissingError, UsageError
 from lcm_core.base.values import Record, Struct
 
-from lcm_tui.cli.kinds import Choice, FilePath, Raw
+from lcm_tui.cli.kinds import Choice, FilePath, RawPath
 from lcm_tui.cli.presentation import PROGRAM, Presentation, cancelled
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ def _common(*names: str, **attributes: Any) -> Callable[[F], F]:
 common_options = gather(
     "common",
     CommonOptions,
-    _common("--db", type=Raw(), metavar="PATH", help="The database file."),
-    _common("--config", type=Raw(), metavar="PATH", help="The host's openclaw.json."),
-    _common("--openclaw-dir", type=Raw(), metavar="PATH", help="The host's state folder."),
-    _common("--sessions", type=Raw(), metavar="DIR", help="A sessions folder, or a folder of agents."),
+    _common("--db", type=RawPath(), metavar="PATH", help="The database file."),
+    _common("--config", type=RawPath(), metavar="PATH", help="The host's openclaw.json."),
+    _common("--openclaw-dir", type=RawPath(), metavar="PATH", help="The host's state folder."),
+    _common("--sessions", type=RawPath(), metavar="DIR", help="A sessions folder, or a folder of agents."),
     _common(
         "--format",
         "output",

@@ -23,6 +23,7 @@ from lcm_core.base.values import Record
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+    from lcm_core.store.naming import Named
 
 T = TypeVar("T")
 
@@ -88,12 +89,46 @@ def _completed(words: Sequence[str], incomplete: str) -> list[CompletionItem[Any
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
+def _stored(ctx: click.Context, named: Named, incomplete: str) -> list[CompletionItem[Any]]:
+    """What the database that a command line is about has of such names."""
+    from click.shell_completion import CompletionItem
+    from lcm_core.base.errors import LcmError
+    from lcm_core.base.settings import Options, resolve
+    from lcm_core.store.naming import names_in
+
+    given = ctx.params
+    options = Options(given.get("db"), given.get("config"), given.get("openclaw_dir"))
+    try:
+        path = resolve(options, os.environ, home=Path.home()).database.value
+    except LcmError:
+        return []
+    found = names_in(path, named, incomplete)
+    return [CompletionItem(name, help=words or None) for name, words in found]
+
+
+def _a_file(incomplete: str) -> list[CompletionItem[Any]]:
+    """What tells a shell to complete a path as it does everywhere."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
 class Raw(Kind[str]):
     """A text as it was given; whoever opens what it names says what is wrong with it."""
 
     def read(self, name: str, value: str) -> str:
         """The text."""
         return value
+
+
+class RawPath(Raw):
+    """A path as it was given."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Paths."""
+        return _a_file(incomplete)
 
 
 class WholeNumber(Kind[int]):
@@ -151,6 +186,18 @@ class ConversationNumber(Kind[ConversationId]):
             )
         return ConversationId(number or WholeNumber(1).read(name, value))
 
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Conversations, the newest first."""
+        return _stored(ctx, "conversation", incomplete)
+
+
+class RawConversation(Raw):
+    """The same as it was given."""
+
+    shell_complete = ConversationNumber.shell_complete
+
 
 def no_selector(name: str) -> UsageError:
     """The refusal of a blank that stands where a conversation is named."""
@@ -172,6 +219,12 @@ class SessionKey(Kind[str]):
             raise no_selector(name)
         return ""
 
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Keys of the database."""
+        return _stored(ctx, "session key", incomplete)
+
 
 class ConversationOrSummary(Kind[ConversationId | str]):
     """The number of a conversation, or the beginning of a summary's id."""
@@ -181,6 +234,12 @@ class ConversationOrSummary(Kind[ConversationId | str]):
         if value.startswith(_SUMMARY):
             return StoredText().read(name, value)
         return ConversationNumber().read(name.partition("|")[0], value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Conversations; summaries where one was begun."""
+        return _stored(ctx, "summary" if incomplete.startswith("s") else "conversation", incomplete)
 
 
 class Tokens(Kind[int]):
@@ -275,6 +334,16 @@ class StoredText(Kind[str]):
         return _WRITTEN_OUT.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), value)
 
 
+class SummaryId(StoredText):
+    """The id of a summary, or how it begins."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Summaries."""
+        return _stored(ctx, "summary", incomplete)
+
+
 class FilePath(Kind[Path]):
     """A path, ``~`` expanded."""
 
@@ -293,6 +362,12 @@ class FilePath(Kind[Path]):
         if is_too_long(path):
             raise invalid(name, "is longer than a path can be; give another one")
         return path
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Paths."""
+        return _a_file(incomplete)
 
 
 class Stamp(Record, frozen=True):

@@ -24,10 +24,12 @@ from lcm_tui.cli.kinds import (
     Moment,
     Period,
     Raw,
+    RawConversation,
     Recency,
     SessionKey,
     Stamp,
     StoredText,
+    SummaryId,
     Text,
     Tokens,
     WholeNumber,
@@ -86,7 +88,7 @@ def by_conversation_id(kind: Kind[Any] = CONVERSATION) -> Decorator:
 
 
 #: The same where the other name may stand for one that is blank. The id is read when it is known to be alone.
-_ID_OR_BLANK: Final = by_conversation_id(Raw())
+_ID_OR_BLANK: Final = by_conversation_id(RawConversation())
 _KEY_OR_BLANK: Final = click.option(
     "--session-key",
     type=SessionKey(blank=True),
@@ -230,7 +232,7 @@ summary_options = gather(
     _KEY_OR_BLANK,
     click.option(
         "--summary",
-        type=StoredText(),
+        type=SummaryId(),
         metavar="ID",
         multiple=True,
         help="This summary, or a unique prefix of its id; may be given several times.",

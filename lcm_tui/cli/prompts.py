@@ -29,7 +29,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.kinds import FilePath, Raw, WholeNumber
+from lcm_tui.cli.kinds import FilePath, Raw, RawPath, WholeNumber
 from lcm_tui.tables.blocks import (
     Facts,
     ListColumn,
@@ -108,8 +108,10 @@ def show(run: Run, *, prompt: str, prompt_dir: Path | None) -> Answer:
     default=1_200,
     help="The target size in tokens; 1200 by default.",
 )
-@click.option("--source", type=Raw(), metavar="FILE", help="The text to summarise (default: a sample).")
-@click.option("--previous-context", type=Raw(), metavar="FILE", help="The previous context (default: none).")
+@click.option("--source", type=RawPath(), metavar="FILE", help="The text to summarise (default: a sample).")
+@click.option(
+    "--previous-context", type=RawPath(), metavar="FILE", help="The previous context (default: none)."
+)
 def render(
     run: Run,
     *,

@@ -17,7 +17,7 @@ from lcm_recall.tools import RecallTools
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import Sectioned
-from lcm_tui.cli.kinds import SessionKey, StoredText
+from lcm_tui.cli.kinds import SessionKey, StoredText, SummaryId
 from lcm_tui.tables.blocks import Prose
 
 as_engine = click.option("--as-engine", is_flag=True, help="Search and answer like the engine's own tool.")
@@ -35,7 +35,7 @@ agent = click.option(
 )
 id_argument = click.argument(
     "name",
-    type=StoredText(),
+    type=SummaryId(),
     metavar="ID",
     help="m12, sum_..., file_..., a brief (or a unique prefix of a summary or brief), or a citation.",
 )

@@ -23,7 +23,7 @@ from lcm_tui.cli import coverage, messages, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Choice, StoredText, WholeNumber
+from lcm_tui.cli.kinds import Choice, SummaryId, WholeNumber
 from lcm_tui.cli.messages import MESSAGE_COLUMNS, MessageRow, part_texts, rows_of
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
@@ -94,7 +94,7 @@ SOURCE_COLUMNS: Final = tuple(
 
 
 summary_argument = click.argument(
-    "summary_id", type=StoredText(), metavar="SUMMARY_ID", help="The summary, or a unique prefix of its id."
+    "summary_id", type=SummaryId(), metavar="SUMMARY_ID", help="The summary, or a unique prefix of its id."
 )
 
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import pty
+import shutil
 import signal
 import sqlite3
 import stat
@@ -20,6 +21,7 @@ from lcm_tui.cli.main import main
 from lcm_tui.kit import logfile
 from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory
+from tests.databases import connect
 
 PROGRAM = [sys.executable, "-c", "import sys; from lcm_tui.cli.main import main; sys.exit(main())"]
 
@@ -224,27 +226,73 @@ def test_an_interrupted_command_says_so_and_leaves_nothing_behind(
 def test_the_shell_is_told_what_may_come_next(
     line: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    at = len(line.split()) - (not line.endswith(" "))
-    assert completed(monkeypatch, line, str(at)).out.split() == [f"plain,{word}" for word in expected]
+    assert completed(monkeypatch, line).out.split() == [f"plain,{word}" for word in expected]
 
 
-def completed(monkeypatch: pytest.MonkeyPatch, line: str, place: str | None) -> Result:
+@pytest.mark.parametrize(
+    "line", ["lcm-tui --db di", "lcm-tui status --config=x", "lcm-tui restore ", "lcm-tui demo --to "]
+)
+def test_a_path_is_left_to_the_shell(line: str, monkeypatch: pytest.MonkeyPatch):
+    assert completed(monkeypatch, line).out.startswith("file,")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("context show ", {"7", "8"}),
+        ("context show --conversation-id 7", {"7"}),
+        ("messages list --session-key agent:o", {"ops:main", "ops:discord:channel:ops-room"}),
+        ("dissolve sum_4c", {"sum_4c4bd5292abfa225"}),
+        ("dissolve 1 --summary sum_4c", {"sum_4c4bd5292abfa225"}),
+        ("summaries show sum_4c", {"sum_4c4bd5292abfa225"}),
+        ("context show x", set()),
+    ],
+)
+def test_names_are_those_of_the_database(
+    line: str, expected: set[str], database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_file("0.15.3")
+    before = sorted(path.parent.iterdir())
+    monkeypatch.setenv("COMP_BREAKS", ":=")
+    answered = completed(monkeypatch, f"lcm-tui --db {path} {line}")
+    found = {word.removeprefix("plain,") for word in answered.out.split()}
+    assert (found >= expected, bool(found), answered.err) == (True, bool(expected), "")
+    assert sorted(path.parent.iterdir()) == before
+    for nothing in ("/nowhere.db", __file__):
+        assert completed(monkeypatch, f"lcm-tui --db {nothing} {line}") == Result(0, "\n", "")
+
+
+def test_names_that_a_shell_would_obey_are_not_offered(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_copy("0.15.3")
+    with connect(path) as database:
+        database.execute(
+            "UPDATE conversations SET session_key = 'agent:$(touch x)' || conversation_id, title = ?",
+            ("\x1b[31m,\n",),
+        )
+    line = f"lcm-tui --db {path} messages list --session-key "
+    assert completed(monkeypatch, line).out == "\n"
+    assert "\x1b" not in completed(monkeypatch, f"lcm-tui --db {path} context show ", "fish").out
+
+
+def completed(monkeypatch: pytest.MonkeyPatch, line: str, shell: str = "bash") -> Result:
     """What the program tells a shell that asks by its environment."""
-    monkeypatch.setenv("_LCM_TUI_COMPLETE", "bash_complete")
+    monkeypatch.setenv("_LCM_TUI_COMPLETE", f"{shell}_complete")
     monkeypatch.setenv("COMP_WORDS", line)
-    if place is not None:
-        monkeypatch.setenv("COMP_CWORD", place)
+    monkeypatch.setenv("COMP_CWORD", "")
     return run()
 
 
 def test_a_shell_asks_a_process():
-    env = {"_LCM_TUI_COMPLETE": "bash_complete", "COMP_WORDS": "lcm-tui conv", "COMP_CWORD": "1"}
+    env = {"_LCM_TUI_COMPLETE": "bash_complete", "COMP_WORDS": "lcm-tui conv"}
     assert start(env=env).stdout == "plain,conversations\n"
 
 
-@pytest.mark.parametrize("place", ["words", "", "-1", "9" * 4400, "99999999999999999999", None])
-def test_a_shell_that_asks_nonsense_gets_no_traceback(place: str | None, monkeypatch: pytest.MonkeyPatch):
-    asked = completed(monkeypatch, "lcm-tui 'conv", place)
+@pytest.mark.parametrize("line", ["", " ", "lcm-tui 'conv", "lcm-tui --db", "lcm-tui --db=", "lcm-tui \\"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_that_asks_nonsense_gets_no_traceback(line: str, shell: str, monkeypatch: pytest.MonkeyPatch):
+    asked = completed(monkeypatch, line, shell)
     assert asked.err == ""
     assert asked.code in (0, 1)
 
@@ -255,6 +303,21 @@ def test_completion_prints_a_script_for_the_shell(shell: str, monkeypatch: pytes
     assert "_LCM_TUI_COMPLETE" in run("completion", shell).out
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
     assert run("completion").out == run("completion", shell).out
+
+
+def test_the_script_of_bash_completes_a_key_behind_its_colons(database_file: DatabaseFactory):
+    line = f"lcm-tui --db {database_file('0.15.3')} messages list --session-key agent:ops:m"
+    program = f"env {sys.executable} -m lcm_tui"
+    lines = (
+        run("completion", "bash").out.replace('"$1"', program),
+        f"COMP_LINE='{line}' COMP_POINT=${{#COMP_LINE}}",
+        "_lcm_tui_completion lcm-tui",
+        'echo "${COMPREPLY[@]}"',
+    )
+    shell = shutil.which("bash")
+    assert shell is not None
+    done = subprocess.run([shell, "--norc", "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("main\n", "")
 
 
 def test_the_unexpected_is_one_sentence_and_a_private_log(
