@@ -18,6 +18,8 @@ from lcm_tui.screens.frame import CommandScreen, DataScreen
 
 if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
+    from lcm_core.operations.past_stops import Stop
+    from lcm_core.store.database import Reader
 
 
 # -- dissolve --------------------------------------------------------------------------------------------
@@ -175,7 +177,15 @@ COPY_MESSAGE_ID: Final[Key[Any]] = commands.COPY_ID.does(
 
 
 # -- the past --------------------------------------------------------------------------------------------
-# Stepping through a conversation's past operation by operation, and to the moment before one.
+# Stepping through a conversation's past, by its operations and compactions, and to the moment before one.
+
+
+async def read_stops(reader: Reader, conversation_id: ConversationId) -> tuple[Stop, ...]:
+    """Where stepping through the past of a conversation stops."""
+    from lcm_core.operations.past_stops import stops_on
+
+    return await reader.run(lambda rows: stops_on(rows, reader.schema.tables, conversation_id, {}))
+
 
 _NO_NEWER: Final = "this is the present"
 
@@ -206,25 +216,26 @@ class Steps:
                 self._screen.refresh_bars()
 
     async def _take_all(self) -> None:
-        from lcm_core.operations.past import operations_on
-        from lcm_core.operations.past_point import Point, cut_at
+        from lcm_core.operations.past_stops import point_before, stops_since
 
         screen, then = self._screen, self._screen.then
         present = screen.session if then is None else then.present
         steps, self._pressed = self._pressed, 0
-        found = await present.read(lambda reader: reader.run(operations_on, self._owner, {}))
+        stops = await present.read(read_stops, self._owner)
         try:
-            here = 0 if then is None else len(cut_at(then.past.point, found).taken)
+            here = 0
+            if then is not None:
+                here = stops_since(stops, then.past.point)
         except NotFoundError:  # it was removed from the history just now
-            here, steps = len(found) + 1, -len(found) - 1
-        there = max(0, min(here + steps, len(found)))
-        if not found:
+            here, steps = len(stops) + 1, -len(stops) - 1
+        there = max(0, min(here + steps, len(stops)))
+        if not stops:
             screen.app.notify(await self._no_past(), timeout=6)
         elif there == here:
-            end = "This is the present." if here == 0 else "This is before the oldest operation."
+            end = "This is the present." if here == 0 else "This is before the oldest change."
             screen.app.notify(end, timeout=4)
         else:
-            point = Point(found[there - 1].id) if there else None
+            point = point_before(stops[there - 1]) if there else None
             screen.look_at(present, self._owner, point)
             await screen.load_now()
 
@@ -234,7 +245,7 @@ class Steps:
 
         screen = self._screen
         kept = await screen.session.read(count_snapshots, self._owner)
-        said = "No change by lcm-tui."
+        said = "No change by lcm-tui, and no compaction."
         if not kept or "snapshots" not in screen.commands:
             return said
         return f"{said} {screen.key_of('snapshots')} lists {counted(kept, 'context')} as sent."
@@ -245,13 +256,13 @@ STEPS: Final[Sequence[Key[Any]]] = (
     commands.HUNK_PREVIOUS.does(
         lambda s: s.steps.press(1),
         title="Older",
-        help="Go to the past: as it was before the previous operation.",
+        help="Go to the past: as it was before the previous change or compaction.",
     ),
     commands.HUNK_NEXT.does(
         lambda s: s.steps.press(-1),
         lambda s: _NO_NEWER if s.then is None else None,
         title="Newer",
-        help="Come back from the past: as it was before the next operation, at last as it is now.",
+        help="Come back from the past: as it was before the next change or compaction, at last as it is now.",
     ),
 )
 

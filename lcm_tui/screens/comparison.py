@@ -6,13 +6,13 @@ import asyncio
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from lcm_core.base.diff import Diff, compare_lines
 from lcm_core.base.errors import LcmError
-from lcm_core.base.records import Conversation, SummaryId, SummaryText
+from lcm_core.base.records import Conversation, ConversationId, SummaryId, SummaryText
 from lcm_core.base.text import clip, counted, depth_name, safe_line
 from lcm_core.base.times import format_local, parse_utc
 from lcm_core.base.values import Record, replace
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 # -- the head, and moving between lines ------------------------------------------------------------------
 
+#: A conversation and a point of its past.
+Moment: TypeAlias = tuple[ConversationId, str]
 #: The lines of a head, each in parts of which the first are the most telling.
 HeadLines: TypeAlias = Sequence[Sequence[Line]]
 
@@ -79,8 +81,13 @@ class ComparisonHead(Drawn):
         return strip_of(fitted(self._lines[y], width) if y < len(self._lines) else (), self.style_of, width)
 
 
-def context_lines(left: Side, right: Side, diff: ContextDiff | None, zone: tzinfo | None) -> HeadLines:
-    """Two contexts, and once they are compared how they differ, with times in a *zone*."""
+def context_lines(
+    left: Side, right: Side, diff: ContextDiff | None, zone: tzinfo | None, unsure: Collection[Moment]
+) -> HeadLines:
+    """Two contexts, and once they are compared how they differ, with times in a *zone*.
+
+    *unsure*: the moments of which not all is known; the context of then says what.
+    """
     of_two, by_prompt = left.conversation_id != right.conversation_id, left.prompt != right.prompt
     lines = []
     for sign, side, one in (
@@ -88,6 +95,8 @@ def context_lines(left: Side, right: Side, diff: ContextDiff | None, zone: tzinf
         (Span("+ ", "ok"), right, None if diff is None else diff.new),
     ):
         parts = _side(side, one, zone, of_two=of_two, by_prompt=by_prompt)
+        if (side.conversation_id, side.at) in unsure:
+            parts.insert(1, (Span("not all known", "warn"),))
         lines.append([(sign, *parts[0]), *parts[1:]])
     return lines if diff is None else [*lines, _difference(diff)]
 
@@ -145,8 +154,8 @@ def doubt_of(taken: SnapshotOrigin) -> str:
 # -- what it reads ---------------------------------------------------------------------------------------
 
 
-async def load_comparison(session: Session, left: Side, right: Side) -> ContextDiff:
-    """Assemble what is not assembled yet, and compare.
+async def load_comparison(session: Session, left: Side, right: Side, unsure: set[Moment]) -> ContextDiff:
+    """Assemble what is not assembled yet, and compare; *unsure* gets the moments of which not all is known.
 
     Raises:
         NotFoundError: a conversation, a snapshot or an operation is gone.
@@ -167,11 +176,13 @@ async def load_comparison(session: Session, left: Side, right: Side) -> ContextD
         )
         for side in (left, right)
     ]
-    one, other = await _as_then(session, left, one), await _as_then(session, right, other)
+    one, other = await _as_then(session, left, one, unsure), await _as_then(session, right, other, unsure)
     return await session.read(snapshots.read_comparison, one, other, session.engine_zone)
 
 
-async def _as_then(session: Session, side: Side, wanted: ComparedContext) -> ComparedContext:
+async def _as_then(
+    session: Session, side: Side, wanted: ComparedContext, unsure: set[Moment]
+) -> ComparedContext:
     """A side at a point of the past, assembled; any other is left to be read."""
     if not side.at:
         return wanted
@@ -183,6 +194,9 @@ async def _as_then(session: Session, side: Side, wanted: ComparedContext) -> Com
     then = PastSession(session, side.conversation_id, point)
     try:
         [assembled] = await then.read(read_sides, [wanted], session.engine_zone)
+        found = then.past.found
+        if found is not None and not all(one.certain for one in found.statements):
+            unsure.add((side.conversation_id, side.at))
     finally:
         await then.close()
     return replace(wanted, assembled=assembled)
@@ -245,17 +259,18 @@ class Contexts(Comparing[ContextDiff]):
 
     def __init__(self, left: Side, right: Side) -> None:
         self.left, self.right = left, right
+        self._unsure: set[Moment] = set()
         same = left.conversation_id == right.conversation_id
         which = f"conversation {left.conversation_id}"
         self.title = which if same else f"{left.conversation_id} with {right.conversation_id}"
 
     async def load(self, session: Session) -> ContextDiff:
         """Assemble what is not assembled yet, and compare."""
-        return await load_comparison(session, self.left, self.right)
+        return await load_comparison(session, self.left, self.right, self._unsure)
 
     def head_lines(self, data: ContextDiff | None, zone: tzinfo | None) -> HeadLines:
         """Both contexts, and the messages in which they differ."""
-        return context_lines(self.left, self.right, data, zone)
+        return context_lines(self.left, self.right, data, zone, self._unsure)
 
     def id_of(self, heading: str) -> str | None:
         """The message's."""

@@ -36,11 +36,13 @@ from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
 from lcm_tui.kit.panes import Aside
+from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Document, Layout, Line, Span
 from lcm_tui.screens import actions, exporting, picks, pruning
 from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
 from lcm_tui.screens.frame import RELOAD_SECONDS, CommandScreen, DataScreen
+from lcm_tui.screens.picks import NO_PROMPT, NOW, OPENED
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.composition import Measured, bar_line, legend_line, numbers_line, share_out
@@ -374,12 +376,6 @@ class Assembly:
 _OTHER: Final = re.compile(r"#([0-9]{1,15})")
 #: How the id of a snapshot begins.
 SNAPSHOT: Final = "asm_"
-#: What is typed for the context as it was when the screen was opened.
-OPENED: Final = "opened"
-#: What is typed on the past for the context as it is now.
-NOW: Final = "now"
-#: What is typed, or an empty answer stands for, to compare with the same context without its prompt.
-NO_PROMPT: Final = "no prompt"
 
 
 async def export(screen: CommandScreen, conversation_id: ConversationId, assembly: Assembly) -> None:
@@ -399,35 +395,38 @@ async def export(screen: CommandScreen, conversation_id: ConversationId, assembl
     await exporting.export(screen, label, offered, write)
 
 
-async def compare(screen: CommandScreen, conversation_id: ConversationId, assembly: Assembly) -> None:
+async def compare(screen: CommandScreen, conversation: Conversation, assembly: Assembly) -> None:
     """Compare what is sent with something else."""
-    other = step(assembly.budget, -1)
-    smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
-    then, zone = screen.then, screen.session.zone
-    offered = NOW if then is not None else NO_PROMPT if assembly.prompt else smaller
+    then, zone, number = screen.then, screen.session.zone, conversation.conversation_id
     at = "" if then is None else then.past.point.text
-    here = Side(
-        conversation_id, assembly.asked, at or NOW, prompt=assembly.prompt, clamps=assembly.clamps, at=at
-    )
+    here = Side(number, assembly.asked, at or NOW, prompt=assembly.prompt, clamps=assembly.clamps, at=at)
+    called: dict[str, str] = {}  # the moments, in words
+
+    async def known() -> Sequence[Pick]:
+        found = await picks.comparisons(screen.session, conversation, here)
+        called.update({one.text: one.title for one in found})
+        return found
 
     def check(text: str) -> str | None:
         try:
-            if text.strip().casefold() != OPENED:  # which is known when the context is assembled
-                comparison(text.strip() or offered, here, None, zone)
+            if text.strip().casefold() not in ("", OPENED):  # which is known when the context is assembled
+                comparison(text.strip(), here, None, zone)
         except UsageError as error:
             return error.message
         return None
 
-    label = f"compare with: 64k, #3, asm_…, op_…, a time, {OPENED}, {NOW}; enter: {offered}"
-    wanted = await screen.ask(label, check=check)
-    if wanted is not None and (first := await assembly.ready()) is not None:
-        screen.open(comparison(wanted.strip() or offered, here, first, zone))
+    wanted = await screen.ask("compare with: 64k, #3, asm_…, op_…, a time", check=check, picks=known)
+    if wanted and wanted.strip() and (first := await assembly.ready()) is not None:
+        screen.open(comparison(wanted.strip(), here, first, zone, called.get(wanted.strip(), "")))
 
 
-def comparison(wanted: str, here: Side, first: Ledger | None, zone: tzinfo | None) -> places.Comparison:
+def comparison(
+    wanted: str, here: Side, first: Ledger | None, zone: tzinfo | None, called: str = ""
+) -> places.Comparison:
     """What is compared with what when *wanted* is typed on a context.
 
-    *first*: its assembly as it was when the screen was opened; None: nobody asks for that.
+    *first*: its assembly as it was when the screen was opened; None: nobody asks for that. *called*: a moment
+    in words.
 
     Raises:
         UsageError: nothing can be compared with that.
@@ -441,7 +440,7 @@ def comparison(wanted: str, here: Side, first: Ledger | None, zone: tzinfo | Non
     if wanted.casefold() == NOW and here.at:
         return places.Comparison(here, here._replace(when=NOW, at=""))
     if (point := parse_point(wanted, zone)) is not None and point.text != here.at:
-        return places.Comparison(here._replace(when=point.text, at=point.text), here)
+        return places.Comparison(here._replace(when=called or point.text, at=point.text), here)
     if wanted.casefold() == NO_PROMPT and here.prompt:
         return places.Comparison(here._replace(when="", prompt=""), here)
     if wanted.startswith(SNAPSHOT):
@@ -523,9 +522,9 @@ belongs to another conversation, or its ordinal or type is invalid.
 d previews dissolving a condensed summary: its sources take its place. space marks summaries (●), and d then
 dissolves all of them. U lists changes and undoes them.
 
-[ and ] step through the operations that changed this conversation: the context as it was before each, and at
-last as it is now. The lines under the title name the operation, and what changed since that the history does
-not know. The past is read-only; D compares it with now.
+[ and ] step through the changes of this conversation and the engine's compactions: the context as it was
+before each, and at last as it is now. The lines under the title name it, and what is not known of that
+moment. The past is read-only; D compares it with now.
 
 enter opens an item or a message. / finds ids, kinds and previews; in the messages as sent it finds text.
 """
@@ -858,7 +857,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
             where="the context",
         ),
         commands.COMPARE.does(
-            lambda s: compare(s, s.conversation.conversation_id, s.assembly), lambda s: s.assembly.why_none()
+            lambda s: compare(s, s.conversation, s.assembly), lambda s: s.assembly.why_none()
         ),
         actions.ITS_COMPACT,
         actions.ITS_SNAPSHOTS,

@@ -618,7 +618,7 @@ undoes them. r drafts a new text for a summary, W for it and everything below it
 m switches to the coverage map: which summaries cover which messages. > reads what is below the selected
 summary level by level, with the tokens that each level costs.
 
-[ and ] step through the operations that changed this conversation: the DAG as it was before each, and at last
+[ and ] step through this conversation's changes and compactions: the DAG as it was before each, and at last
 as it is now. The past is read-only.
 
 / finds ids, models, failures and text in all summaries, or in the text beside the tree when that has the

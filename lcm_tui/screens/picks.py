@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Final, Protocol
 
-from lcm_core.base.records import Conversation
-from lcm_core.base.text import STEPS
+from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.text import STEPS, counted, step
+from lcm_core.base.times import format_local, parse_utc
+from lcm_core.change.journal import Operation
+from lcm_core.operations.past_stops import Compaction, Stop, point_before
+from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Snapshot, Window, snapshot_page
 from lcm_core.store.state import engine_state
 
 from lcm_tui.kit.pick import Pick
-from lcm_tui.kit.session import Session
+from lcm_tui.kit.places import Side
+from lcm_tui.kit.session import PastSession, Session
+from lcm_tui.screens import actions
 from lcm_tui.tables.blocks import tokens_text
 
-#: Snapshots whose budgets are looked at, the newest.
-_SNAPSHOTS = 20
+#: What is typed for the context as it was when the screen was opened.
+OPENED: Final = "opened"
+#: What is typed on the past for the context as it is now.
+NOW: Final = "now"
+#: What is typed to compare with the same context without its prompt.
+NO_PROMPT: Final = "no prompt"
+#: Snapshots that are listed, the newest.
+_SNAPSHOTS: Final = 20
+#: Compactions, and operations, that are listed, the newest.
+_MOMENTS: Final = 5
 
 
 async def _budgets_of(reader: Reader, conversation: Conversation) -> list[tuple[int, str]]:
@@ -49,3 +65,62 @@ async def budgets(session: Session, conversation: Conversation, *, asked: int) -
             for budget, note in named.items()
         ),
     ]
+
+
+# -- what a context is compared with ---------------------------------------------------------------------
+
+
+async def comparisons(session: Session, conversation: Conversation, here: Side) -> Sequence[Pick]:
+    """What a context is compared with: itself at another moment, under another budget; another one."""
+    present = session.present if isinstance(session, PastSession) else session
+    stops, kept, others = await present.read(_comparable, conversation.conversation_id)
+    zone = session.zone
+    compactions = [one for one in stops if isinstance(one, Compaction)][:_MOMENTS]
+    operations = [one for one in stops if isinstance(one, Operation)][:_MOMENTS]
+    found = [
+        *([Pick(NOW, "as it is now")] if here.at else ()),
+        *([Pick(NO_PROMPT, "without the prompt")] if here.prompt else ()),
+        *(_before_compaction(one, zone) for one in compactions),
+        *_other_budgets(here.budget),
+        Pick(OPENED, "as it was when this screen was opened"),
+        *(Pick(point_before(one).text, f"before {one.title}", _time(one, zone)) for one in operations),
+        *(Pick(one.id, f"snapshot of {_time(one, zone)}", f"sent under {one.budget:,}") for one in kept),
+        *(
+            Pick(f"#{one.conversation_id}", f"conversation {session.called(one)}")
+            for one in others
+            if one.conversation_id != conversation.conversation_id
+        ),
+    ]
+    return [one for one in found if one.text != here.at]
+
+
+async def _comparable(
+    reader: Reader, number: ConversationId
+) -> tuple[Sequence[Stop], list[Snapshot], list[Conversation]]:
+    kept = await snapshot_page(reader, number, Window(limit=_SNAPSHOTS))
+    others = await list_conversations(reader)
+    return (
+        await actions.read_stops(reader, number),
+        [one for one in kept.items if isinstance(one, Snapshot)],
+        [entry.conversation for entry in others],
+    )
+
+
+def _before_compaction(one: Compaction, zone: tzinfo | None) -> Pick:
+    title = f"before the compaction of {_time(one, zone)}"
+    return Pick(one.point.text, title, f"{counted(one.summaries, 'summary')} made")
+
+
+def _other_budgets(budget: int) -> list[Pick]:
+    """A step down and a step up."""
+    sizes = [size for size in (step(budget, -1), step(budget, 1)) if size != budget]
+    return [Pick(tokens_text(size), f"under {size:,} tokens") for size in sizes]
+
+
+class _Timed(Protocol):
+    @property
+    def created_at(self) -> str: ...
+
+
+def _time(one: _Timed, zone: tzinfo | None) -> str:
+    return format_local(parse_utc(one.created_at), zone)[5:16] or one.created_at

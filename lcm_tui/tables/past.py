@@ -82,7 +82,7 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str]) 
         *_counts(changed),
     ]
     lines: list[Line] = [
-        (Span(f" {point_text(_when(zone), found)}{title}", "warn"),),
+        (Span(f" {_moment(found, zone)}{title}", "warn"),),
         (Span(f" {' · '.join(parts)}", "dim"),),
     ]
     doubts = [one for one in found.statements if not one.certain]
@@ -90,6 +90,14 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str]) 
     if len(doubts) > ABOVE:
         lines.append((Span(f" ! {len(doubts) - ABOVE:,} more: {key_of('help')} shows all", "warn"),))
     return lines
+
+
+def _moment(found: Found, zone: tzinfo | None) -> str:
+    """As `point_text`; a second before a compaction of the host by that."""
+    when = _when(zone)
+    if found.compaction is None:
+        return point_text(when, found)
+    return f"as it was before the compaction of {when(found.compaction)}"
 
 
 def _counts(changed: Since) -> Iterator[str]:
@@ -103,7 +111,7 @@ def _counts(changed: Since) -> Iterator[str]:
 
 def past_text(found: Found, zone: tzinfo | None) -> str:
     """All that is to be said of a point, as the help of a screen begins with it."""
-    lines = [f"This is the past, {point_text(_when(zone), found)}; it is read-only."]
+    lines = [f"This is the past, {_moment(found, zone)}; it is read-only."]
     lines += [one.text for one in found.statements]
     return "\n\n".join(lines)
 

@@ -55,10 +55,12 @@ async def test_where_no_engine_of_ours_ran_the_list_says_why_it_is_empty(databas
 async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     newest, _ = await keep(path, 1, [6_000, 3_500])
+    with changed(path) as connection:
+        connection.execute("UPDATE summaries SET created_at = 'of old'")
     async with open_sound_app(path, size=NARROW) as pilot:
         await assembled(pilot, 1)
         await pilot.press("left_square_bracket")
-        await wait_until_said(pilot, "No change by lcm-tui. @ lists 2 contexts as sent.")
+        await wait_until_said(pilot, "No change by lcm-tui, and no compaction. @ lists 2 contexts as sent.")
         await pilot.press("at")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Snapshots "))
         await wait_for_text(pilot, newest)

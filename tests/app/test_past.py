@@ -63,8 +63,14 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         assert screen.assembly.ledger is not None
         assert NODE in {one.origin.summary_id for one in screen.assembly.ledger.assembled.messages}
         await pilot.press("[")
-        await wait_for(pilot, lambda: any("before the oldest operation" in one for one in said(pilot)))
-        await pilot.press("]")
+        await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "[ ] step")
+        await wait_for(pilot, lambda: not screen.moving, "the other moment")
+        assert "host compacted into" in " ".join(screen.explained().split())
+        await pilot.press(*"[" * 12)
+        await wait_for(pilot, lambda: any("before the oldest change" in one for one in said(pilot)))
+        await wait_for(pilot, lambda: not screen.moving, "the other moment")
+        assert not any(isinstance(one, str) for one in items_of(screen))
+        await pilot.press(*"]" * 12)
         await wait_for(pilot, lambda: items_of(screen) == now, "the present")
         await wait_for(pilot, lambda: not screen.query(PastBar), "no bar")
         assert screen.why_not("hunk-next") == "this is the present"
@@ -142,7 +148,7 @@ async def test_without_a_history_there_is_no_past(database_copy: DatabaseFactory
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
-        pilot.app.open_place(places.Summaries(conversation(pilot, 1)))
+        pilot.app.open_place(places.Summaries(conversation(pilot, 7)))
         await settled(pilot)
         await pilot.press("[")
         await wait_for(pilot, lambda: any("No change by lcm-tui" in one for one in said(pilot)))

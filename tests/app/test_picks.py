@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lcm_tui.kit.dialog import Prompt
-from tests.app.support import NARROW, shown_lines, wait_for_text
+from tests.app.support import NARROW, at, settled, shown_lines, wait_for, wait_for_text
 from tests.app.test_context import open_sound_app, opened
 from tests.conftest import DatabaseFactory
 
@@ -45,3 +45,31 @@ async def test_what_is_typed_filters_or_is_taken_as_typed(database_file: Databas
         assert not screen.query_one(Prompt).list.display
         await pilot.press("escape")
         assert not screen.asking
+
+
+async def test_before_the_last_compaction_is_three_keys_away(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("c")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "), "the context")
+        await pilot.press("D", "enter")  # at once: enter waits for what can be picked
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
+        await wait_for_text(
+            pilot, "- before the compaction of 03-04 11:59 · not all known", "only in the first"
+        )
+
+
+async def test_what_a_context_can_be_compared_with(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 1)
+        await pilot.press("D")
+        await wait_for_text(
+            pilot, "before the compaction of 03-04 11:59  5 summaries made", "under 200,000 tokens"
+        )
+        offered = [one.text for one in screen.prompt.list.keys]
+        assert {"100k", "200k", "opened", "#3", "2026-03-04T11:59:23.000Z"} <= set(offered)
+        await pilot.press(*"research")
+        await wait_for_text(pilot, " conversation 3 ")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
+        await wait_for_text(pilot, "1 with 3")

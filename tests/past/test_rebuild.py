@@ -17,6 +17,7 @@ from lcm_core.change.commit import commit
 from lcm_core.engine.rules import NAMED
 from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point
+from lcm_core.operations.past_stops import Compaction, stops_on
 from lcm_core.operations.prune import plan_delete
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.writers.source import Rendering
@@ -417,3 +418,39 @@ def test_the_order_of_the_history_holds_where_a_clock_was_wrong(long_one: Path):
         [(then, statements)] = state_then(long_one, 3, Point(when=when))
         assert unlike(state, then) == []
         assert statements == ()
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_before_a_compaction_what_an_operation_has_deleted_since_is_opened_too(database_copy, deleted):
+    path = database_copy("0.15.3")
+    newest = newest_compaction(path, 1)
+    assert (newest.created_at, newest.summaries) == ("2026-03-04T11:59:24.000Z", 5)
+    [(untouched, statements)] = state_then(path, 1, newest.point)
+    if deleted:
+        commit(path, asyncio.run(planned(path, plan_dissolve, 1, ["sum_bb692ab9b90b6a49"])))
+    assert newest_compaction(path, 1).point == newest.point
+    [(then, said_then)] = state_then(path, 1, newest.point)
+    assert unlike(untouched, then) == []
+    assert [one.text for one in said_then] == [one.text for one in statements]
+
+
+def test_the_moment_before_a_compaction_is_what_it_was(long_one: Path):
+    times = Times(long_one)
+    by_host(long_one, 3, times, "append")
+    start = state_now(long_one, 3)
+    by_host(long_one, 3, times, "compact", "append")
+    times.next()
+    dissolve(long_one, 3)
+    times.note()
+    [(then, statements)] = state_then(long_one, 3, newest_compaction(long_one, 3).point)
+    assert unlike(start, then) == []
+    assert {one.doubt for one in statements} <= {"compacted", "appended"}
+
+
+def newest_compaction(path: Path, owner: int) -> Compaction:
+    async def read():
+        async with await Database.open(path) as database:
+            tables = database.schema.tables
+            return await database.read(lambda reader: reader.run(stops_on, tables, owner, {}))
+
+    return next(one for one in asyncio.run(read()) if isinstance(one, Compaction))

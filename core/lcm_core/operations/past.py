@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -44,6 +45,9 @@ RowKey = tuple[str, Cells]
 
 SUMMARIES: Final = "summaries"
 LINKS: Final = "summary_messages"
+#: The tables of a summary and its links, and the column of links that names a source.
+SOURCES: Final = {"summary_parents": "parent_summary_id", LINKS: "message_id"}
+OF_SUMMARIES: Final = frozenset({SUMMARIES, *SOURCES})
 #: Ids of one kind that a statement names.
 _NAMED: Final = 3
 
@@ -132,12 +136,13 @@ def rebuild(present: Present, taken: Sequence[Taken], seconds: int) -> Earlier:
     for one in taken:
         back.take(one)
     back.cut_at(seconds, frozenset(), at_the_point=True)
-    rows, later = back.changed(), back.made_since(seconds)
+    later = back.made_since(seconds)
+    rows = back.changed(later)
     return Earlier(
         present.conversation_id,
         back.items(),
         rows,
-        later,
+        later - back.gone(),
         back.arrived_since(later),
         tuple(back.statements()),
         frozenset(key for key in rows if key in present.rows),
@@ -189,13 +194,24 @@ class _Back:
             return None
         return tuple(map(Item, context.ordinals, context.refs, context.rows))
 
-    def changed(self) -> dict[RowKey, Cells | None]:
-        """The rows that were otherwise."""
-        return {
-            key: self.rows.get(key)
-            for key in sorted(self._touched, key=repr)
-            if self.rows.get(key) != self.present.rows.get(key)
-        }
+    def changed(self, later: Collection[str]) -> dict[RowKey, Cells | None]:
+        """The rows that were otherwise; those of summaries that were made *later* were not there."""
+        found: dict[RowKey, Cells | None] = {}
+        for key in sorted(self._touched, key=repr):
+            row = self.rows.get(key)
+            if row is not None and key[0] in OF_SUMMARIES and row.get("summary_id") in later:
+                row = None
+            if row != self.present.rows.get(key):
+                found[key] = row
+        return found
+
+    def gone(self) -> frozenset[str]:
+        """The summaries that operations have deleted since."""
+        return frozenset(
+            str(key[1].cells[0])
+            for key in self._touched
+            if key[0] == SUMMARIES and key not in self.present.rows
+        )
 
     def made_since(self, seconds: int) -> frozenset[str]:
         """The summaries that another writer made after the point, except those that the context shows."""
@@ -444,6 +460,7 @@ class Found(Record, frozen=True):
     operations: tuple[Operation, ...]  #: all that changed the conversation, the newest first
     #: the newest snapshot that an engine of ours kept until then, and when
     snapshot: tuple[str, str] | None
+    compaction: str | None = None  #: when the host compacted in the very next second; None: it did not
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -472,7 +489,7 @@ def operations_on(db: Rows, conversation_id: int, read: Read) -> tuple[Operation
         if one.conversation_id == conversation_id:
             kept.append(one)
         elif one.conversation_id is None or _root(one, roots).kind in SEVERAL:
-            taken = _taken(db, one, read)
+            taken = taken_of(db, one, read)
             if taken.problem is not None or concerns(one, taken.edits, conversation_id):
                 kept.append(one)
     return tuple(kept)
@@ -496,17 +513,35 @@ def read_past(db: Rows, tables: Tables, conversation_id: int, point: Point, read
     """
     operations = operations_on(db, conversation_id, read)
     cut = cut_at(point, operations)
-    taken = [_taken(db, one, read) for one in cut.taken]
+    taken = [taken_of(db, one, read) for one in cut.taken]
     same = [one for one in operations if seconds_of(one.created_at) == cut.seconds and one not in cut.taken]
-    known = frozenset(_put(_taken(db, one, read).edits for one in same))
+    known = frozenset(_put(taken_of(db, one, read).edits for one in same))
     present = _present(db, tables, conversation_id, cut.seconds, taken, known)
     earlier = rebuild(present, taken, cut.seconds)
     pruned = tuple(_pruned(db, cut))
     earlier = replace(earlier, statements=(*pruned, *earlier.statements))
-    return Found(cut, earlier, operations, snapshot_until(db, conversation_id, cut.seconds))
+    snapshot = snapshot_until(db, conversation_id, cut.seconds)
+    return Found(cut, earlier, operations, snapshot, _compaction_behind(cut, taken, present))
 
 
-def _taken(db: Rows, one: Operation, read: Read) -> Taken:
+def _compaction_behind(cut: Cut, taken: Sequence[Taken], present: Present) -> str | None:
+    behind = cut.seconds + 1
+    made = {name for name, when in present.made.items() if when == behind} - made_by(taken)
+    return iso_z(datetime.fromtimestamp(behind, UTC)) if made and cut.beside is None else None
+
+
+def made_by(taken: Sequence[Taken]) -> frozenset[str]:
+    """The summaries that some operations (the newest first) made, not those that an undo brought back."""
+    first: dict[str, bool] = {}
+    for one in reversed(taken):
+        for edit in one.edits:
+            if isinstance(edit, RowChange) and edit.table == SUMMARIES:
+                first.setdefault(str(edit.key.cells[0]), edit.before is None)
+    return frozenset(name for name, made in first.items() if made)
+
+
+def taken_of(db: Rows, one: Operation, read: Read) -> Taken:
+    """An operation with its edits; *read* keeps them."""
     if one.id not in read:
         try:
             read[one.id] = Taken(one, edits_of(db, one))
@@ -562,11 +597,16 @@ def _present(
                 (conversation_id, day, seconds),
             )
         )
+    deleted = _deleted(taken)  # no row of now says when they were made
+    made |= {name: when for name, (when, _) in deleted.items() if when > seconds}
     timed = "created_at" in tables.get("context_items", ())
     context, added = _context(db, tables, conversation_id, day)
+    opened = {name: refs for name, (_, refs) in deleted.items() if name in made}
+    first = [ref for refs in (context.refs, *opened.values()) for ref in refs]
     sources = _sources(
-        db, tables, [ref for ref in context.refs if isinstance(ref, str) and ref in made], made
+        db, tables, [ref for ref in dict.fromkeys(first) if isinstance(ref, str) and ref in made], made
     )
+    sources |= opened
     may_be_later = {
         ref
         for ref, row in zip(context.refs, context.rows, strict=True)
@@ -580,10 +620,29 @@ def _present(
     return Present(conversation_id, context, added, rows, made, sources, said, arrived, known)
 
 
+def _deleted(taken: Sequence[Taken]) -> dict[str, tuple[int, tuple[Ref, ...]]]:
+    """When the summaries were made that operations have deleted, and what from."""
+    made: dict[str, int] = {}
+    links: dict[str, list[tuple[int, Ref]]] = {}
+    for edit in (edit for one in taken for edit in one.edits if isinstance(edit, RowChange)):
+        row = edit.before
+        if row is None or edit.after is not None or edit.table not in OF_SUMMARIES:
+            continue
+        name, stored = str(row.get("summary_id")), row.get("created_at")
+        if edit.table == SUMMARIES:
+            made.setdefault(name, seconds_of(stored if isinstance(stored, str) else None))
+            continue
+        ref, ordinal = row.get(SOURCES[edit.table]), row.get("ordinal")
+        if isinstance(ref, int | str):
+            links.setdefault(name, []).append((ordinal if isinstance(ordinal, int) else 0, ref))
+    return {
+        name: (when, tuple(ref for _, ref in sorted(links.get(name, ()), key=lambda one: one[0])))
+        for name, when in made.items()
+    }
+
+
 def _day_of(seconds: int) -> str:
     """The date of a moment, as stored times begin."""
-    from datetime import UTC, datetime
-
     try:
         return datetime.fromtimestamp(seconds, UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):
@@ -620,7 +679,7 @@ def _sources(
     wanted = list(first)
     while wanted:
         below: dict[str, list[Ref]] = {name: [] for name in wanted}
-        for table, column in (("summary_parents", "parent_summary_id"), ("summary_messages", "message_id")):
+        for table, column in SOURCES.items():
             if table in tables:
                 for row in db.rows_in(
                     f"SELECT summary_id, {column} AS source FROM main.{table} WHERE summary_id IN (?*) "

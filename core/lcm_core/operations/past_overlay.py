@@ -22,7 +22,7 @@ from typing import Final
 from lcm_core.base.records import ConversationId
 from lcm_core.change.journal import Operation
 from lcm_core.change.plan import KEYS, Cells, value_of
-from lcm_core.operations.past import Earlier, Found, Read, RowKey, read_past
+from lcm_core.operations.past import OF_SUMMARIES, Earlier, Found, Read, RowKey, read_past
 from lcm_core.operations.past_point import Point
 from lcm_core.store.database import Database
 from lcm_core.store.opening import Rows, SqlValue, quoted
@@ -32,8 +32,6 @@ from lcm_core.store.schema import JOURNAL, Schema
 #: view of two parts within a join, and would read every message of the file.
 MESSAGES: Final = "messages"
 COPIED: Final = (MESSAGES, "message_parts")
-#: Tables whose rows go with a summary that was made later.
-_OF_SUMMARIES: Final = ("summaries", "summary_parents", "summary_messages")
 OVERLAID_CONTEXT: Final = "context_items"
 _PREFIX: Final = "lcm_tui_past_"
 #: Columns by which rows are looked for, besides their keys.
@@ -98,7 +96,7 @@ def _lay(connection: sqlite3.Connection, schema: Schema, earlier: Earlier) -> No
     for key, row in earlier.rows.items():
         if schema.has(key[0]):
             by_table.setdefault(key[0], {})[key] = row
-    for table in _OF_SUMMARIES:
+    for table in sorted(OF_SUMMARIES):
         if earlier.later and schema.has(table, "summary_id"):
             by_table.setdefault(table, {})
     if earlier.arrived and schema.has(MESSAGES):
@@ -164,7 +162,7 @@ def _lay_table(
     connection.execute(f"CREATE TEMP TABLE {_PREFIX}gone_{table} (place INTEGER PRIMARY KEY)")
     places = {key: found for key in rows if (found := _place(connection, name, key)) is not None}
     hidden = {(place,) for place in places.values()}
-    for summary_id in earlier.later if table in _OF_SUMMARIES else ():
+    for summary_id in earlier.later if table in OF_SUMMARIES else ():
         made = connection.execute(f"SELECT rowid FROM main.{name} WHERE summary_id = ?", (summary_id,))
         hidden |= {(row[0],) for row in made}
     connection.executemany(f"INSERT OR IGNORE INTO {gone} VALUES (?)", hidden)
