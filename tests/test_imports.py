@@ -93,6 +93,7 @@ sys.exit(code)
         ("compact --sweep --aply", 2, 36),
         ("bogus", 2, 30),
         ("messages bogus", 2, 30),
+        ("status --bogus", 2, 84),
         ("transplant x 5", 2, 106),
         ("TAB conv", 0, 55),
         ("TAB messages list --ro", 0, 76),

@@ -14,7 +14,7 @@ import click
 from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import tree
-from lcm_tui.cli.command import Command, outer_parameters, takes_value, words_of
+from lcm_tui.cli.command import Command, outer_parameters, parameters_of, takes_value, words_of
 from lcm_tui.cli.kinds import label
 from lcm_tui.cli.presentation import PROGRAM
 
@@ -75,11 +75,10 @@ def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> UsageError
     of_group = words in tree.WORDS and tree.is_group(words)
     near = _like(option, error.possibilities or (), _NAMED, 0.6)  # click counts the dashes as alike
     near = near or ([option.lower()] if option.lower() in ("-v", "--version") else [])
-    if of_group or not near:  # whether another command has it: all are imported, for a quarter of a second
-        known = _flags(one for command in tree.every() for one in command.params)
-        if option in known and of_group:
+    if of_group or not near:
+        if of_group and option in _flags(one for each in tree.declared(words).values() for one in each.own):
             return tree.GroupAloneError(ctx)
-        if option in known:
+        if option in _shared():
             return UsageError(
                 f"{option} is not supported by {dotted or f'{PROGRAM} without a command'}.",
                 code=None if dotted else "INVALID_COMMAND",
@@ -87,6 +86,18 @@ def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> UsageError
             )
         near = _near(option, words) if of_group else []
     return UsageError(f"Unknown option {option}.{_did_you_mean(near)}", details=details)
+
+
+def _shared() -> set[str]:
+    """What several commands take, or those of the engine: to know all options takes all modules."""
+    from lcm_tui.cli import options
+
+    declared = (
+        *(options.page_options, options.time_options, options.needed_conversation, options.roles),
+        *(options.depth, options.include_content, options.budget, options.past_options, options.watch),
+        *(options.sql_flags(), options.model_options),
+    )
+    return {*_flags(parameters_of(*declared)), "--count", "--kind"}
 
 
 def _near(option: str, group: str) -> list[str]:
