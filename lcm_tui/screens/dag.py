@@ -49,7 +49,7 @@ from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.tables.summaries import message_document, read_summary_document
 
 if TYPE_CHECKING:
-    pass
+    from textual.timer import Timer
 
 
 # -- the detail ------------------------------------------------------------------------------------------
@@ -644,6 +644,8 @@ focus (tab); n and N go to the next and the previous match.
         self._find = find  #: what the tree is searched for as soon as it has been read
         self._graph_seconds = 0.0
         self._outdated = False  #: which texts are broken has to be read again
+        self._calm_until = 0.0  #: but not before this moment
+        self._later: Timer | None = None  #: of that moment
         self._shown: Place | None = None  #: whose detail is shown
 
     # -- what it is made of --------------------------------------------------------------------------------
@@ -748,6 +750,9 @@ focus (tab); n and N go to the next and the previous match.
     async def _read_wrong(self) -> None:
         """Read every text, again when the file has changed, but not all the time."""
         while self._outdated:
+            if (wait := self._calm_until - time.monotonic()) > 0:
+                self._later = self._later or self.set_timer(wait, self._judge)
+                return
             self._outdated = False
             begun = time.monotonic()
             try:
@@ -756,7 +761,13 @@ focus (tab); n and N go to the next and the previous match.
                 self.lines.judged.set()  # whoever waits for it goes on with what is known
             self._in_tree.take_broken()
             self._say_count()
-            await asyncio.sleep(CALM * (time.monotonic() - begun))
+            now = time.monotonic()
+            self._calm_until = now + CALM * (now - begun)
+
+    def _judge(self) -> None:
+        """Read which texts are broken, unless that was done just now."""
+        self._later = None
+        self._behind.start("wrong", self._read_wrong)
 
     @on(LineView.Scrolled, "#lines")
     def _scrolled(self) -> None:
