@@ -10,15 +10,12 @@ import asyncio
 import contextlib
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.files import drafts_folder
-from lcm_core.base.records import SummaryId
 from lcm_core.base.text import agree, counted, safe_text
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.backup import make_backup
@@ -36,7 +33,6 @@ from lcm_core.operations.drafting import (
     interrupted,
     messages_below,
     retention_of,
-    select_items,
 )
 from lcm_core.operations.drafts import (
     EXAMPLES,
@@ -45,10 +41,7 @@ from lcm_core.operations.drafts import (
     parse_rule,
     unfinished,
 )
-from lcm_core.operations.repair import SURE, BadKind, RepairList, conversations_of, find_repair
-from lcm_core.operations.rewrite import plan_restore
 from lcm_core.operations.stale import stale_in
-from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.writers.cost import CallBudget, Spent, total_forecast
@@ -70,14 +63,12 @@ from lcm_tui.cli.drafts import (
     refuse_existing,
     write_drafts,
 )
-from lcm_tui.cli.options import ChangeFlags, DraftFlags, Selector
+from lcm_tui.cli.options import DraftFlags
 from lcm_tui.cli.progress import ProgressLine
-from lcm_tui.cli.selecting import chosen, owner_of, summary_beginning
 from lcm_tui.cli.working import can_ask, interruptible
 from lcm_tui.flows.drafts import DraftForecast, Work, draft
 from lcm_tui.tables import drafts as drafts_view
-from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
-from lcm_tui.tables.drafts import MOST
+from lcm_tui.tables.blocks import Note, OutputBlock
 
 #: Summaries that a line for people names.
 NAMED = 8
@@ -202,7 +193,10 @@ class _Drafting(Terminal):
 
     def setting(self, schema: Schema) -> DraftSetting:
         """How summaries of this database are drafted."""
-        return setting_of(self.run, schema, self.flags.rules, previous=not self.flags.no_previous)
+        run, flags = self.run, self.flags
+        return draft_setting(
+            schema, run.settings.engine, run.zone, rules=flags.rules, previous=not flags.no_previous
+        )
 
     @property
     def _words(self) -> str:
@@ -529,13 +523,6 @@ async def _sql_of(reader: Reader, plans: Sequence[Plan]) -> tuple[str, ...]:
     return tuple((await preview_plan(reader, as_one_plan(plans))).sql()) if plans else ()
 
 
-def setting_of(
-    run: Run, schema: Schema, rules_name: str | None = None, *, previous: bool = True
-) -> DraftSetting:
-    """How summaries of a database of this schema are drafted, by its own rules or those of this name."""
-    return draft_setting(schema, run.settings.engine, run.zone, rules=rules_name, previous=previous)
-
-
 def _decision(question: str) -> str:
     """``y`` take, ``n`` leave as it is, ``q`` stop."""
     while True:
@@ -545,168 +532,3 @@ def _decision(question: str) -> str:
         answer = given.strip().lower()[:1]
         if not given or answer in ("y", "n", "q"):
             return answer or "q"
-
-
-# -- rewrite ---------------------------------------------------------------------------------------------
-# Other texts for summaries, drafted from their true sources.
-
-
-class Chosen(Record, frozen=True):
-    """Which summaries are to be rewritten."""
-
-    named: Selector
-    wanted: tuple[str, ...]  #: beginnings of ids; none: by depth, or all
-    depth: int | None
-    stale: bool
-    subtree: bool
-
-    async def select(self, reader: Reader) -> Selection:
-        """The summaries, sources first, and which are stale."""
-        ids = [await summary_beginning(reader, one) for one in self.wanted]
-        owner = await owner_of(reader, self.named, ids)
-        old = await stale_in(reader, owner)
-        if self.stale:
-            ids = await _and_above(reader, [one.summary_id for one in old])
-        items: list[BatchItem] = []
-        if ids or not self.stale:
-            items = await select_items(reader, owner, summary_ids=ids, depth=self.depth, subtree=self.subtree)
-        blocks = []
-        if old and not self.stale:
-            number = counted(
-                len(old), "summary of this conversation was", "summaries of this conversation were"
-            )
-            blocks.append(Note(f"{number} made from texts that were rewritten since: --stale names them."))
-        data: Document = {
-            "conversationId": owner,
-            "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for one in old],
-        }
-        return Selection(items, data, blocks)
-
-
-def restore_text(run: Run, operation: str, flags: ChangeFlags) -> Answer:
-    """Show what giving back the text from before a rewrite would do, or do it."""
-
-    async def plan(reader: Reader) -> Plan:
-        rendering = setting_of(run, reader.schema).rendering
-        return await plan_restore(reader, operation, rendering=rendering)
-
-    return changing.run_change(run, "rewrite", plan, flags)
-
-
-async def _and_above(reader: Reader, stale: list[SummaryId]) -> list[SummaryId]:
-    """Stale summaries with all that was made from them: that is stale once they are rewritten."""
-    edges = await summary_store.edges_above(reader, stale)
-    rows = await summary_store.summaries_in(reader, {*stale, *(edge.consumer for edge in edges)})
-    owners = {row.conversation_id for row in rows if row.summary_id in stale}
-    return [row.summary_id for row in rows if row.conversation_id in owners]
-
-
-# -- repair ----------------------------------------------------------------------------------------------
-# Every broken summary gets a text made from its true sources.
-
-
-class Search(Record, frozen=True):
-    """Which bad summaries are looked for."""
-
-    named: Selector
-    ids: tuple[str, ...]
-    kinds: frozenset[BadKind]
-    since: datetime | None
-    limit: int | None
-    contaminated: bool
-
-    @classmethod
-    def of(
-        cls,
-        named: Selector,
-        ids: tuple[str, ...],
-        kinds: tuple[str, ...] | None,
-        since: datetime | None,
-        limit: int | None,
-        *,
-        contaminated: bool,
-    ) -> Search:
-        """As the options say: by default the kinds that are sure, and all for a summary by its id."""
-        usual = frozenset(BadKind) if ids else SURE
-        wanted = usual if kinds is None else frozenset(map(BadKind, kinds))
-        return cls(named, ids, wanted, since, limit, contaminated)
-
-    async def select(self, reader: Reader) -> Selection:
-        """What there is to repair, sources first."""
-        found = await self._found(reader)
-        items = [item for one in found for item in (one.all_items if self.contaminated else one.items)]
-        if self.limit is not None:
-            items = items[: self.limit]
-        return Selection(
-            items,
-            self._document(found),
-            [] if self.contaminated else list(_spoiled_blocks(found)),
-            "No broken summaries: nothing to repair.",
-        )
-
-    async def _found(self, reader: Reader) -> list[RepairList]:
-        ids = [await summary_beginning(reader, one) for one in self.ids]
-        owner = (await chosen(reader, self.named)).conversation_id if self.named.given else None
-        owners = await conversations_of(reader, owner)
-        by_owner: dict[int, list[SummaryId]] = {}
-        if ids:
-            for row in await summary_store.summaries_in(reader, ids):
-                by_owner.setdefault(row.conversation_id, []).append(row.summary_id)
-            if owner is not None and by_owner.keys() - {owner}:
-                raise NotFoundError(
-                    f"Conversation {owner} has no such summary: {', '.join(ids)}.", code="SUMMARY_NOT_FOUND"
-                )
-            owners = [one for one in owners if one in by_owner]
-        return [
-            await find_repair(
-                reader, one, kinds=self.kinds, summary_ids=by_owner.get(one, ()), since=self.since
-            )
-            for one in owners
-        ]
-
-    def _document(self, found: Sequence[RepairList]) -> Document:
-        kinds = Counter(bad.kind for one in found for bad in one.bad)
-        return {
-            "kinds": {str(kind): kinds[kind] for kind in BadKind if kinds[kind]},
-            "bad": [
-                {
-                    "summaryId": bad.summary.summary_id,
-                    "conversationId": one.conversation_id,
-                    "kind": bad.kind.value,
-                    "check": bad.kind.check,
-                }
-                for one in found
-                for bad in one.bad
-            ],
-            "contaminated": [
-                {
-                    "summaryId": spoiled.summary.summary_id,
-                    "conversationId": one.conversation_id,
-                    "sources": list(spoiled.sources),
-                    "direct": spoiled.direct,
-                    "chosen": self.contaminated,
-                }
-                for one in found
-                for spoiled in one.contaminated
-            ],
-        }
-
-
-def _spoiled_blocks(found: Sequence[RepairList]) -> Iterator[OutputBlock]:
-    """What was made from bad summaries and is not chosen."""
-    rows = [
-        (one.summary.summary_id, one.summary.depth, ", ".join(one.sources))
-        for repair in found
-        for one in repair.contaminated
-    ]
-    if rows:
-        columns = (
-            OutputColumn("Summary"),
-            OutputColumn("Depth", right=True),
-            OutputColumn("Made from", grows=True),
-        )
-        number = counted(len(rows), "summary")
-        title = f"Not included: {number} made from broken ones (include with --contaminated)"
-        yield Table(columns, rows[:MOST], title=title)
-        if len(rows) > MOST:
-            yield Note(f"{len(rows) - MOST:,} more are not shown; --json shows them all.")

@@ -6,14 +6,28 @@ from typing import TYPE_CHECKING
 
 import click
 from lcm_core.base.errors import UsageError
+from lcm_core.base.records import SummaryId
+from lcm_core.base.text import counted
+from lcm_core.base.values import Record
+from lcm_core.change.plan import Plan
+from lcm_core.operations.drafting import BatchItem, draft_setting, select_items
+from lcm_core.operations.rewrite import plan_restore
+from lcm_core.operations.stale import stale_in
+from lcm_core.store import summaries as summary_store
+from lcm_core.store.database import Reader
 
 from lcm_tui.cli import options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.changing import run_change
 from lcm_tui.cli.command import command
+from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import Text
-from lcm_tui.cli.options import DraftFlags
+from lcm_tui.cli.options import ChangeFlags, DraftFlags, Selector
+from lcm_tui.cli.selecting import owner_of, summary_beginning
+from lcm_tui.tables.blocks import Note
 
-if TYPE_CHECKING:
-    from lcm_tui.cli.answer import Answer, Run
+if TYPE_CHECKING:  # what drafts costs more than help may
+    from lcm_tui.cli.drafting import Selection
 
 
 @command(
@@ -57,9 +71,7 @@ def rewrite(
             raise UsageError(
                 "--restore cannot be combined with other selections.", details={"option": "restore"}
             )
-        from lcm_tui.cli.drafting import restore_text
-
-        return restore_text(run, restore, flags.change)
+        return _restore_text(run, restore, flags.change)
     free = flags.resume or flags.from_drafts is not None
     named = target.selector("rewrite", needed=not free)
     if sum([bool(target.summaries), depth is not None, all_, stale]) != (0 if free else 1):
@@ -69,6 +81,58 @@ def rewrite(
             else "rewrite needs one of --summary ID, --depth N, --all and --stale.",
             details={"option": "summary"},
         )
-    from lcm_tui.cli.drafting import Chosen, run_drafts
+    from lcm_tui.cli.drafting import run_drafts
 
-    return run_drafts(run, "rewrite", Chosen(named, target.summaries, depth, stale, subtree).select, flags)
+    return run_drafts(run, "rewrite", _Chosen(named, target.summaries, depth, stale, subtree).select, flags)
+
+
+class _Chosen(Record, frozen=True):
+    """Which summaries are to be rewritten."""
+
+    named: Selector
+    wanted: tuple[str, ...]  #: beginnings of ids; none: by depth, or all
+    depth: int | None
+    stale: bool
+    subtree: bool
+
+    async def select(self, reader: Reader) -> Selection:
+        """The summaries, sources first, and which are stale."""
+        from lcm_tui.cli.drafting import Selection
+
+        ids = [await summary_beginning(reader, one) for one in self.wanted]
+        owner = await owner_of(reader, self.named, ids)
+        old = await stale_in(reader, owner)
+        if self.stale:
+            ids = await _and_above(reader, [one.summary_id for one in old])
+        items: list[BatchItem] = []
+        if ids or not self.stale:
+            items = await select_items(reader, owner, summary_ids=ids, depth=self.depth, subtree=self.subtree)
+        blocks = []
+        if old and not self.stale:
+            number = counted(
+                len(old), "summary of this conversation was", "summaries of this conversation were"
+            )
+            blocks.append(Note(f"{number} made from texts that were rewritten since: --stale names them."))
+        data: Document = {
+            "conversationId": owner,
+            "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for one in old],
+        }
+        return Selection(items, data, blocks)
+
+
+async def _and_above(reader: Reader, stale: list[SummaryId]) -> list[SummaryId]:
+    """Stale summaries with all that was made from them: that is stale once they are rewritten."""
+    edges = await summary_store.edges_above(reader, stale)
+    rows = await summary_store.summaries_in(reader, {*stale, *(edge.consumer for edge in edges)})
+    owners = {row.conversation_id for row in rows if row.summary_id in stale}
+    return [row.summary_id for row in rows if row.conversation_id in owners]
+
+
+def _restore_text(run: Run, operation: str, flags: ChangeFlags) -> Answer:
+    """Show what giving back the text from before a rewrite would do, or do it."""
+
+    async def plan(reader: Reader) -> Plan:
+        setting = draft_setting(reader.schema, run.settings.engine, run.zone)
+        return await plan_restore(reader, operation, rendering=setting.rendering)
+
+    return run_change(run, "rewrite", plan, flags)
