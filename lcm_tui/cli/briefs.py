@@ -1,39 +1,31 @@
-"""``focus``: briefs listed and shown, written and put in force with the sweep around it, cleared, deleted."""
+"""A focus brief that is written and put in force, or cleared, with the sweep around it."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.files import read_limited, reason_of
 from lcm_core.base.javascript import Json
-from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.records import Conversation
 from lcm_core.base.text import counted, safe_line
 from lcm_core.base.values import replace
 from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
-from lcm_core.change.plan import Plan
 from lcm_core.operations.focus import (
     BriefDraft,
-    BriefEntry,
     FocusKind,
     FocusWish,
     check_known_to_engine,
     drop_draft,
-    load_briefs,
-    plan_activate_brief,
     plan_clear_brief,
-    plan_delete_brief,
     read_draft,
     write_draft,
 )
 from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.focus import briefs_beginning
-from lcm_core.store.listing import CANDIDATES, the_one
 from lcm_core.writers.cost import CallBudget
 from lcm_core.writers.writer import call_budget
 
@@ -46,21 +38,17 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafts import model_document, modelling, spent_document
 from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.progress import ProgressLine, waiting
-from lcm_tui.cli.selecting import as_text, chosen
+from lcm_tui.cli.selecting import chosen
 from lcm_tui.flows.change import Change
 from lcm_tui.flows.compaction import CompactionWish, PlannedCompaction, plan_compaction
 from lcm_tui.flows.drafts import Modelling, spent_text
 from lcm_tui.flows.focus import BriefWork, InForce, Step, make_brief
 from lcm_tui.kit.session import budget_for
-from lcm_tui.tables.blocks import Facts, Note, json_names, json_of
+from lcm_tui.tables.blocks import Facts, Note
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.compaction import planned_compaction
 from lcm_tui.tables.focus import (
-    BRIEF_COLUMNS,
     NO_SWEEP,
-    ListedBrief,
-    brief_blocks,
-    briefs_blocks,
     draft_blocks,
     wish_blocks,
 )
@@ -68,91 +56,7 @@ from lcm_tui.tables.focus import (
 _LARGEST_TEXT = 4 * 1024 * 1024
 
 
-# -- looking ---------------------------------------------------------------------------------------------
-
-
-def list_briefs(run: Run, named: Selector) -> Answer:
-    """The briefs of a conversation."""
-
-    async def load(reader: Reader) -> tuple[ConversationId, Sequence[BriefEntry]]:
-        owner = (await chosen(reader, named)).conversation_id
-        check_known_to_engine(reader)
-        return owner, await load_briefs(reader, owner)
-
-    owner, entries = run.read(load)
-    data: Document = {"conversationId": owner, "items": [entry_document(one) for one in entries]}
-    return run.answer(
-        "focus.list",
-        data,
-        briefs_blocks([_listed(_shown(one)) for one in entries], run.clock),
-        names=json_names(BRIEF_COLUMNS),
-    )
-
-
-def show_brief(run: Run, wanted: str) -> Answer:
-    """One brief with its text."""
-
-    async def load(reader: Reader) -> BriefEntry:
-        brief_id, owner = await brief_beginning(reader, wanted)
-        [found] = await load_briefs(reader, owner, only=brief_id, with_tokens=True)
-        return found
-
-    entry = run.read(load)
-    document = {**entry_document(entry), "content": entry.brief.content}
-    return run.answer("focus.show", document, brief_blocks(_shown(entry), run.clock))
-
-
-def _shown(entry: BriefEntry) -> BriefEntry:
-    return replace(entry, brief=as_text(entry.brief))
-
-
-def entry_document(entry: BriefEntry) -> Document:
-    """A brief without its text, for programs."""
-    return json_of(BRIEF_COLUMNS, _listed(entry))
-
-
-def _listed(entry: BriefEntry) -> ListedBrief:
-    return ListedBrief(entry.brief, entry.is_active, entry)
-
-
-async def brief_beginning(reader: Reader, wanted: str) -> tuple[str, ConversationId]:
-    """The brief whose id is *wanted*, or the only one whose id begins so, and its conversation.
-
-    Raises:
-        NotFoundError: there is none.
-        UsageError: there are several.
-        RefusedError: this version has no briefs.
-    """
-    check_known_to_engine(reader)
-    found = dict(await briefs_beginning(reader, wanted, CANDIDATES + 1))
-    if not found:
-        raise NotFoundError(
-            f"No focus brief matched id {safe_line(wanted)}.",
-            code="BRIEF_NOT_FOUND",
-            details={"briefId": wanted},
-        )
-    brief_id = the_one(wanted, list(found), "focus briefs", "briefId")
-    return brief_id, found[brief_id]
-
-
-# -- briefs that are there -------------------------------------------------------------------------------
-
-
-def activate_brief(run: Run, wanted: str, flags: ChangeFlags) -> Answer:
-    """Put an older brief in force."""
-    return run_change(run, "focus.activate", partial(_of_brief, plan_activate_brief, wanted), flags)
-
-
-def delete_brief(run: Run, wanted: str, flags: ChangeFlags) -> Answer:
-    """Delete a brief."""
-    return run_change(run, "focus.delete", partial(_of_brief, plan_delete_brief, wanted), flags)
-
-
-async def _of_brief(
-    plan: Callable[[Reader, ConversationId, str], Awaitable[Plan]], wanted: str, reader: Reader
-) -> Plan:
-    brief_id, owner = await brief_beginning(reader, wanted)
-    return await plan(reader, owner, brief_id)
+# -- the active brief cleared -----------------------------------------------------------------------------
 
 
 def clear_brief(

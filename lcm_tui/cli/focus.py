@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
-from lcm_core.base.errors import UsageError
+from lcm_core.base.errors import NotFoundError, UsageError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import safe_line
+from lcm_core.base.values import replace
+from lcm_core.change.plan import Plan
+from lcm_core.operations.focus import (
+    BriefEntry,
+    check_known_to_engine,
+    load_briefs,
+    plan_activate_brief,
+    plan_delete_brief,
+)
+from lcm_core.store.database import Reader
+from lcm_core.store.focus import briefs_beginning
+from lcm_core.store.listing import CANDIDATES, the_one
 
 from lcm_tui.cli import options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.changing import run_change
 from lcm_tui.cli.command import command
 from lcm_tui.cli.kinds import StoredText, Text
-from lcm_tui.cli.options import BriefOptions
+from lcm_tui.cli.options import BriefOptions, Selector
+from lcm_tui.cli.selecting import as_text, chosen
+from lcm_tui.tables.blocks import json_names, json_of
 
-if TYPE_CHECKING:
-    from lcm_tui.cli.answer import Answer, Run
+if TYPE_CHECKING:  # with the flows that it shows, it costs more than help may
+    from lcm_tui.tables.focus import ListedBrief
 
 brief_id = click.argument(
     "brief", type=StoredText(empty=False), metavar="BRIEF_ID", help="The brief, by its id or a unique prefix."
@@ -24,18 +44,68 @@ brief_id = click.argument(
 @options.needed_conversation
 def list_(run: Run, *, conversation: options.NeededConversation) -> Answer:
     """List the focus briefs of a conversation: what each replaces, and why one is stale."""
-    from lcm_tui.cli.briefs import list_briefs
+    from lcm_tui.tables.focus import BRIEF_COLUMNS, briefs_blocks
 
-    return list_briefs(run, conversation.selector("focus.list"))
+    owner, entries = run.read(_load_all, conversation.selector("focus.list"))
+    return run.answer(
+        "focus.list",
+        {"conversationId": owner, "items": [json_of(BRIEF_COLUMNS, _listed(one)) for one in entries]},
+        briefs_blocks([_listed(_shown(one)) for one in entries], run.clock),
+        names=json_names(BRIEF_COLUMNS),
+    )
+
+
+async def _load_all(reader: Reader, named: Selector) -> tuple[ConversationId, Sequence[BriefEntry]]:
+    owner = (await chosen(reader, named)).conversation_id
+    check_known_to_engine(reader)
+    return owner, await load_briefs(reader, owner)
+
+
+def _listed(entry: BriefEntry) -> ListedBrief:
+    from lcm_tui.tables.focus import ListedBrief
+
+    return ListedBrief(entry.brief, entry.is_active, entry)
+
+
+def _shown(entry: BriefEntry) -> BriefEntry:
+    return replace(entry, brief=as_text(entry.brief))
 
 
 @command("focus show", examples=("focus show focus_0641",))
 @brief_id
 def show(run: Run, *, brief: str) -> Answer:
     """Show one focus brief with its text, its sources and what is newer."""
-    from lcm_tui.cli.briefs import show_brief
+    from lcm_tui.tables.focus import BRIEF_COLUMNS, brief_blocks
 
-    return show_brief(run, brief)
+    entry = run.read(_load, brief)
+    document = {**json_of(BRIEF_COLUMNS, _listed(entry)), "content": entry.brief.content}
+    return run.answer("focus.show", document, brief_blocks(_shown(entry), run.clock))
+
+
+async def _load(reader: Reader, wanted: str) -> BriefEntry:
+    brief_id, owner = await _brief_beginning(reader, wanted)
+    [found] = await load_briefs(reader, owner, only=brief_id, with_tokens=True)
+    return found
+
+
+async def _brief_beginning(reader: Reader, wanted: str) -> tuple[str, ConversationId]:
+    """The brief whose id is *wanted*, or the only one whose id begins so, and its conversation.
+
+    Raises:
+        NotFoundError: there is none.
+        UsageError: there are several.
+        RefusedError: this version has no briefs.
+    """
+    check_known_to_engine(reader)
+    found = dict(await briefs_beginning(reader, wanted, CANDIDATES + 1))
+    if not found:
+        raise NotFoundError(
+            f"No focus brief matched id {safe_line(wanted)}.",
+            code="BRIEF_NOT_FOUND",
+            details={"briefId": wanted},
+        )
+    brief_id = the_one(wanted, list(found), "focus briefs", "briefId")
+    return brief_id, found[brief_id]
 
 
 @command(
@@ -80,9 +150,14 @@ def refocus(run: Run, *, brief: BriefOptions) -> Answer:
 @options.sql_flags()
 def activate(run: Run, *, brief: str, flags: options.SqlFlags) -> Answer:
     """Make an older brief active; the active one is superseded (previews unless --apply)."""
-    from lcm_tui.cli.briefs import activate_brief
+    return run_change(run, "focus.activate", partial(_of_brief, plan_activate_brief, brief), flags)
 
-    return activate_brief(run, brief, flags)
+
+async def _of_brief(
+    plan: Callable[[Reader, ConversationId, str], Awaitable[Plan]], wanted: str, reader: Reader
+) -> Plan:
+    brief_id, owner = await _brief_beginning(reader, wanted)
+    return await plan(reader, owner, brief_id)
 
 
 @command("focus clear", examples=("focus clear 2", "focus clear 2 --no-sweep --apply"))
@@ -112,6 +187,4 @@ def clear(
 @options.sql_flags()
 def delete(run: Run, *, brief: str, flags: options.SqlFlags) -> Answer:
     """Delete a focus brief with the record of its sources (previews unless --apply)."""
-    from lcm_tui.cli.briefs import delete_brief
-
-    return delete_brief(run, brief, flags)
+    return run_change(run, "focus.delete", partial(_of_brief, plan_delete_brief, brief), flags)
