@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
@@ -41,7 +42,7 @@ from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens import actions
+from lcm_tui.screens import actions, picks
 from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.questions import backup_settled
@@ -370,10 +371,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     async def _ask_budget(self) -> None:
         """Ask for the budget."""
-        configured = self.session.budget
-        text = await self.ask(
-            f"Budget in tokens, e.g. 64k (empty: {configured:,}, as configured)", check=budget_problem
-        )
+        known = partial(picks.budgets, self.session, self.conversation, asked=self.budget)
+        text = await self.ask("Budget in tokens, e.g. 64k", check=budget_problem, picks=known)
         if text is not None:
             self._set_budget(parse_budget(text) if text.strip() else None)
 

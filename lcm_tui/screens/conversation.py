@@ -9,6 +9,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError, UsageError
@@ -31,7 +32,7 @@ from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
 from lcm_tui.kit.spans import Line
-from lcm_tui.screens import actions
+from lcm_tui.screens import actions, picks
 from lcm_tui.screens.exporting import export_conversation
 from lcm_tui.screens.frame import SERIES, DataScreen
 from lcm_tui.screens.message_pane import PAGE, MessageList, MessagesPane, window_around
@@ -486,7 +487,8 @@ D compares the conversation with the Codex session that it was held in, if the h
         while True:
             zone = zone_words(self.session.zone)
             label = f"jump to: seq (120), id (m4711), or time (2026-03-02 10:00 {zone})"
-            text = await self.ask(label, text or "", check=self._jump_problem, problem=problem)
+            known = partial(picks.places_of, self.session, self.conversation)
+            text = await self.ask(label, text or "", check=self._jump_problem, problem=problem, picks=known)
             if text is None or not text.strip():
                 return
             seq = await self._seq_at(text.strip())

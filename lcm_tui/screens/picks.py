@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from typing import Final, Protocol
 
@@ -15,6 +15,7 @@ from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Snapshot, Window, snapshot_page
 from lcm_core.store.state import engine_state
+from lcm_core.store.statistics import growth_of
 
 from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.places import Side
@@ -124,3 +125,58 @@ class _Timed(Protocol):
 
 def _time(one: _Timed, zone: tzinfo | None) -> str:
     return format_local(parse_utc(one.created_at), zone)[5:16] or one.created_at
+
+
+# -- where to in a conversation, and what is searched ----------------------------------------------------
+
+
+async def places_of(session: Session, conversation: Conversation) -> Sequence[Pick]:
+    """Where to jump in a conversation: its ends, its compactions, its days."""
+    zone, number = session.zone, conversation.conversation_id
+    growth = await session.read(growth_of, number)
+    stops = await session.read(actions.read_stops, number)
+    found = [
+        Pick(
+            one.created_at,
+            f"the compaction of {_time(one, zone)}",
+            f"{counted(one.summaries, 'summary')} made",
+        )
+        for one in stops
+        if isinstance(one, Compaction)
+    ][:_MOMENTS]
+    if growth is None:
+        return found
+    (first, first_seq), (last, last_seq) = growth.marks[0], growth.marks[-1]
+    days = dict.fromkeys(format_local(when, zone)[:10] for when, _ in reversed(growth.marks))
+    return [
+        Pick(str(last_seq), "the newest message", format_local(last, zone)),
+        Pick(str(first_seq), "the first message", format_local(first, zone)),
+        *found,
+        *(Pick(day, note="the first message of that day, or after it") for day in days),
+    ]
+
+
+#: What a search is narrowed to, as it is typed and in words.
+_NARROWED: Final = (
+    ("", "everything"),
+    ("tool", "tool outputs"),
+    ("user", "what users said"),
+    ("assistant", "what the assistant said"),
+    ("in-context", "in the context"),
+    ("out-of-context", "not in the context"),
+    ("broken", "broken summaries"),
+    ("messages", ""),
+    ("summaries", ""),
+    ("briefs", ""),
+    ("files", ""),
+    ("7d", "the last 7 days"),
+    ("24h", "the last 24 hours"),
+)
+
+
+def narrowings(session: Session, names: Mapping[ConversationId, Conversation]) -> Sequence[Pick]:
+    """What a search is narrowed to: roles, kinds, times, and conversations by their *names*."""
+    return [
+        *(Pick(text, title) for text, title in _NARROWED),
+        *(Pick(f"#{number}", f"conversation {session.called(one)}") for number, one in names.items()),
+    ]

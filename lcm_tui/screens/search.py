@@ -40,6 +40,7 @@ from lcm_tui.kit.commands import Key, key_title
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock
+from lcm_tui.screens import picks
 from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.copying import Copies, Forms, by_id
 from lcm_tui.screens.exporting import ShownRows, export_rows, when
@@ -706,6 +707,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
             self.narrowing.text,
             check=partial(_problem_of, self.session.zone),
             explained=NARROWING,
+            picks=picks.narrowings(self.session, self.hits.names),
         )
         if text is not None:
             self.narrow_to(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lcm_tui.kit.dialog import Prompt
 from tests.app.support import NARROW, at, settled, shown_lines, wait_for, wait_for_text
 from tests.app.test_context import open_sound_app, opened
+from tests.app.test_conversation import open_conversation
 from tests.conftest import DatabaseFactory
 
 
@@ -73,3 +74,41 @@ async def test_what_a_context_can_be_compared_with(database_file: DatabaseFactor
         await pilot.press("enter")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
         await wait_for_text(pilot, "1 with 3")
+
+
+async def test_where_to_in_a_conversation_is_picked(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await open_conversation(pilot, 1)
+        await pilot.press("J")
+        await wait_for_text(
+            pilot, "the first message  2026-03-02", "the compaction of 03-04 11:59  5 summaries made"
+        )
+        await pilot.press(*"first", "enter")
+        await wait_for(pilot, lambda: screen.messages.selected == 1, "the first message")
+        await pilot.press("J", *"11:59")
+        await wait_for_text(pilot, "the compaction of 03-04 11:59")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: (screen.messages.selected or 0) > 300, "the message of then")
+
+
+async def test_a_search_is_narrowed_to_what_is_picked(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("F", *"lease", "ctrl+t")
+        await wait_for_text(pilot, " everything", " tool outputs", " in the context")
+        await pilot.press("down", "enter")
+        await wait_for(pilot, lambda: pilot.app.screen.narrowing.text == "tool", "tool outputs")
+        await pilot.press("ctrl+t", *"research", "enter")
+        await wait_for(pilot, lambda: pilot.app.screen.narrowing.text == "#3", "the conversation")
+
+
+async def test_the_budget_of_a_compaction_is_picked(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await opened(pilot, 1)
+        await pilot.press("C")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Compact "), "compaction")
+        await settled(pilot)
+        await pilot.press("B")
+        await wait_for_text(pilot, "128,000  as configured, set now")
+        await pilot.press("down", "enter")
+        await wait_for(pilot, lambda: pilot.app.screen.budget == 4_000, "the budget")
