@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import STEPS, counted, step
 from lcm_core.base.times import format_local, parse_utc
-from lcm_core.change.journal import Operation
-from lcm_core.operations.past_stops import Compaction, Stop, point_before
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Snapshot, Window, snapshot_page
@@ -22,6 +20,9 @@ from lcm_tui.kit.places import Side
 from lcm_tui.kit.session import PastSession, Session
 from lcm_tui.screens import actions
 from lcm_tui.tables.blocks import tokens_text
+
+if TYPE_CHECKING:
+    from lcm_core.operations.past_stops import Compaction, Stop
 
 #: What is typed for the context as it was when the screen was opened.
 OPENED: Final = "opened"
@@ -73,6 +74,9 @@ async def budgets(session: Session, conversation: Conversation, *, asked: int) -
 
 async def comparisons(session: Session, conversation: Conversation, here: Side) -> Sequence[Pick]:
     """What a context is compared with: itself at another moment, under another budget; another one."""
+    from lcm_core.change.journal import Operation
+    from lcm_core.operations.past_stops import Compaction, point_before
+
     present = session.present if isinstance(session, PastSession) else session
     stops, kept, others = await present.read(_comparable, conversation.conversation_id)
     zone = session.zone
@@ -132,6 +136,8 @@ def _time(one: _Timed, zone: tzinfo | None) -> str:
 
 async def places_of(session: Session, conversation: Conversation) -> Sequence[Pick]:
     """Where to jump in a conversation: its ends, its compactions, its days."""
+    from lcm_core.operations.past_stops import Compaction
+
     zone, number = session.zone, conversation.conversation_id
     growth = await session.read(growth_of, number)
     stops = await session.read(actions.read_stops, number)
