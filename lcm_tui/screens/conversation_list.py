@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.values import replace
@@ -38,11 +38,16 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=16)
-def _layouts(columns: Sequence[Column], width: int) -> Sequence[Layout]:
+def _layouts(columns: Sequence[Column], width: int, sorts: str) -> Sequence[Layout]:
     """The columns, as many at a time as have room; asked for each row."""
-    return lay_out_in_turn(columns, width)
+    kept = [replace(one, keep=max(one.keep, SORTED)) if one.name == sorts else one for one in columns]
+    return lay_out_in_turn(kept, width)
 
 
+#: The `keep` of the column that sorts, at least.
+SORTED: Final = 94
+#: The column with what is wrong.
+TROUBLE: Final = "trouble"
 #: Rows whose texts are put together between two keys.
 AT_ONCE: Final = 40
 
@@ -81,6 +86,7 @@ class ConversationList(ListPane[RowKey]):
         self._known = known
         self._session_keys = session_keys
         self._words = RowFilter()
+        self._counts: dict[str, Mapping[ConversationId, int]] = {}  #: that were noted
         self._side = 0  #: which lot of the columns is shown, where there is no room for all
         self._sessions: Collection[HostSession] = ()
         self._listed = False
@@ -105,7 +111,7 @@ class ConversationList(ListPane[RowKey]):
             if old is not None and old.entry != entry:
                 changed.add(key)
                 old = replace(old, entry=entry)
-            rows[key] = old or Row(entry)
+            rows[key] = old or self._noted(Row(entry, budget=self.budget), self._counts)
         fresh = [key for key in rows if key not in known] if self._listed else []
         self._listed = True
         self.rows = with_sessions(rows, self._sessions)
@@ -150,17 +156,33 @@ class ConversationList(ListPane[RowKey]):
             self._names = self._in_order = self._in_database = None
             self.relist()
 
-    def show_newer(self, newer: Mapping[ConversationId, int]) -> None:
-        """How many messages the host has that are not in the database, by conversation; others have none."""
+    def note(self, **counts: Mapping[ConversationId, int]) -> None:
+        """What is counted elsewhere, by the name in `Row` and the conversation; the others have none."""
+        self._counts |= counts
         changed: list[RowKey] = []
         for key, row in list(self.rows.items()):
-            owner = None if row.conversation is None else row.conversation.conversation_id
-            count = 0 if owner is None else newer.get(owner, 0)
-            if count != row.newer:
-                self.rows[key] = replace(row, newer=count)
+            noted = self._noted(row, counts)
+            if noted is not row:
+                self.rows[key] = noted
                 changed.append(key)
+        if not changed:
+            return
         self._words.forget()
+        if self.sorted_by == TROUBLE:
+            self._in_order = None
+            self._places.clear()
+            self.relist(changed=False)
         self.table.redraw(changed)
+
+    @staticmethod
+    def _noted(row: Row, counts: Mapping[str, Mapping[ConversationId, int]]) -> Row:
+        if row.conversation is None:
+            return row
+        number = row.conversation.conversation_id
+        known = {name: by_number.get(number, 0) for name, by_number in counts.items()}
+        if all(getattr(row, name) == count for name, count in known.items()):
+            return row
+        return replace(row, **cast(dict[str, Any], known))
 
     def learn(self, key: RowKey, row: Row) -> None:
         """More is known of a row; `say` draws it."""
@@ -248,14 +270,10 @@ class ConversationList(ListPane[RowKey]):
     def sort_by(self, name: str) -> None:
         """Sort by a column; by the same one again: in the other direction."""
         self.turned = self.sorted_by == name and not self.turned
-        self.sorted_by = name
+        before, self.sorted_by = self.layout_at(self._width), name
         self._reorder()
-
-    def sort_by_next(self) -> None:
-        """Sort by the next column that is shown."""
-        names = [column.name for column in self.layout_at(self._width).columns]
-        at = names.index(self.sorted_by) if self.sorted_by in names else -1
-        self.sort_by(names[(at + 1) % len(names)])
+        if self.layout_at(self._width) != before:
+            self.table.redraw()
 
     def turn(self) -> None:
         """Turn the order round."""
@@ -310,20 +328,24 @@ class ConversationList(ListPane[RowKey]):
     def _width(self) -> int:
         return self.table.scrollable_content_region.width
 
+    def _layouts(self, width: int) -> Sequence[Layout]:
+        """All columns in turn; the one that sorts is among the first."""
+        return _layouts(self._columns, width, self.sorted_by)
+
     def layout_at(self, width: int) -> Layout:
         """The columns that are shown at the moment."""
-        layouts = _layouts(self._columns, width)
+        layouts = self._layouts(width)
         return layouts[min(self._side, len(layouts) - 1)]
 
     def beyond(self, width: int) -> str:
         """Which way there are more columns."""
-        last = len(_layouts(self._columns, width)) - 1
+        last = len(self._layouts(width)) - 1
         return "" if not last else "›" if self._side <= 0 else "‹" if self._side >= last else "↔"
 
     @on(LineView.Sided)
     def _sided(self, event: LineView.Sided) -> None:
         """Show the columns at that side."""
-        last = len(_layouts(self._columns, self._width)) - 1
+        last = len(self._layouts(self._width)) - 1
         side = max(0, min(self._side + event.side, last))
         if side != self._side:
             self._side = side

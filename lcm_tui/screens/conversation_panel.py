@@ -124,7 +124,7 @@ class Hosting:
         self._not_before = time.monotonic() + SHARE_OF_HOST * (time.monotonic() - begun)
         newer = {one.conversation_id: one.behind for one in compared if one.conversation_id is not None}
         self.ingesting = Ingesting(compared, _faults(listing))
-        self._list.show_newer(newer)
+        self._list.note(newer=newer)
         self._compared(
             overview(
                 self.ingesting,
@@ -318,7 +318,15 @@ class Outlooker:
 
     def _say(self, outlook: Outlook) -> None:
         if outlook != self._outlook:
-            self._outlook = outlook
+            before, self._outlook = self._outlook, outlook
+            verdict = outlook.verdict
+            if verdict is not None and (before is None or verdict != before.verdict):
+                self._list.note(
+                    findings={ConversationId(number): broken for number, broken, _ in verdict.owners},
+                    suspicious={
+                        ConversationId(number): suspicious for number, _, suspicious in verdict.owners
+                    },
+                )
             self._changed(outlook)
 
     async def _read(self) -> None:
@@ -378,7 +386,9 @@ class Outlooker:
         if not session.database.schema.has("pending_compaction_batches"):
             return
         await imported("lcm_core.operations.engine_work", "lcm_core.store.engine_work")
-        self._say(replace(self.outlook, engine_needs=await session.read(_needs)))
+        stuck = await session.read(_needs)
+        self._list.note(stuck=dict.fromkeys(stuck, 1))
+        self._say(replace(self.outlook, engine_needs=len(stuck)))
 
     async def _at_rest(self) -> None:
         """Wait until the operator only looks."""
@@ -457,13 +467,13 @@ async def _recent(reader: Reader) -> list[tuple[Operation, str | None]]:
     return [(one, undone[one.id]) for one in found]
 
 
-async def _needs(reader: Reader) -> int:
-    """How many conversations need a look; no message is read for it."""
+async def _needs(reader: Reader) -> list[ConversationId]:
+    """Which conversations need a look; no message is read for it."""
     from lcm_core.operations.engine_work import Need, engine_work
     from lcm_core.store.engine_work import urgent_rows
 
     work = engine_work(await urgent_rows(reader), datetime.now(UTC))
-    return sum(one.need is not Need.NOTHING for one in work.conversations)
+    return [one.conversation_id for one in work.conversations if one.need is not Need.NOTHING]
 
 
 def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Verdict:
@@ -479,7 +489,27 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
     skipped = sum(result.state is CheckState.NOT_RUN for result in results)
     ran = len(results) - skipped
     broken, suspicious = found[Confidence.BROKEN], found[Confidence.SUSPICIOUS]
-    return Verdict(ran, skipped, broken, suspicious, len(CHECKS), fixable=fixable, by_health=by_health)
+    # Broken summaries are counted by the list: what is said of their texts (family C) would say it again.
+    owned = Counter(
+        (one.conversation_id, one.confidence)
+        for result in results
+        for one in result.findings
+        if one.conversation_id is not None and not one.check.startswith("C")
+    )
+    owners = tuple(
+        (number, owned[number, Confidence.BROKEN], owned[number, Confidence.SUSPICIOUS])
+        for number in sorted({number for number, _ in owned})
+    )
+    return Verdict(
+        ran,
+        skipped,
+        broken,
+        suspicious,
+        len(CHECKS),
+        fixable=fixable,
+        by_health=by_health,
+        owners=owners,
+    )
 
 
 # -- the panel -------------------------------------------------------------------------------------------

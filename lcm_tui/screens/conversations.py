@@ -90,8 +90,11 @@ items in the context, "ctx tokens" their stored tokens, "of budget" their share 
 counts the texts. "broken" counts summaries that carry one of the engine's failure markers or are empty.
 Expensive columns fill in after a moment (…). – means that this version of the engine did not record it.
 / filters over all columns; a row must contain every word. If a narrow screen cannot show all columns, the
-heading ends in ›: l shows the others, h goes back. S sorts by the next column that is shown, I reverses the
-order; the arrow in the heading is beside the column that sorts (↓: the largest value is on top).
+heading ends in ›: l shows the others, h goes back. S lists the columns to sort by (S again takes the next
+one), I reverses the order; the arrow in the heading is beside the column that sorts (↓: the largest value is
+on top). "trouble" says what is wrong, and sorts by its weight: 20 for each finding of the checks of the
+structure and for work of the engine that does not go on, 15 where the host is ahead, 10 for each broken
+summary, 8 for a context above its budget (4 above 70 %), 2 for what is only suspicious.
 
 t copies the summaries of the selected conversation to the front of another one's context. V rejoins a session
 that a rollover split. space marks conversations (esc unmarks all): K archives the marked ones (no data is
@@ -370,6 +373,12 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             self.list.table.select(key)
         self.list.table.focus()
 
+    def _sort(self) -> None:
+        """Offer the columns to sort by."""
+        from lcm_tui.screens.sorting import SortMenu
+
+        self.app.push_screen(SortMenu(self.list))
+
     def _operation(self) -> str | None:
         """What the line of the panel with the keys is about, else the newest change that holds."""
         line = None if self.panel is None else self.panel.selected
@@ -505,8 +514,9 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             "sort",
             "S",
             "Sort",
-            "Sort by the next column (a click on a heading does the same).",
-            lambda s: s.list.sort_by_next(),
+            "List the columns to sort by, trouble first; a click on a heading sorts, too.",
+            lambda s: s._sort(),
+            lambda s: s.list.why_nothing(),
             words="biggest; largest; what eats the disk; size; bytes; which is largest; order; most tokens",
         ),
         _of_selected(commands.BRIEFS, places.Briefs),

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from lcm_core.base.records import Conversation
-from lcm_core.base.text import depth_name, fold
+from lcm_core.base.text import counted, depth_name, fold
 from lcm_core.base.times import format_local, parse_utc, sort_key
 from lcm_core.base.values import Record
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
@@ -137,6 +137,10 @@ class Row(Record, frozen=True):
     sums: ConversationSums | None = None
     words: str | None = None  #: how its first user message begins; None: not read yet
     newer: int = 0  #: messages that the host has and the database has not
+    findings: int = 0  #: of the checks of the structure
+    suspicious: int = 0
+    stuck: int = 0  #: 1: work of the engine does not go on by itself
+    budget: int = 0  #: tokens, of which its context takes a share; 0: not known
     counted: Statistics | None = None  #: in a command, in place of counts and sums
     tail: FreshTail | None = None
 
@@ -144,6 +148,21 @@ class Row(Record, frozen=True):
     def conversation(self) -> Conversation | None:
         """The conversation, when the database knows it."""
         return self.entry.conversation if self.entry else None
+
+
+def troubles(row: Row) -> Sequence[tuple[int, str]]:
+    """What is wrong with a conversation, in words, each with its weight; the heaviest first."""
+    broken = 0 if row.sums is None else row.sums.broken
+    share = row.sums.context_tokens / row.budget if row.sums is not None and row.budget else 0.0
+    found = [
+        (20 * row.findings, counted(row.findings, "finding")),
+        (20 * row.stuck, "engine stuck"),
+        (15 * bool(row.newer), f"{row.newer:,} newer"),
+        (10 * broken, f"{broken:,} broken"),
+        (8 if share > 1 else 4 if share > HIGH_SHARE else 0, f"context {share:.0%}"),
+        (2 * row.suspicious, f"{row.suspicious:,} suspicious"),
+    ]
+    return sorted((one for one in found if one[0]), key=lambda one: -one[0])
 
 
 def with_sessions(rows: Mapping[RowKey, Row], sessions: Collection[HostSession]) -> dict[RowKey, Row]:
@@ -283,6 +302,16 @@ def _broken_cell(value: int | None, _: Row, __: Drawing) -> Span:
     return Span(f"✗{value}", "error") if value else Span("")
 
 
+def _trouble(row: Row) -> int | None:
+    return None if row.sums is None else sum(weight for weight, _ in troubles(row))
+
+
+def _trouble_cell(value: int | None, row: Row, _: Drawing) -> Span:
+    if value is None:
+        return Span(PENDING, "dim")
+    return Span(", ".join(words for _, words in troubles(row)), "error" if value >= 10 else "warn")
+
+
 def _at(*paths: str) -> Callable[[Row], Any]:
     """The value at the first of *paths* whose record has been read, or None."""
     ways = [(attrgetter(path.partition(".")[0]), attrgetter(path)) for path in paths]
@@ -358,6 +387,7 @@ CONVERSATION_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
                cell=_share_cell),
     ListColumn("broken", "broken", 6, right=True, keep=80, counted=True, value=_at("sums.broken"),
                cell=_broken_cell),
+    ListColumn("trouble", "trouble", 24, keep=62, counted=True, value=_trouble, cell=_trouble_cell),
     ListColumn("activity", "last activity", 16, keep=85, timed="last", heading="Last message",
                agents="lastMessageAt", time=True, value=_at("entry.last_activity"), cell=_activity_cell),
 )

@@ -26,7 +26,7 @@ from lcm_tui.screens.conversation_figures import Counting
 from lcm_tui.screens.conversation_panel import Outlooker
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.tables import conversation_rows
-from lcm_tui.tables.conversation_rows import COLUMNS, falls
+from lcm_tui.tables.conversation_rows import COLUMNS, Row, falls, troubles
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -45,7 +45,7 @@ from tests.databases import query, run
 from tests.support import VERSIONS, sampled
 
 #: Wide enough for every column.
-ALL = (200, 50)
+ALL = (225, 50)
 #: What bars are made of.
 BARS = " █▏▎▍▌▋▊▉"
 
@@ -248,7 +248,7 @@ async def test_what_has_no_room_is_shown_in_turn(database_file: DatabaseFactory)
         assert "3,304" in rows
         await pilot.press("l")
         assert heading_of(pilot) == seen[-1]
-        await pilot.press("S")
+        await pilot.press("S", "S", "S", "escape")
         await wait_for_text(pilot, "by id")
         for heading in reversed(seen[:-1]):
             await pilot.press("h")
@@ -391,6 +391,8 @@ def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
         return sum(int(found.split("·")[-1].removeprefix("leaf·")) for found in text.split())
     if column in ("activity", "state"):
         return text
+    if column == "trouble":
+        return sum(weight for weight, _ in troubles(row))
     return int(text.replace(",", "").replace("✗", "") or 0)
 
 
@@ -441,16 +443,58 @@ async def test_the_heading_says_which_column_sorts_and_which_way(database_file: 
             assert "broken" in heading_of(pilot), "no title loses a letter"
 
 
-async def test_the_sort_key_goes_through_the_columns_that_are_shown(database_file: DatabaseFactory):
+@pytest.mark.parametrize("size", [NARROW, (160, 50)])
+async def test_trouble_comes_first_with_its_reason(
+    size: tuple[int, int], database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
+    async with open_app(database_file("0.15.3-damaged"), size=size) as pilot:
+        screen = first_screen(pilot)
+        await wait_for(pilot, lambda: screen.outlooker.outlook.verdict, "the verdict")
+        await pilot.press("S")
+        await wait_for_text(pilot, "the worst on top")
+        await pilot.press("g", "enter")
+        await wait_for_text(pilot, "by trouble ↓", "11 broken, 5 findings")
+        assert pilot.app.screen is screen
+        assert "↓trouble" in heading_of(pilot) or "trouble ↓" in heading_of(pilot)
+        rows = [screen.list.rows[key] for key in screen.list.table.keys]
+        weights = [sum(weight for weight, _ in troubles(row)) for row in rows]
+        assert weights == sorted(weights, reverse=True)
+        assert weights[0] > 0
+
+
+async def test_the_sort_key_lists_the_columns_and_goes_through_them(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = first_screen(pilot)
         await settled(pilot)
-        names = [column.name for column in screen.list.layout_at(79).columns]
+        names = [column.name for column in COLUMNS]
         met = []
+        await pilot.press("S")
+        await wait_for_text(pilot, "Sort by")
         for _ in names:
             await pilot.press("S")
             met.append(screen.list.sorted_by)
+            assert screen.list.layout_at(79).shows(screen.list.sorted_by)
         assert sorted(met) == sorted(names)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("S", "down", "enter")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (Row(None), []),
+        (
+            Row(None, findings=1, suspicious=3, stuck=1, newer=12),
+            ["1 finding", "engine stuck", "12 newer", "3 suspicious"],
+        ),
+        (Row(None, newer=1, findings=2), ["2 findings", "1 newer"]),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_and_the_worst_first(row: Row, words: list[str]):
+    assert [said for _, said in troubles(row)] == words
 
 
 # -- sessions on disk --------------------------------------------------------------------------------------

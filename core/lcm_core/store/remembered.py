@@ -86,6 +86,9 @@ class Verdict(Record, frozen=True):
     by_health: bool = False  #: all checks, as Health shows them
     at: float = 0.0  #: when, if it was remembered: seconds since 1970
     seconds: float = 0.0  #: that it took then
+    owners: tuple[
+        tuple[int, int, int], ...
+    ] = ()  #: conversations, and how many broken and suspicious each has
 
 
 class Figures(Record, frozen=True):

@@ -1,0 +1,90 @@
+"""The columns of the first list to sort by, as a small list over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from lcm_core.base.text import cell_width
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from lcm_tui.kit.dialog import Dialog
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.spans import Line, Span, heading
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.conversation_list import TROUBLE, ConversationList
+
+#: Cells of the title of a column.
+_TITLE = 16
+
+
+class ColumnList(LineView[str]):
+    """Columns that a single click takes."""
+
+    OPENS_AT_ONCE = True
+
+
+class SortMenu(Dialog[None]):
+    """Takes a column; the list behind it is sorted at once."""
+
+    ABOUT = (
+        "The columns to sort by. The arrow is beside the one that sorts now (↓: the largest value is on top)."
+    )
+    DEFAULT_CSS = """
+    SortMenu .box { width: 46; }
+    SortMenu LineView { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "Sort", tooltip="Sort by the selected column.", id="sort-take"),
+        Binding("S", "next", "Next", tooltip="Sort by the next column; the list stays.", id="sort-next"),
+        Binding("escape,q", "dismiss", "Back", tooltip="Close the list.", id="sort-back"),
+    ]
+
+    def __init__(self, listed: ConversationList) -> None:
+        super().__init__()
+        self._listed = listed
+        named = [column.name for column in listed.columns()]
+        self._names = [TROUBLE, *(name for name in named if name != TROUBLE)]
+        self._list = ColumnList(self._draw, id="columns")
+
+    def compose_box(self) -> ComposeResult:
+        """The columns, trouble first."""
+        yield TextView((heading("Sort by"),))
+        yield self._list
+
+    def on_mount(self) -> None:
+        """Stand on the column that sorts now."""
+        super().on_mount()
+        self._list.styles.height = min(len(self._names), max(self.app.size.height - 8, 3))
+        self._list.replace(self._names, select=self._listed.sorted_by)
+        self._list.focus()
+
+    def _draw(self, name: str, width: int) -> Sequence[Line]:
+        sorting = self._listed.sorting()
+        title = next(column.title for column in self._listed.columns() if column.name == name)
+        arrow = sorting.arrow if name == sorting.column else " "
+        note = "the worst on top" if name == TROUBLE else ""
+        space = " " * (_TITLE - cell_width(title))
+        return ((Span(f" {arrow} ", "key"), Span(f"{title}{space}"), Span(note, "dim")),)
+
+    def action_take(self) -> None:
+        """Sort by the selected column."""
+        if (name := self._list.selected) is not None and name != self._listed.sorted_by:
+            self._listed.sort_by(name)
+        self.dismiss()
+
+    def action_next(self) -> None:
+        """Sort by the next column."""
+        at = self._names.index(self._listed.sorted_by)
+        name = self._names[(at + 1) % len(self._names)]
+        self._listed.sort_by(name)
+        self._list.select(name)
+        self._list.redraw()
+
+    @on(LineView.Opened)
+    def _clicked(self, event: LineView.Opened) -> None:
+        """A click takes a column."""
+        event.stop()
+        self.action_take()
