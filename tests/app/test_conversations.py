@@ -45,7 +45,7 @@ from tests.databases import query, run
 from tests.support import VERSIONS, sampled
 
 #: Wide enough for every column.
-ALL = (225, 50)
+ALL = (245, 50)
 #: What bars are made of.
 BARS = " █▏▎▍▌▋▊▉"
 
