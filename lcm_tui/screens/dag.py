@@ -40,7 +40,6 @@ from lcm_tui.screens.dag_tree import (
     Tree,
     Way,
     Wrong,
-    columns_for,
     key_of,
     read_wrong,
     survey,
@@ -595,20 +594,20 @@ CALM = 20
 
 
 class DagScreen(DataScreen[Reading]):
-    """The summaries of one conversation, from the newest consumers down to leaves and their messages."""
+    """The summaries of one conversation, from those of the context down to leaves and their messages."""
 
     HELP = """
-The summaries of this conversation and their sources. Top-level rows are the summaries in the context, newest
-first; below each are its sources in the order in which they were condensed, and below a leaf its messages.
+The summaries of this conversation and their sources. Top-level rows are the summaries in the context, in its
+order; below each are its sources in the order in which they were condensed, and below a leaf its messages.
 enter or l unfolds, h folds or goes to the summary above, Z unfolds everything below the selected row (again:
 everything), z folds all. Messages unfold leaf by leaf; enter on one opens the conversation there.
 
 D1 D2 … is a condensed summary of that depth. "below" counts the summaries below it as stored, or a leaf's
-messages; "ordinal" is its ordinal in the context, if it is there; "broken" names what is wrong with its text,
+messages; "ord" is its ordinal in the context, if it is there; "broken" names what is wrong with its text,
 or says how many broken summaries a folded row hides (✗5 below), or stale: one of its sources was rewritten
 since. ! goes to the first broken summary, n and N to the next and the previous one. "begins" shows how its
-text begins; on a narrow screen the id is shortened for it (y copies all of it). ×2 means that two summaries
-use it: O goes to the next place.
+text begins. An id is as short as it can be, for the time that is covered (y copies all of it). ×2 means that
+two summaries use it: O goes to the next place.
 Headings at the end list what no row in the context leads to: orphans, cycles, and ids without a row.
 
 d previews dissolving a condensed summary of the context: its sources take its place. space marks summaries
@@ -653,7 +652,7 @@ focus (tab); n and N go to the next and the previous match.
     def compose_body(self) -> ComposeResult:
         """The tree under its heading, and the detail; the tree as it was left."""
         self._return()
-        heading = Heading(columns_for, zone=lambda: self.session.zone, id="heading")
+        heading = Heading(self.lines.known.columns, zone=lambda: self.session.zone, id="heading")
         tree = Rows(heading, self.lines, id="tree-pane")
         yield TwoPanes(tree, self.text, shares=(2 / 3, 0.6), beside=WIDE)
 
@@ -721,6 +720,7 @@ focus (tab); n and N go to the next and the previous match.
         known.learn_ordinals(data.ordinals)
         if data.survey is not known.survey or known.ordinals != ordinals or self._wanted or not again:
             lines.take_survey(data.survey)
+            self.query_one("#heading").refresh()
             lines.lay_rows(self._place_wanted())
             if again:
                 lines.mark_fresh(lines.places_of(known.ids - before))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as
 from lcm_core.base.times import format_local, parse_utc
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
 from lcm_core.store.lineage import SourceMessage
 from lcm_core.store.summaries import SummaryEntry
@@ -20,12 +20,12 @@ from lcm_core.store.summaries import SummaryEntry
 from lcm_tui.kit.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
 from lcm_tui.tables.messages import message_name
 from lcm_tui.tables.summaries import (
-    SHORT_ID_CELLS,
     badge_of,
     below_text,
     broken_text,
     message_preview,
     model_text,
+    time_begun,
     time_range,
 )
 
@@ -226,6 +226,8 @@ class Survey(Record, frozen=True):
     ]  #: in the order of a wholly unfolded tree, with the way there
     ranks: Mapping[SummaryId, int]
     columns: GraphColumns | None = None  #: what the graph was made from
+    id_cells: int = 0  #: of the beginnings of ids that tell each from all others
+    shared: bool = False  #: a summary has several consumers
 
 
 def survey(graph: SummaryGraph, columns: GraphColumns | None = None) -> Survey:
@@ -238,7 +240,11 @@ def survey(graph: SummaryGraph, columns: GraphColumns | None = None) -> Survey:
     visits = graph.first_visits((*graph.roots, *(node for nodes in sections.values() for node in nodes)))
     ranks = {node: rank for rank, node in enumerate(visits)}
     shown = {name: nodes for name, nodes in sections.items() if nodes}
-    return Survey(graph, shown, visits, ranks, columns)
+    lengths = range(FEWEST_ID_CELLS - 1, ID_CELLS)
+    enough = (length for length in lengths if len({name[:length] for name in visits}) == len(visits))
+    id_cells = next(enough, ID_CELLS - 1) + 1
+    shared = any(len(found) > 1 for found in graph.consumers.values())
+    return Survey(graph, shown, visits, ranks, columns, id_cells, shared)
 
 
 class Wrong(Record, frozen=True):
@@ -340,6 +346,10 @@ class Known:
 
     # -- the shape of the tree ---------------------------------------------------------------------------
 
+    def columns(self, width: int) -> Layout:
+        """The columns of a list of so many cells."""
+        return columns_for(width, self.survey.id_cells, shared=self.survey.shared)
+
     @property
     def ids(self) -> set[SummaryId]:
         """Every summary that is there."""
@@ -347,7 +357,7 @@ class Known:
 
     @property
     def roots(self) -> tuple[SummaryId, ...]:
-        """The summaries of the context that nothing was made from, newest first."""
+        """The summaries of the context that nothing was made from, oldest first."""
         return self.survey.graph.roots
 
     @property
@@ -504,31 +514,34 @@ def _words(message: SourceMessage) -> str:
 # -- how a row looks -------------------------------------------------------------------------------------
 
 PENDING = "…"
-#: Cells of a summary id as the engine makes it.
+#: Of a level that a row stands below.
+GUIDE = "│ "
+#: Cells of a summary id as the engine makes it; and of the shortest beginning of one, with what says so.
 ID_CELLS = 20
-#: Cells of the fold mark before an id, and of the mark behind it.
+FEWEST_ID_CELLS = 9
+#: Cells of the fold mark before an id, of the mark behind it, and of what four levels are indented by.
 MARK_CELLS = 2
 PLACES_CELLS = 3
+INDENT_CELLS = 6
 
-#: A tree of so many cells leaves the beginnings of summaries at least so many: from the widest to the one
-#: that every screen of 80 columns has room for.
-TREES = (
-    (ID_CELLS + MARK_CELLS + PLACES_CELLS + 10, 40),
-    (ID_CELLS + MARK_CELLS + PLACES_CELLS + 4, 30),
-    (SHORT_ID_CELLS + MARK_CELLS + PLACES_CELLS + 4, 0),
+_DEPTH = Column("depth", "", 4, keep=95)  # "leaf", "D2": kind and depth need no title
+_TOKENS = Column("tokens", "tokens", 6, right=True, keep=85)
+_BELOW = Column("below", "below", 6, right=True)
+_TIME = Column("time", "covers", 16, timed="in")
+_MODEL = Column("model", "model", 14)
+_CONTEXT = Column("context", "ord", 4, right=True, keep=90)
+_BROKEN = Column("broken", "broken", 11, keep=92)
+PREVIEW = Column("preview", "begins", 14, grows=True)
+#: What a wider list has besides, the first first, with the cells that it takes and those that it leaves the
+#: beginnings.
+EXTRAS = (
+    ("time", 17, 14),
+    ("below", 7, 24),
+    ("deep", 6, 28),
+    ("whole times", 9, 34),
+    ("id", 11, 40),
+    ("model", 15, 40),
 )
-COLUMNS = (
-    Column("depth", "", 4, keep=95),  # "leaf", "D2": kind and depth need no title
-    Column("tokens", "tokens", 7, right=True, keep=85),
-    Column("below", "below", 6, right=True, keep=50),
-    Column("time", "covers", 22, keep=40, timed="in"),
-    Column("model", "model", 14, keep=20),
-    Column("context", "ordinal", 7, right=True, keep=90),
-    Column("broken", "broken", 11, keep=92),
-)
-PREVIEW = Column("preview", "begins", 20, grows=True)
-#: Columns that come behind the beginnings, each with the cells that it has to leave them.
-BEHIND = {"below": 22, "time": 34, "model": 40}
 
 _HEADINGS = {
     Section.ORPHANS: ("Orphans: not in the context and not part of any summary", "warn"),
@@ -538,20 +551,32 @@ _HEADINGS = {
 
 
 @lru_cache(maxsize=8)
-def columns_for(width: int) -> Layout:
-    """The columns of the list: how a summary begins always has one, and whole ids give way to it."""
-    needed = [column for column in COLUMNS if column.name not in BEHIND]
-    left = width - sum(column.width + 1 for column in needed) - 1
-    tree = next(cells for cells, beginning in TREES if left - cells >= beginning or not beginning)
-    left -= tree
-    for column in COLUMNS:
-        if column.name in BEHIND and left - column.width - 1 >= BEHIND[column.name]:
-            needed.append(column)
-            left -= column.width + 1
-    shown = [column for column in COLUMNS if column in needed]
-    if tree + 1 + COLUMNS[0].width + 1 + PREVIEW.width > width:
-        return lay_out((Column("tree", "summary", tree, grows=True), *shown), width)
-    return lay_out((Column("tree", "summary", tree, keep=100), *shown, PREVIEW), width)
+def columns_for(width: int, id_cells: int = FEWEST_ID_CELLS, *, shared: bool = True) -> Layout:
+    """The columns of the list: the time that is covered goes before the rest of an id.
+
+    *id_cells*: those of an id that tell it from all others. *shared*: some summary stands in several places.
+    """
+    tree = id_cells + MARK_CELLS + (PLACES_CELLS if shared else 0) + INDENT_CELLS
+    needed = (_DEPTH, _TOKENS, _CONTEXT, _BROKEN)
+    left = width - tree - sum(column.width + 1 for column in needed) - 1
+    extras = set()
+    for name, cells, least in EXTRAS:
+        if left - cells >= least:
+            extras.add(name)
+            left -= cells
+    tree += 6 * ("deep" in extras) + (ID_CELLS - id_cells) * ("id" in extras)
+    whole = "whole times" in extras
+    shown = (
+        Column("tree", "summary", tree, grows=left < PREVIEW.width),
+        _DEPTH,
+        _TOKENS,
+        *([_BELOW] if "below" in extras else ()),
+        *([replace(_TIME, width=22) if whole else _TIME] if "time" in extras else ()),
+        *([_MODEL] if "model" in extras else ()),
+        replace(_CONTEXT, title="ordinal", width=7) if whole else _CONTEXT,
+        _BROKEN,
+    )
+    return lay_out(shown if left < PREVIEW.width else (*shown, PREVIEW), width)
 
 
 class Painter(Record, frozen=True):
@@ -564,14 +589,15 @@ class Painter(Record, frozen=True):
 
     def line(self, place: Place, width: int) -> Line:
         """The row of a place."""
-        layout = columns_for(width)
+        layout = self.known.columns(width)
         match place.step:
             case Section() as section:
                 return self._heading(place, section)
             case str():
-                return row_of(layout, self._summary_cells(place, SummaryId(place.step), layout.widths[0]))
+                cells = self._summary_cells(place, SummaryId(place.step), layout)
+                return _with_guides(row_of(layout, cells))
             case _:
-                return self._message_line(place, layout)
+                return _with_guides(self._message_line(place, layout))
 
     def _heading(self, place: Place, section: Section) -> Line:
         said, style = _HEADINGS[section]
@@ -594,22 +620,23 @@ class Painter(Record, frozen=True):
         return "▾" if place in self.tree.unfolded else "▸"
 
     def _tree_cell(self, place: Place, name: str, width: int, mark: str, *, marked: bool = False) -> str:
-        """Indentation, fold mark (● behind it: the operator's) and name.
+        """A guide for each level above, fold mark (● behind it: the operator's) and name.
 
         A level that would push the name out stands there as a number.
         """
-        indent = " " * (2 * (place.level - 1))
-        room = width - MARK_CELLS - max(cell_width(name), _id_cells(width))
+        indent = GUIDE * (place.level - 1)
+        room = width - MARK_CELLS - cell_width(name)
         if len(indent) > room:
             deep = f"{place.level - 1}·"
             indent = deep.rjust(max(min(room, len(indent)), len(deep)))
         return f"{indent}{mark}{'●' if marked else ' '}{name}"
 
-    def _summary_cells(self, place: Place, summary_id: SummaryId, width: int) -> dict[str, Span]:
-        known = self.known
+    def _summary_cells(self, place: Place, summary_id: SummaryId, layout: Layout) -> dict[str, Span]:
+        known, width = self.known, layout.widths[0]
         entry = known.entries.get(summary_id)
         places = known.places(summary_id)
-        name = clip(safe_line(summary_id), _id_cells(width)) + (f" ×{places}" if places > 1 else "")
+        room = ID_CELLS if width >= ID_CELLS + MARK_CELLS + INDENT_CELLS + 6 else known.survey.id_cells
+        name = clip(safe_line(summary_id), room) + (f" ×{places}" if places > 1 else "")
         cells = {
             "tree": Span(
                 self._tree_cell(place, name, width, self._mark(place), marked=summary_id in self.marks),
@@ -628,13 +655,15 @@ class Painter(Record, frozen=True):
                 "broken": Span("✗ no row", "error") if gone else self._state(place, summary_id, None),
             }
         summary = entry.summary
+        whole = any(column.name == "time" and column.width > _TIME.width for column in layout.columns)
+        covers = (time_range if whole else time_begun)(summary.earliest_at, summary.latest_at, self.zone)
         state, below = self._state(place, summary_id, entry), self._below(place)
         hidden = f"{below} · " if below and state.text != below else ""
         return cells | {
             "depth": Span(badge_of(summary.kind, summary.depth), depth_style(summary.depth)),
             "tokens": Span(f"{summary.tokens:,}", "text" if summary.tokens >= 0 else "error"),
             "below": Span(below_text(entry), "dim"),
-            "time": Span(time_range(summary.earliest_at, summary.latest_at, self.zone)),
+            "time": Span(covers),
             "model": Span(model_text(summary), "dim"),
             "broken": state,
             "preview": Span(hidden + safe_line(entry.beginning), "dim"),
@@ -658,24 +687,27 @@ class Painter(Record, frozen=True):
 
     def _message_line(self, place: Place, layout: Layout) -> Line:
         found = self.known.message_of(place)
-        width = layout.widths[0]
+        width = layout.widths[0] + 1 + layout.widths[1]
         message = found.message if found else None
         if found is None or message is None:
             cell = self._tree_cell(place, f"m{place.step}", width, " ")
             return (Span(clip(cell, width), "error"), Span(" ✗ message row missing", "error"))
         tree = self._tree_cell(place, f"#{message.seq} {safe_line(message.role)}", width, " ")
+        numbers = layout.shows("tokens")
         head = Layout(
-            layout.columns[:3] if layout.shows("tokens") else layout.columns[:1],
-            layout.widths[:3] if layout.shows("tokens") else layout.widths[:1],
+            (layout.columns[0], *layout.columns[2:3]) if numbers else layout.columns[:1],
+            (width, *layout.widths[2:3]) if numbers else (width,),
         )
         cells = {"tree": Span(tree, role_style(message.role)), "tokens": Span(f"{message.tokens:,}")}
         said = format_local(parse_utc(message.created_at), self.zone)[:16] or safe_line(message.created_at)
         return (*row_of(head, cells), Span(f" {said} ", "dim"), Span(message_preview(found)))
 
 
-def _id_cells(width: int) -> int:
-    """How much of an id a tree of so many cells shows."""
-    return ID_CELLS if width >= TREES[-2][0] else SHORT_ID_CELLS
+def _with_guides(line: Line) -> Line:
+    """A row whose guides stand back."""
+    first, *rest = line
+    name = first.text.lstrip(GUIDE)
+    return (Span(first.text[: len(first.text) - len(name)], "dim"), Span(name, first.style), *rest)
 
 
 def _context_cell(ordinals: tuple[int, ...]) -> Span:

@@ -89,6 +89,15 @@ def time_range(first: Timestamp | None, last: Timestamp | None, zone: tzinfo | N
     return begun if begun == ended else f"{begun}→{ended[11:]}"
 
 
+def time_begun(first: Timestamp | None, last: Timestamp | None, zone: tzinfo | None) -> str:
+    """The same in at most 16 cells: a day with the time at which it begins, or the days."""
+    said = time_range(first, last, zone)
+    begun, arrow, ended = said.partition("→")
+    if len(ended) < 10:
+        return begun
+    return f"{begun}{arrow}{ended[5:] if ended[:4] == begun[:4] else ''}" or said
+
+
 def summary_document(detail: SummaryDetail, *, zone: tzinfo | None, schema: Schema) -> Document:
     """Everything about a summary: a headline, the text, the columns, and what stands around it."""
     text, entry = detail.text, detail.entry

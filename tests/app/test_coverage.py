@@ -96,7 +96,7 @@ async def test_the_tree_is_as_it_was_left_after_the_map_and_others(
     async with open_app(database_file("0.15.3")) as pilot:
         tree = await go_to(pilot, DagScreen(conversation(pilot, 1)))
         await wait_for(pilot, tree.lines.surveyed.is_set, "the whole graph")
-        await press(pilot, "down", "down", "right", "down", "right", "down", "right", "down", "down")
+        await press(pilot, "down", "right", "down", "right", "down", "right", "down", "down")
         await press(pilot, *further)
         before, stood = shown_lines(pilot)[1:], tree.lines.selected
         assert stood is not None

@@ -77,6 +77,8 @@ async def dag_of(
         await go_to(pilot, screen)
         await wait_for(pilot, lambda: screen.lines.surveyed.is_set(), "the whole graph")
         await settled(pilot)
+        if select is None and ROOTS[0] in steps(screen):
+            await stand_on(pilot, screen, ROOTS[0])
         yield pilot, screen
 
 
@@ -85,8 +87,9 @@ def steps(screen: DagScreen) -> list[object]:
 
 
 def row_of(pilot: Pilot[int], text: str) -> str:
-    """The one row of the tree in which *text* stands."""
-    [row] = [row for row in rows(pilot) if text in row]
+    """The one row of the tree in which *text* stands, or the beginning of an id."""
+    sought = text[:8] if text.startswith("sum_") else text
+    [row] = [row for row in rows(pilot) if sought in row]
     return row
 
 
@@ -119,7 +122,10 @@ async def test_the_broken_ones_are_counted_where_they_are_folded_and_gone_to(dat
         for key in ("exclamation_mark", "n", "n", "n"):
             await pilot.press(key)
             await settled(pilot)
-            assert "✗ fallback" in row_of(pilot, str(screen.lines.summary)[:12])
+            row = row_of(pilot, str(screen.lines.summary)[:12])
+            assert "✗ fallback" in row
+            assert " 2026-03-0" in row, "the time that it covers"
+            assert row.startswith("│ "), "a guide for each level above"
             assert f"broken {len(stops) + 1} of 4" in shown_lines(pilot)[0]
             stops.append(screen.lines.summary)
         assert len(set(stops)) == 4
@@ -156,11 +162,11 @@ async def test_what_a_repair_mends_is_no_longer_counted(database_copy: DatabaseF
 
 
 @pytest.mark.long
-async def test_the_first_rows_are_the_newest_roots_of_the_context(database_file: DatabaseFactory):
+async def test_the_first_rows_are_the_roots_in_the_order_of_the_context(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
-        assert steps(screen) == ROOTS
+        assert steps(screen) == ROOTS[::-1]
         row = row_of(pilot, ROOTS[0])
-        assert row.split()[:8] == ["▸", ROOTS[0], "D2", "201", "7", "3", "Note", "that"]
+        assert row.split()[:9] == ["▸", "sum_bb69…", "D2", "201", "7", "2026-03-04", "10:11", "3", "Note"]
         assert "63 summaries" in shown_lines(pilot)[0]
 
 
@@ -170,12 +176,12 @@ async def test_a_row_says_how_its_summary_begins_at_every_width(
 ):
     path = database_file("0.15.3")
     [(content,)] = query(path, "SELECT content FROM summaries WHERE summary_id = ?", ROOTS[0])
-    begins = safe_line(gist(str(content)))[:16]
+    begins = safe_line(gist(str(content)))[:12]
     async with open_app(path, size=size) as pilot:
         screen = await go_to(pilot, DagScreen(conversation(pilot, 1)))
         await wait_for(pilot, lambda: ROOTS[0] in screen.lines.known.entries)
         await wait_for_text(pilot, begins)
-        [row] = [line for line in shown_lines(pilot) if line.startswith(f"▸ {ROOTS[0][:12]}")]
+        [row] = [line for line in shown_lines(pilot) if line.startswith(f"▸ {ROOTS[0][:8]}")]
         assert begins in row
 
 
@@ -184,20 +190,21 @@ def test_the_beginning_of_a_summary_is_the_last_column_to_go(width: int):
     layout = columns_for(width)
     shown_at = dict(zip((column.name for column in layout.columns), layout.widths, strict=True))
     assert sum(layout.widths) + len(layout.widths) - 1 == width
-    assert shown_at["preview"] >= 20
+    assert shown_at["preview"] >= 14
     assert shown_at.keys() >= {"tree", "depth", "tokens", "context", "broken"}
-    assert shown_at["tree"] == 35 or shown_at.keys().isdisjoint({"time", "model"})
+    assert "time" in shown_at or shown_at["preview"] < 31, "the time has a place before more of the text"
+    assert "time" in shown_at or shown_at["tree"] < 35, "and before whole ids"
 
 
 async def test_rows_unfold_leaf_by_leaf(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3-damaged")) as (pilot, screen):
-        await wait_for_text(pilot, f"▸ {ROOTS[0]}", "broken", "Orphans", ORPHAN)
+        await wait_for_text(pilot, f"▸ {ROOTS[0][:8]}", "broken", "Orphans", ORPHAN[:8])
         await pilot.press("enter")
-        await wait_for_text(pilot, f"▾ {ROOTS[0]}", f"▸ {D1}")
+        await wait_for_text(pilot, f"▾ {ROOTS[0][:8]}", f"▸ {D1[:8]}")
         await pilot.press("l")
         await wait_for(pilot, lambda: selected(screen) == D1, "the first source")
         await pilot.press("enter")
-        await wait_for_text(pilot, f"▾ {D1}", "11 msg")
+        await wait_for_text(pilot, f"▾ {D1[:8]}", "11 msg")
         await pilot.press("j")
         await wait_for(pilot, lambda: selected(screen) == LEAF, "the leaf")
         await pilot.press("l")
@@ -268,7 +275,7 @@ async def test_all_summaries_can_be_seen_and_broken_ones_say_how(database_file: 
             made = query(path, "SELECT summary_id FROM summaries WHERE conversation_id = ?", owner)
             seen = rows(pilot)
             for [summary_id] in made:
-                [row] = [row for row in seen if summary_id[:12] in row]
+                [row] = [row for row in seen if f" {summary_id[:8]}" in row]
                 assert ("✗" in row) == (kinds[summary_id] is not None)
                 assert (kinds[summary_id] or "").lower() in row
                 checked.add(summary_id)
@@ -297,13 +304,13 @@ async def test_eighty_columns_keep_what_matters(database_file: DatabaseFactory):
         pilot,
         screen,
     ):
-        assert row_of(pilot, "sum_06d84ef9").split()[:6] == [
-            "▸", "sum_06d84ef9…", "leaf", "243", "✗", "truncated",
-        ]  # fmt: skip
-        screen.lines.select(screen.lines.keys[0])
-        await settled(pilot)
-        beginning = row_of(pilot, "sum_bb692ab9").split()[:7]
-        assert beginning == ["▸", "sum_bb692ab9…", "D2", "201", "3", "Note", "that"]
+        row = row_of(pilot, "sum_06d84ef9").split()
+        at_id = row.index("sum_06d8…")
+        assert row[at_id + 1 : at_id + 4] == ["leaf", "243", "2026-03-02"]
+        assert "truncated" in row
+        await stand_on(pilot, screen, ROOTS[0])
+        beginning = row_of(pilot, "sum_bb692ab9").split()[:8]
+        assert beginning == ["▸", "sum_bb69…", "D2", "201", "2026-03-04", "10:11", "3", "Note"]
 
 
 @pytest.mark.long
@@ -344,15 +351,15 @@ async def test_orphans_cycles_and_dangling_ids_stand_under_headings(database_cop
             "4",
             "2",
         ]
-        assert steps(screen)[:4] == ROOTS
+        assert steps(screen)[:4] == ROOTS[::-1]
         await pilot.press("Z", "Z", "G")
         await settled(pilot)
         text = shown(pilot)
         for name in ("sum_orphan", "sum_ring_a", "sum_ring_b", "sum_under", "sum_self", "sum_lost"):
             assert name in text
         assert len([row for row in rows(pilot) if "↺ cycle" in row]) == 2
-        assert row_of(pilot, "sum_lost").split()[1:] == ["77", "✗", "no", "row"]
-        assert "✗ no row" in row_of(pilot, "sum_gone")
+        assert row_of(pilot, "sum_lost").split()[2:] == ["77", "✗", "no", "row"]
+        assert all("✗ no row" in row for row in rows(pilot) if "sum_gone" in row)
         place = next(place for place in screen.lines.keys if place.repeats)
         screen.lines.select(place)
         await pilot.press("enter")
@@ -386,7 +393,7 @@ async def test_many_orphans_are_folded_and_few_are_not(database_copy: DatabaseFa
         assert len(screen.lines.keys) == 5
         await pilot.press("G", "enter")
         assert len(screen.lines.keys) == 45
-        assert steps(screen)[5] == "sum_orphan39", "the newest first"
+        assert steps(screen)[5] == "sum_orphan0", "the oldest first"
 
 
 @pytest.mark.long
@@ -394,7 +401,7 @@ async def test_without_a_context_everything_is_unfolded_at_the_margin(database_c
     path = database_copy("0.15.3")
     change(path, "DELETE FROM context_items WHERE conversation_id = 1")
     async with dag_of(path) as (_, screen):
-        assert steps(screen)[1:] == list(reversed(query_ids(path, ROOTS)))
+        assert steps(screen)[1:] == query_ids(path, ROOTS)
 
 
 def query_ids(path: Path, ids: Iterable[str]) -> list[str]:
@@ -410,7 +417,7 @@ async def test_a_summary_of_another_conversation_is_named_with_it(database_copy:
     async with dag_of(path) as (pilot, screen):
         await pilot.press("Z")
         await stand_on(pilot, screen, foreign)
-        found = [row for row in rows(pilot) if foreign in row and "✗ in conv 8" in row]
+        found = [row for row in rows(pilot) if foreign[:8] in row and "✗ in conv 8" in row]
         assert len(found) == 2, "below its consumer, and under the heading"
 
 
@@ -421,7 +428,7 @@ async def test_ten_thousand_levels_open_unfold_and_fold(database_copy: DatabaseF
     change(path, *map(making, ids), *(edge(*pair) for pair in zip(ids[1:], ids, strict=False)))
     async with dag_of(path, select=ids[0]) as (pilot, screen):
         assert selected(screen) == ids[0]
-        assert row_of(pilot, ids[0]).split()[:2] == ["10000·", ids[0]]
+        assert row_of(pilot, "10000·").split()[:2] == ["10000·", ids[0]]
         assert len(screen.lines.keys) > 10_000
         await pilot.press("z")
         assert len(screen.lines.keys) == 5
@@ -449,7 +456,7 @@ async def test_keys_fold_unfold_and_lead_to_the_consumer(database_file: Database
         await pilot.press("h", "h")
         assert selected(screen) == ROOTS[0]
         await pilot.press("h")
-        assert steps(screen) == ROOTS
+        assert steps(screen) == ROOTS[::-1]
         await pilot.press("l", "j")
         assert D1 in steps(screen)
 
@@ -465,8 +472,8 @@ async def test_z_folds_all_and_capital_z_unfolds_below_and_then_everywhere(datab
         await settled(pilot)
         assert any(isinstance(step, int) for step in steps(screen)), "a leaf shows its messages"
         await pilot.press("z")
-        assert steps(screen) == ROOTS
-        assert selected(screen) == ROOTS[3], "the cursor goes out to where it was below"
+        assert steps(screen) == ROOTS[::-1]
+        assert selected(screen) == ROOTS[0], "the cursor goes out to where it was below"
 
 
 @pytest.mark.long
@@ -491,7 +498,7 @@ async def test_enter_on_a_message_opens_the_conversation_there(database_file: Da
 async def test_a_selected_summary_is_unfolded_to(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select=LEAF) as (pilot, screen):
         assert selected(screen) == LEAF
-        await wait_for_text(pilot, f"▾ {ROOTS[0]}", f"▾ {D1}", f"▸ {LEAF}")
+        await wait_for_text(pilot, f"▾ {ROOTS[0][:8]}", f"▾ {D1[:8]}", f"▸ {LEAF[:8]}")
 
 
 @pytest.mark.long
@@ -510,7 +517,7 @@ async def test_summaries_of_any_depth_can_be_stood_on(database_file: DatabaseFac
 async def test_a_summary_that_is_not_here_is_said_to_be_missing(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select="sum_nowhere") as (pilot, screen):
         await wait_for(pilot, lambda: said(pilot) == ["sum_nowhere is not in this conversation."])
-        assert selected(screen) == ROOTS[0]
+        assert selected(screen) == ROOTS[3]
 
 
 @pytest.mark.long
@@ -519,14 +526,14 @@ async def test_a_summary_in_two_places_is_marked_and_o_goes_round_them(database_
     other = "sum_698811c2167466f4"
     change(path, edge(other, LEAF, 9))
     async with dag_of(path, select=LEAF) as (pilot, screen):
-        assert f"{LEAF} ×2" in shown(pilot)
+        assert f"{LEAF[:8]}… ×2" in shown(pilot)
         first = screen.lines.selected
         await pilot.press("O")
         second = screen.lines.selected
         assert first is not None
         assert second is not None
-        assert (first.step, first.above.step) == (LEAF, D1)
-        assert (second.step, second.above.step) == (LEAF, other)
+        assert (first.step, first.above.step) == (LEAF, other)
+        assert (second.step, second.above.step) == (LEAF, D1)
         await pilot.press("O")
         assert screen.lines.selected is first
         await pilot.press("h", "O")
@@ -600,9 +607,9 @@ async def test_moving_loads_the_detail_and_keeps_the_old_one_until_then(
         return await summary_detail(reader, summary_id)
 
     monkeypatch.setattr(lineage, "summary_detail", late)
-    async with dag_of(database_file("0.15.3")) as (pilot, screen):
+    async with dag_of(database_file("0.15.3"), select=ROOTS[0]) as (pilot, screen):
         assert ROOTS[0] in screen.text.text
-        await pilot.press("j", "j")
+        await pilot.press("k", "k")
         assert selected(screen) == ROOTS[2]
         await pilot.pause(0.2)
         assert ROOTS[0] in screen.text.text
@@ -722,10 +729,10 @@ async def test_a_condensation_moves_roots_and_takes_selection_and_unfolding_with
                     [],
                 ),
             )
-            await wait_for(pilot, lambda: steps(screen)[0] == "sum_condensed")
+            await wait_for(pilot, lambda: steps(screen)[2] == "sum_condensed")
             assert {place.step for place in screen.lines._fresh} == {"sum_condensed"}
             assert selected(screen) == LEAF
-            assert steps(screen)[:4] == ["sum_condensed", ROOTS[0], D1, LEAF]
+            assert steps(screen)[2:6] == ["sum_condensed", ROOTS[0], D1, LEAF]
             await wait_for_text(pilot, "64 summaries", " 2 ", "D3")
 
 
@@ -748,7 +755,7 @@ async def test_a_message_changes_no_row_and_a_new_text_shows(database_copy: Data
                 )
             )
             await wait_for_text(pilot, "quite another text")
-            await wait_for(pilot, lambda: " 5 11 msg" in " ".join(row_of(pilot, f"▸ {LEAF}").split()))
+            await wait_for(pilot, lambda: " 5 11 msg" in " ".join(row_of(pilot, f"▸ {LEAF[:8]}").split()))
 
 
 # -- text is data -----------------------------------------------------------------------------------------
@@ -761,9 +768,9 @@ async def test_hostile_texts_and_ids_shift_no_column(database_copy: DatabaseFact
     change(path, f"UPDATE summaries SET model = '[red]\x1b[2J\u202e' WHERE summary_id = '{ROOTS[0]}'")
     for size in (WIDE, NARROW):
         async with dag_of(path, size=size) as (pilot, screen):
-            await pilot.press("G", "k")
-            await settled(pilot)
             await pilot.press("G")
+            await settled(pilot)
+            await pilot.press("k")
             await settled(pilot)
             text = shown(pilot)
             assert not any(char in text for char in "\x1b\x07\u202e")

@@ -154,10 +154,10 @@ def test_what_lies_above_is_what_has_it_below(graph: SummaryGraph) -> None:
 
 
 @given(graphs())
-def test_roots_come_newest_in_the_context_first_and_orphans_newest_first(graph: SummaryGraph) -> None:
-    last = {name: ordinal for ordinal, name in enumerate(graph.in_context)}
-    assert all(last[newer] > last[older] for newer, older in pairwise(graph.roots))
-    assert all(NAMES.index(newer) > NAMES.index(older) for newer, older in pairwise(graph.orphans))
+def test_roots_come_in_the_order_of_the_context_and_orphans_oldest_first(graph: SummaryGraph) -> None:
+    first = graph.in_context.index
+    assert all(first(older) < first(newer) for older, newer in pairwise(graph.roots))
+    assert all(NAMES.index(older) < NAMES.index(newer) for older, newer in pairwise(graph.orphans))
 
 
 def test_sources_keep_their_order_and_a_repeated_edge_counts_once() -> None:

@@ -144,7 +144,7 @@ class Structure(Record, frozen=True, dict=True):
     @property
     def orphans(self) -> tuple[SummaryId, ...]:
         """The summaries that neither the context nor another summary uses, in the order of their making."""
-        return self.graph.orphans[::-1]
+        return self.graph.orphans
 
     def places(self, summary_id: SummaryId) -> Iterator[int]:
         """Where the messages are that a summary is itself linked to; missing and foreign ones are none."""

@@ -113,23 +113,21 @@ class SummaryGraph(Record, frozen=True, dict=True):
 
     @cached_property
     def roots(self) -> tuple[SummaryId, ...]:
-        """Nodes that nothing here was made from and that the context holds, newest in the context first."""
-        held = dict.fromkeys(reversed(self.in_context))
+        """Nodes that nothing here was made from and that the context holds, in its order."""
+        held = dict.fromkeys(self.in_context)
         return tuple(node for node in held if node in self.nodes and not self.consumers.get(node))
 
     @cached_property
     def orphans(self) -> tuple[SummaryId, ...]:
-        """Nodes without a consumer that the context does not hold either, newest first (B13)."""
+        """Nodes without a consumer that the context does not hold either, oldest first (B13)."""
         held = set(self.in_context)
-        return tuple(
-            node for node in reversed(tuple(self.nodes)) if not self.consumers.get(node) and node not in held
-        )
+        return tuple(node for node in self.nodes if not self.consumers.get(node) and node not in held)
 
     @cached_property
     def unreachable(self) -> tuple[SummaryId, ...]:
         """Nodes that no walk from a root or an orphan meets: they lie on a cycle or below one (B6)."""
         seen = set(self.walk((*self.roots, *self.orphans)))
-        return tuple(node for node in reversed(tuple(self.nodes)) if node not in seen)
+        return tuple(node for node in self.nodes if node not in seen)
 
     @cached_property
     def cycle_heads(self) -> tuple[SummaryId, ...]:
@@ -137,7 +135,7 @@ class SummaryGraph(Record, frozen=True, dict=True):
         seen: set[SummaryId] = set()
         heads = []
         # What a depth-first walk finishes last, nothing that it finished before leads to.
-        for node in reversed(self.bottom_up(*self.unreachable)):
+        for node in reversed(self.bottom_up(*reversed(self.unreachable))):
             if node not in seen:
                 heads.append(node)
                 seen.update(found for found, _ in self._visits([node], seen))
