@@ -166,11 +166,11 @@ async def test_a_conversation_that_cannot_be_read_leaves_the_others_to_be_read_a
             rows.message(number, "said")
     load, asked = running.load_structure, []
 
-    async def failing(reader, conversation_id):
+    async def failing(reader, conversation_id, **how):
         asked.append(conversation_id)
         if conversation_id == 7:
             raise ValueError("odd")
-        return await load(reader, conversation_id)
+        return await load(reader, conversation_id, **how)
 
     monkeypatch.setattr(running, "load_structure", failing)
     async with await Database.open(path) as database:
