@@ -187,3 +187,12 @@ async def wait_until_said(pilot: Pilot[int], text: str) -> None:
 async def wait_until_last_said(pilot: Pilot[int], text: str) -> None:
     """Let the app work until its newest notification is *text*."""
     await wait_for(pilot, lambda: said(pilot)[-1:] == [text], f"{text!r} to be said last")
+
+
+async def dag_on(pilot: Pilot[int], summary_id: str) -> None:
+    """Open a summary in its DAG as an operator who knows its id does."""
+    await pilot.press("colon", *summary_id)
+    await wait_for_text(pilot, f"Summary {summary_id}")
+    await pilot.press("enter")
+    await wait_for_text(pilot, "Summary DAG", f"{summary_id} ·")
+    await settled(pilot)

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
+from tests.app.support import (
+    NARROW,
+    dag_on,
+    open_app,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
 from tests.conftest import DatabaseFactory
 from tests.databases import value
 
@@ -20,9 +29,7 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
     before = value(path, TEXT)
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
-        await pilot.press("j", "j", "s")
-        await wait_for_text(pilot, SUMMARY[:8])
-        await settled(pilot)
+        await dag_on(pilot, SUMMARY)
         await pilot.press("e")
         await wait_for_text(pilot, f"Edit a draft of {SUMMARY}")
         await pilot.press(*"Zebra. ", "ctrl+s")
@@ -41,9 +48,7 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
 async def test_what_was_not_changed_is_not_reviewed(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
-        await pilot.press("j", "j", "s")
-        await wait_for_text(pilot, SUMMARY[:8])
-        await settled(pilot)
+        await dag_on(pilot, SUMMARY)
         await pilot.press("e")
         await wait_for_text(pilot, f"Edit a draft of {SUMMARY}")
         await pilot.press("ctrl+s")
@@ -56,9 +61,7 @@ async def test_in_a_review_all_changes_are_skipped_and_included(database_copy: D
     path: Path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
-        await pilot.press("j", "j", "s")
-        await wait_for_text(pilot, SUMMARY[:8])
-        await settled(pilot)
+        await dag_on(pilot, SUMMARY)
         await pilot.press("r")
         await wait_for_text(pilot, f"Review {SUMMARY}", "all included")
         await pilot.press("-")

@@ -372,8 +372,8 @@ async def test_marks_choose_a_set_and_outlive_a_reload(database_copy: DatabaseFa
         screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=NODE))
         await wait_for(pilot, lambda: screen.selected_id() == NODE, NODE)
         await settled(pilot)
-        await pilot.press("space", "j", "space")
-        await wait_for_text(pilot, f"▸●{NODE}", f"▸●{OTHER}", "● 2 marked")
+        await pilot.press("space", "k", "space")
+        await wait_for_text(pilot, f"▸●{NODE[:8]}", f"▸●{OTHER[:8]}", "● 2 marked")
         run(path, "UPDATE summaries SET token_count = token_count + 1 WHERE depth = 0")
         await settled(pilot)
         assert list(screen.marks.keys) == [NODE, OTHER]

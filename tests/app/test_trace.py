@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.app.support import NARROW, open_app, settled, shown, wait_for_text
+from tests.app.support import NARROW, dag_on, open_app, settled, shown, wait_for_text
 from tests.conftest import DatabaseFactory
 from tests.databases import column, run
 
@@ -19,9 +19,7 @@ async def test_a_line_is_traced_to_the_message_that_says_it_in_three_keys(databa
     )
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
-        await pilot.press("j", "j", "s")
-        await wait_for_text(pilot, SUMMARY[:8])
-        await settled(pilot)
+        await dag_on(pilot, SUMMARY)
         await pilot.press("L", "j")
         await wait_for_text(pilot, f"Lines of {SUMMARY}", line, f"#{seq}  tool")
         await settled(pilot)
@@ -37,9 +35,7 @@ async def test_what_no_message_says_was_made_up(database_copy: DatabaseFactory):
     run(path, f"UPDATE summaries SET content = '{made_up}' || content WHERE summary_id = '{SUMMARY}'")
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
-        await pilot.press("j", "j", "s")
-        await wait_for_text(pilot, SUMMARY[:8])
-        await settled(pilot)
+        await dag_on(pilot, SUMMARY)
         await pilot.press("L")
         await wait_for_text(pilot, "No message below this summary says this.")
         await pilot.press("enter")
