@@ -56,7 +56,7 @@ class EditScreen(Screen[None]):
         yield DraftArea(self._begun.translate(self._table), soft_wrap=True, tab_behavior="focus")
         yield KeyBar(
             lambda: [
-                KeyHint("^s", "Keep as a draft", "keep", True),
+                KeyHint("^s", "Keep and review", "keep", True),
                 KeyHint("^z", "Undo typing", "undo", True),
                 KeyHint("F1", "Help", "help", True),
                 KeyHint("esc", "Leave", "back", True),
@@ -66,7 +66,7 @@ class EditScreen(Screen[None]):
     def on_mount(self) -> None:
         """Say what is edited."""
         bar = self.query_one(TitleBar)
-        bar.where = f"Edit a draft of {self._title}"
+        bar.where = f"Edit {self._title}"
         held = len(self._table)
         bar.note = f"{held} unsafe characters are shown as signs and kept" if held else "ctrl+s keeps it"
         self.area.focus()

@@ -27,7 +27,7 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "SentScreen": (3, ("c", "m enter")),
         "SnapshotsScreen": (3, ("c", "at")),
         "CompareScreen": (3, ("c", "D # 2 enter")),
-        "PreviousScreen": (6, ("s", "end p")),
+        "PreviousScreen": (6, ("s", "slash a 8 e 1 9 enter p")),
         "TraceScreen": (6, ("s", "L")),
         "FilesScreen": (3, ("f",)),
         "FileScreen": (3, ("f", "enter")),

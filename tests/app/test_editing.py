@@ -31,7 +31,7 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
         await settled(pilot)
         await dag_on(pilot, SUMMARY)
         await pilot.press("e")
-        await wait_for_text(pilot, f"Edit a draft of {SUMMARY}")
+        await wait_for_text(pilot, f"Edit {SUMMARY}")
         await pilot.press(*"Zebra. ", "ctrl+s")
         await wait_for_text(pilot, f"Review {SUMMARY}", "+ Zebra.", "of its source")
         assert value(path, TEXT) == before
@@ -50,7 +50,7 @@ async def test_what_was_not_changed_is_not_reviewed(database_copy: DatabaseFacto
         await settled(pilot)
         await dag_on(pilot, SUMMARY)
         await pilot.press("e")
-        await wait_for_text(pilot, f"Edit a draft of {SUMMARY}")
+        await wait_for_text(pilot, f"Edit {SUMMARY}")
         await pilot.press("ctrl+s")
         await wait_until_said(pilot, "nothing to review")
         await pilot.press("colon", *"edit")

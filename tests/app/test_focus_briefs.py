@@ -101,7 +101,7 @@ async def test_a_text_of_ones_own_goes_through_the_preview(path: Path):
         await wait_for_text(pilot, "No model is configured", "a Write ")
         assert "no model is configured" in (draft.why_not("rewrite") or "")
         await pilot.press("a")
-        await wait_for_text(pilot, " Edit a draft of")
+        await wait_for_text(pilot, " Edit ")
         await settled(pilot)
         await pilot.press(*"45 s", "ctrl+s")
         await in_front(pilot, "Focus brief ")

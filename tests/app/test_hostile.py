@@ -104,8 +104,6 @@ async def test_every_screen_opens_on_harm_and_obeys_none(hostile_home: Callable[
 async def test_no_screen_obeys_the_text_that_it_shows(
     hostile_home: Callable[[str], Path], name: str, kind: str
 ):
-    if (name, kind) == ("PreviousScreen", "sprinkled"):
-        pytest.skip("the last row of that tree is a dangling id, which has no previous context")
     home = hostile_home(kind)
     async with open_app(home / "lcm.db", state_dir=home, size=(120, 40)) as pilot:
         screen = await open_screen(pilot, name)

@@ -59,7 +59,7 @@ class ConfigValue(Record, frozen=True):
 
     path: str  #: without the ``raw.`` or ``effective.`` that may have stood before it
     is_set: bool  #: whether the plugin's configuration has it
-    raw: Json = field(name="rawValue")  #: as it stands there; None where it does not
+    raw: Json = field(name="rawValue")  #: its value in the file; None if the file does not set it
     #: what applies; None for what is only in the configuration
     effective: Json = field(name="effectiveValue")
     value: Json

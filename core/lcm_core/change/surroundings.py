@@ -4,7 +4,7 @@ Source: docs/changes.md, "Checked before the lock".
 
 The rows around the edits are read. The checks of contexts and of the graph examine them twice: as they are,
 and as the edits leave them (`try_change`). A finding that appears only afterwards means that the change would
-break the database; a finding that disappears has been mended by it. References to nothing (A1, A2, B3, B4,
+break the database; a finding that disappears was fixed by the change. References to nothing (A1, A2, B3, B4,
 E13 and others) are counted in the database itself, as far as the edits cause them (`missing_targets`).
 """
 

@@ -1,4 +1,4 @@
-"""Writing a database file anew without its free pages (``VACUUM``), which gives them to the disk."""
+"""Rewriting a database file without its free pages (``VACUUM``), which returns them to the disk."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def estimate_vacuum(path: Path) -> VacuumEstimate:
 
 
 def vacuum(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> tuple[int, int]:
-    """Write the file anew: its bytes before and after. Blocks, and nobody else can write meanwhile.
+    """Rewrite the file; return its size in bytes before and after. Blocks; no one else can write meanwhile.
 
     *stopped* says whether to give it up; the file is as before then.
 

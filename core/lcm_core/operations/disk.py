@@ -123,7 +123,7 @@ class DiskUse(Record, frozen=True):
 
 
 async def disk_use(reader: Reader, path: Path, large_files: Path | None) -> DiskUse:
-    """Measure the file's tables, and what lies beside it; *large_files*: the folder, where it is known."""
+    """Measure the tables of the file and the files beside it. *large_files* is their folder, if known."""
     known = {str(one.file_id).lower() for one in await list_files(reader)}
     parts, strays = await asyncio.to_thread(_beside, path, large_files, known)
     return DiskUse(await file_size(reader), parts, strays)

@@ -604,7 +604,7 @@ class Database:
         self._handle: Handle | None = None
         self._handles: set[Handle] = set()  #: also those that serve their last reads
         self._seen: FileState | None = None
-        self._stirred = asyncio.Event()  #: whoever follows the file is to look at it soon
+        self._stirred = asyncio.Event()  #: set when the file should be looked at again soon
         self.looks: Looks | None = None  #: of the one who began to follow it last
         self._reopening = asyncio.Lock()
 

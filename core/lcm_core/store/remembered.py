@@ -126,7 +126,7 @@ class Memory(Record, frozen=True):
     file: FileMark  #: in some earlier state
     place: Place
     conversations: tuple[Figures, ...] = ()
-    #: The state in which every figure was read; None: those of rows that change in place are to be read anew.
+    #: The file state for which all figures hold. None: those of rows that change in place must be read again.
     mark: FileMark | None = None
     verdict: Verdict | None = None
     judged: FileMark | None = None  #: the state that the verdict is about
