@@ -211,9 +211,19 @@ def words_of(ctx: click.Context) -> str:
 class Paged(click.Command):
     """A command, or a group of them: its help has sections, and what it refuses has its context."""
 
+    examples: tuple[str, ...] = ()  #: without the name of the program
+
     def shown(self) -> list[click.Parameter]:
         """What its help tells of."""
         return self.params
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what it does, and its examples."""
+        super().format_help_text(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write_text(f"{PROGRAM} {example}")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, those under other titles, the common ones."""
@@ -281,7 +291,7 @@ class Command(Paged):
     ) -> None:
         super().__init__(*args, **{**attributes, "add_help_option": False})
         self.path = path  #: its words, such as ``history undo``
-        self.examples = examples  #: without the name of the program
+        self.examples = examples
         self.forms = forms  #: what ``--format`` takes besides that of every command
         self.help = inspect.cleandoc(self.help or "")
         self.own = tuple(self.params)  #: its own options and arguments
@@ -326,13 +336,6 @@ class Command(Paged):
             taking = ["--db"]
         looks_so = os.sep in word or word.endswith((".db", ".json", ".jsonl"))
         return f" Did you mean {taking[0]} {shlex.quote(word)}?" if looks_so and len(taking) == 1 else ""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write its examples."""
-        if self.examples:
-            with formatter.section("Examples"):
-                for example in self.examples:
-                    formatter.write_text(f"{PROGRAM} {example}")
 
     def invoke(self, ctx: click.Context) -> Outcome:
         """Run it with what was parsed."""

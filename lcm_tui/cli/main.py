@@ -51,7 +51,7 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
-@command("")
+@command("", examples=("--db lcm.db", 'grep "lease table"', "doctor --fix all --apply"))
 @click.option(
     "--no-cache",
     "--no-index",
@@ -60,11 +60,9 @@ def has_terminal() -> bool:
     help="Keep no private index, no recent searches, and nothing that was worked out for the next start.",
 )
 def open_app(run: Run, *, no_cache: bool) -> int:
-    """Inspect and repair an LCM agent's memory.
-
-    Without a command the app opens on the database. Options may come before or after a command.
+    """Inspect and repair an LCM agent's memory. Without a command the app opens.
+    Commands that change something preview it unless --apply is given.
     """
-
     from lcm_core.base.setting_values import SettingSource, Sourced
     from lcm_core.store.opening import choose_access
 

@@ -16,7 +16,6 @@ from lcm_tui.cli.command import Command, common_options, parameters_of
 from lcm_tui.cli.kinds import label
 from lcm_tui.cli.main import open_app
 from lcm_tui.cli.presentation import PROGRAM
-from lcm_tui.cli.tree import Program
 
 _HEAD = """# Commands
 
@@ -39,14 +38,16 @@ def man_page() -> str:
         *(".SH DESCRIPTION", _roff(str(open_app.help))),
         *(".SH COMMANDS", _roff(f"{PROGRAM} help COMMAND explains one.")),
     ]
-    for word, words in tree.WORDS.items():
-        second = f" {' | '.join(tree.last_words(word))}" if tree.is_group(word) else ""
-        lines += [".TP", f".B {_roff(word + second)}", _roff(words)]
+    for title, words in tree.SECTIONS.items():
+        lines.append(f".SS {title}")
+        for word, line in words.items():
+            second = f" {' | '.join(tree.last_words(word))}" if tree.is_group(word) else ""
+            lines += [".TP", f".B {_roff(word + second)}", _roff(line)]
     for title, declared in (("OPTIONS", parameters_of(common_options)), ("OPTIONS OF THE APP", open_app.own)):
         lines.append(f".SH {title}")
         for one in _options(declared):
             lines += [".TP", f".B {_roff(_named(one))}", _roff(str(one.help))]
-    lines += [".SH EXIT STATUS", _roff(str(Program(open_app).epilog))]
+    lines += [".SH EXIT STATUS", _roff(tree.EXIT_CODES)]
     return "\n".join(lines) + "\n"
 
 
@@ -68,12 +69,12 @@ def _section(one: Command) -> Iterator[str]:
     yield f"## {one.path}\n"
     yield f"    {_usage(one)}\n"
     yield f"{one.help}\n"
+    if one.examples:
+        yield "\n".join(["```sh", *(f"{PROGRAM} {example}" for example in one.examples), "```", ""])
     yield from (f"- `{label(each)}`: {each.help}" for each in one.arguments)
     if one.arguments:
         yield ""
     yield from _table(one.own)
-    if one.examples:
-        yield "\n".join(["```sh", *(f"{PROGRAM} {example}" for example in one.examples), "```", ""])
 
 
 def _table(declared: Sequence[click.Parameter]) -> Iterator[str]:

@@ -12,59 +12,70 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from lcm_core.base.errors import UsageError
 
-from lcm_tui.cli.command import COMMON, Command, Paged, outer_parameters, takes_value
+from lcm_tui.cli.command import COMMON, Command, Paged, Sectioned, outer_parameters, takes_value
+from lcm_tui.cli.presentation import PROGRAM
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Outcome
 
-#: The first words in the order in which help lists them, with what it says of each: of one command the first
-#: paragraph of its own help.
-WORDS: Final[Mapping[str, str]] = {
-    "status": "Show the contents of the database, its engine version, and whether the engine keeps up with "
-    "its host.",
-    "engine": "Show prepared compactions and compaction debt; conversations that need attention come first.",
-    "conversations": "The conversations of the database.",
-    "messages": "The messages of a conversation.",
-    "summaries": "The summaries: lists, one with its sources and uses, its previous context, the map.",
-    "context": "The context of a conversation: what the model sees.",
-    "files": "The large files that messages refer to.",
-    "sessions": "The sessions of the host, in its databases and in files.",
-    "grep": "Search messages, tool calls, summaries, focus briefs and large files of all conversations.",
-    "describe": "Show one message, summary, focus brief or large file; for a citation, whether it is valid.",
-    "expand": "Read down from a summary to its messages with their tool calls, page by page, with citations.",
-    "ask": "Answer a question from the memory, with citations; a model is called only if you name one and "
-    "confirm.",
-    "tool": "Call a recall tool as an agent does; print its text, details and errors.",
-    "mcp": "Serve the memory, read only, to agents over the Model Context Protocol (stdio).",
-    "doctor": "Check the database; --fix fixes what needs no model (previews unless --apply).",
-    "dissolve": "Replace a condensed summary in the context with its sources (previews unless --apply).",
-    "rewrite": "Draft new texts for summaries from their sources (no call without --apply or --draft).",
-    "repair": "Draft new texts for broken summaries from their sources (no call without --apply or --draft).",
-    "compact": "Compact a conversation pass by pass, as its engine would (previews unless --apply).",
-    "focus": "Focus briefs: texts about one question that replace the summaries they cover.",
-    "transplant": "Copy the summaries of a context to the front of another context (previews unless "
-    "--apply).",
-    "merge": "Rejoin a session that a rollover split into several conversations (previews unless --apply).",
-    "backfill": "Import a session's transcript as the engine would (previews unless --apply).",
-    "prune": "Show disk use; archive, delete or erase conversations (previews unless --apply).",
-    "disk": "Show what the database takes on the disk, inside its file and beside it, and what can be given "
-    "back.",
-    "vacuum": "Give the free pages of the file back to the disk (previews unless --apply).",
-    "import": "Import an exported conversation into this or another database (previews unless --apply).",
-    "remnic": "Remnic's LCM store: browse it, import into it, compare it.",
-    "history": "What lcm-tui changed in this database; undo and redo.",
-    "backup": "Copy one consistent state of the database, also while a host writes to it.",
-    "restore": "Restore a backup and keep a copy of the current database (previews unless --apply).",
-    "migrate": "Migrate an old database to the engine's current schema, after a backup (previews unless "
-    "--apply).",
-    "reindex": "Rebuild the search tables from messages and summaries (previews unless --apply).",
-    "config": "The settings: what the files say, what applies, and why.",
-    "prompts": "List, show and override the summary prompts.",
-    "report": "Write a bug report: versions, schema, counts, masked settings, errors; no content.",
-    "demo": "Open the app on a copy of a demonstration database; without a terminal, print some of it.",
-    "completion": "Print the shell's completion script, for example: lcm-tui completion bash >> ~/.bashrc.",
-    "help": "List the commands, or explain one; the same as --help.",
+#: The first words in the groups and the order in which help lists them, each with a line of what it is for.
+SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Look": {
+        "status": "what the database contains; is the engine behind its host",
+        "conversations": "list, show or export conversations",
+        "messages": "list the messages of a conversation; its fresh tail",
+        "summaries": "list summaries; one with its sources; the map of all",
+        "context": "what the model sees, and how two contexts differ",
+        "files": "list the large files that messages refer to, or show one",
+        "sessions": "list the sessions of the host; the messages of one",
+        "engine": "prepared compactions and compaction debt",
+        "disk": "what the database takes on the disk",
+    },
+    "Search": {
+        "grep": "search messages, tool calls, summaries, briefs and large files",
+        "describe": "show one message, summary, brief or file; verify a citation",
+        "expand": "read down from a summary to its messages",
+        "ask": "answer a question from the memory, with citations",
+    },
+    "Repair": {
+        "doctor": "check the database; --fix fixes what needs no model",
+        "dissolve": "put the sources of a summary in its place in the context",
+        "repair": "write new texts for broken summaries",
+        "rewrite": "write new texts for any summaries",
+        "compact": "compact a conversation as its engine would",
+        "focus": "texts about one question that replace what they cover",
+        "transplant": "copy the summaries of one context to the front of another",
+        "merge": "rejoin a session that a rollover split",
+        "reindex": "rebuild the search tables",
+        "migrate": "bring an old database to the engine's current schema",
+    },
+    "Undo and backup": {
+        "history": "what lcm-tui changed in this database; undo and redo",
+        "backup": "copy one consistent state of the database",
+        "restore": "put a backup in the place of the database",
+    },
+    "Import and export": {
+        "backfill": "import a session's transcript as the engine would",
+        "import": "import a conversation that was exported",
+        "remnic": "import into Remnic's store, compare with it, undo that",
+        "prune": "archive, delete or erase conversations",
+        "vacuum": "give the free pages of the file back to the disk",
+    },
+    "Agents": {
+        "mcp": "serve the memory, read only, over the Model Context Protocol",
+        "tool": "call a recall tool as an agent does",
+    },
+    "This program": {
+        "config": "the settings: what the files say, what applies, and why",
+        "prompts": "show, compare and export the summary prompts",
+        "report": "write a bug report, without content",
+        "demo": "try the app on a copy of a demonstration database",
+        "completion": "print the completion script of your shell",
+        "help": "explain a command; the same as --help",
+    },
 }
+#: All first words, each with its line.
+WORDS: Final[Mapping[str, str]] = {word: line for lines in SECTIONS.values() for word, line in lines.items()}
 #: The second words, where several commands have the same first one. Their module is not needed to know them:
 #: a word that was mistyped is refused at once, and the next one completed.
 SECOND_WORDS: Final[Mapping[str, str]] = {
@@ -80,9 +91,9 @@ SECOND_WORDS: Final[Mapping[str, str]] = {
     "config": "show get set",
     "prompts": "list show render diff export",
 }
-_EXIT_CODES = (
-    "Every command prints JSON with --json. Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, "
-    "4 configuration, 5 database, 6 findings, 7 stale, 8 busy, 9 refused, 10 cancelled."
+EXIT_CODES: Final = (
+    "Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, 4 configuration, 5 database, 6 findings, "
+    "7 stale, 8 busy, 9 refused, 10 cancelled."
 )
 
 
@@ -175,19 +186,17 @@ class Group(Paged, click.Group):
         group = str(self.name)
         return declared(group)[cmd_name] if cmd_name in last_words(group) else None
 
-    def beginnings(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """What there is, each with the beginning of its help."""
-        return [(word, beginning(str(one.help))) for word, one in declared(str(self.name)).items()]
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections, and what there is."""
+        """Write what there is, each with the beginning of its help."""
         super().format_options(ctx, formatter)
         with formatter.section("Commands"):
-            formatter.write_dl(self.beginnings(ctx))
+            formatter.write_dl(
+                [(word, beginning(str(one.help))) for word, one in declared(str(self.name)).items()]
+            )
 
     def shown(self) -> list[click.Parameter]:
-        """What its help tells of: below the program, the common options stand in that of the commands."""
-        return [one for one in self.params if not self.name or getattr(one, "section", "") != COMMON]
+        """What its help tells of: the common options stand in that of the commands."""
+        return [one for one in self.params if getattr(one, "section", "") != COMMON]
 
 
 class Program(Group):
@@ -196,7 +205,7 @@ class Program(Group):
     def __init__(self, without_a_command: Command) -> None:
         self.without_a_command = without_a_command
         super().__init__(None, str(without_a_command.help), without_a_command.params)
-        self.epilog = _EXIT_CODES
+        self.examples = without_a_command.examples
 
     def alone(self, ctx: click.Context, /, **_: Any) -> Outcome:
         """Open the app."""
@@ -214,9 +223,22 @@ class Program(Group):
             return Group(cmd_name, WORDS[cmd_name], outer_parameters())
         return declared(cmd_name)[cmd_name]
 
-    def beginnings(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """The first words with what is said of each."""
-        return list(WORDS.items())
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their groups, a line each, and the options: 60 lines at most."""
+        indent = max(map(len, WORDS)) + 2
+        formatter.write("\n")
+        for title, lines in SECTIONS.items():
+            formatter.write(f"{title}:\n")
+            formatter.write("".join(f"  {word:{indent}}{line}\n" for word, line in lines.items()))
+        common = " ".join(
+            max(one.opts, key=len)
+            for one in self.params
+            if isinstance(one, Sectioned) and one.section == COMMON
+        )
+        formatter.write("\n")
+        told = f"Every command takes {common} ({PROGRAM} help COMMAND explains them), the app --no-cache."
+        formatter.write_text(f"{told} --version prints the version.")
+        formatter.write_text(EXIT_CODES)
 
 
 def beginning(text: str) -> str:
