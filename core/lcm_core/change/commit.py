@@ -82,8 +82,8 @@ class Committed(Record, frozen=True):
     tokens: int  #: by how much the stored estimates of the contexts grew
     #: what became of the search tables, when they did not follow
     search: str | None = field(name="searchIndex")
-    waited: float = field(name="waitedSeconds")  #: until the lock was ours, to the millisecond
-    held: float = field(name="heldSeconds")  #: for which the lock was ours, to the millisecond
+    waited: float = field(name="waitedSeconds")  #: until the lock was ours, to the microsecond
+    held: float = field(name="heldSeconds")  #: for which the lock was ours, to the microsecond
 
     @property
     def id(self) -> str:
@@ -232,7 +232,7 @@ def _commit(
         raise BusyError(path, time.monotonic() - begun) from error
     step("closed")
     waited = locked.since - begun
-    return Committed(operation, prepared.edits, prepared.tokens, search, round(waited, 3), round(held, 3))
+    return Committed(operation, prepared.edits, prepared.tokens, search, round(waited, 6), round(held, 6))
 
 
 class _Locked(Record, frozen=True):
