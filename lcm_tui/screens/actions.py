@@ -14,6 +14,7 @@ from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key, always
 from lcm_tui.kit.listing import Marks
 from lcm_tui.kit.session import PastSession
+from lcm_tui.kit.spans import Block
 from lcm_tui.screens.frame import CommandScreen, DataScreen
 
 if TYPE_CHECKING:
@@ -65,14 +66,25 @@ def mark_key(
 
 
 def dissolve_key(
-    selected: Callable[[Any], SummaryId | None], why_not: Callable[[Any], str | None] = always
+    selected: Callable[[Any], SummaryId | None],
+    why_not: Callable[[Any], str | None] = always,
+    held_above: Callable[[Any, SummaryId], SummaryId | None] = lambda *_: None,
 ) -> Key[Any]:
-    """Dissolve the marked summaries, or the *selected* one; *why_not* is a reason that comes first."""
+    """Dissolve the marked summaries, or the *selected* one; *why_not* is a reason that comes first.
+
+    *held_above* is asked for what can be dissolved in the place of a summary that the context does not hold.
+    """
+
+    def instead(screen: Any) -> SummaryId | None:
+        one = selected(screen)
+        return None if screen.marks or one is None else held_above(screen, one)
 
     def why_none(screen: Dissolving) -> str | None:
         chosen = screen.marks.chosen(selected(screen))
         if not chosen:
             return "no summary is selected"
+        if instead(screen) is not None:
+            return None
         reasons = ((one, screen.why_not_dissolved(one, below=len(chosen) > 1)) for one in chosen)
         refused = next(((one, reason) for one, reason in reasons if reason is not None), None)
         if refused is None:
@@ -80,10 +92,20 @@ def dissolve_key(
         return f"{refused[0]}: {refused[1]}" if screen.marks else refused[1]
 
     def dissolve(screen: Any) -> None:
+        if (held := instead(screen)) is None:
+            preview(screen, screen.marks.chosen(selected(screen)))
+            return
+        from lcm_tui.kit.dialogs import Question
+
+        said = f"{selected(screen)} is not in the context; {held} is, and was made from it."
+        answers = (("enter", f"preview dissolving {held}"),)
+        question = Question("Dissolve what was made from it?", (Block(said),), answers, decides=False)
+        screen.app.push_screen(question, lambda answer: preview(screen, [held]) if answer else None)
+
+    def preview(screen: Any, chosen: Sequence[SummaryId]) -> None:
         from lcm_tui.flows.changes import dissolving
 
         marks = screen.marks
-        chosen = marks.chosen(selected(screen))
         change = dissolving(screen.conversation, chosen, screen.session.budget, lambda _: marks.clear())
         screen.open(places.Preview(change))
 
@@ -148,11 +170,12 @@ def previous_key(
     )
 
 
-def trace_key(item: Callable[[Any], ItemId]) -> Key[Any]:
-    """Where the lines of the selected summary come from."""
+def trace_key(item: Callable[[Any], ItemId], *, hidden: bool = True) -> Key[Any]:
+    """Where the lines of the selected summary come from; not *hidden* where there is room in the key bar."""
     return commands.TRACE.does(
         lambda s: s.open(places.Trace(s.conversation, SummaryId(str(item(s))))),
         lambda s: None if isinstance(item(s), str) else "select a summary: only its lines can be traced",
+        hidden=hidden,
     )
 
 

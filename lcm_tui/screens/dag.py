@@ -940,6 +940,13 @@ focus (tab); n and N go to the next and the previous match.
             known.is_leaf(summary_id), len(known.ordinals.get(summary_id, ())), below
         )
 
+    def _held_above(self, summary_id: SummaryId) -> SummaryId | None:
+        """What of the context was made from a condensed summary that is not in it."""
+        known = self.lines.known
+        if known.is_leaf(summary_id) is not False or summary_id in known.ordinals or summary_id in known.gone:
+            return None
+        return known.survey.graph.held_above(summary_id)
+
     def _marks_changed(self, summary_ids: Sequence[SummaryId]) -> None:
         """Draw their rows again."""
         self.lines.redraw(self.lines.places_of(summary_ids))
@@ -950,15 +957,15 @@ focus (tab); n and N go to the next and the previous match.
         commands.OTHER_VIEW.does(
             _show_map, title="Map", help="Switch between the tree of the summaries and the coverage map."
         ),
-        commands.EXPAND.does(_expand, _why_not_expanded),
-        actions.dissolve_key(lambda s: s.lines.summary),
         pruning.rewrite_key(_rewritable),
-        *pruning.edit_keys(_rewritable),
+        *pruning.edit_keys(_rewritable, hidden=False),
+        actions.trace_key(lambda s: s.lines.summary, hidden=False),
+        actions.dissolve_key(lambda s: s.lines.summary, held_above=_held_above),
+        commands.EXPAND.does(_expand, _why_not_expanded),
         pruning.repair_key(lambda s: s.conversation),
         pruning.rewrite_subtree_key(_rewritable),
         commands.CONTEXT.does(_open_context),
         commands.PREVIOUS.does(_open_previous, _why_no_previous),
-        actions.trace_key(lambda s: s.lines.summary),
         actions.ITS_COMPACT,
         actions.mark_key(lambda s: s.lines.summary),
         actions.ITS_HEALTH,

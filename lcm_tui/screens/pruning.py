@@ -331,7 +331,7 @@ def row_keys(
 # `e` and `E` where summaries are listed: what is kept becomes a draft, which is reviewed like any other.
 
 
-def edit_keys(selected: Callable[[Any], SummaryId | None]) -> Sequence[Key[Any]]:
+def edit_keys(selected: Callable[[Any], SummaryId | None], *, hidden: bool = True) -> Sequence[Key[Any]]:
     """Edit the text of the *selected* summary, here or in the operator's editor."""
 
     async def read(screen: Any, summary_id: SummaryId) -> SummaryText:
@@ -366,7 +366,7 @@ def edit_keys(selected: Callable[[Any], SummaryId | None]) -> Sequence[Key[Any]]
             edit,
             why_not,
             help="Edit the text of this summary here; what you keep is reviewed, then applied.",
-            hidden=True,
+            hidden=hidden,
         ),
         commands.EDIT_OUTSIDE.does(
             edit_elsewhere,

@@ -399,9 +399,13 @@ async def test_what_cannot_be_dissolved_says_why(database_copy: DatabaseFactory)
         screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SOURCES[0]))
         await wait_for(pilot, lambda: screen.selected_id() == SOURCES[0], "the source")
         await settled(pilot)
-        reason = screen.why_not("dissolve")
-        assert reason is not None
-        assert reason.startswith("it is not in the context")
+        await pilot.press("d")
+        await wait_for_text(pilot, f"{SOURCES[0]} is not in", f"enter  preview dissolving {NODE}")
+        await pilot.press("enter")
+        await previewed(pilot)
+        await wait_for_text(pilot, f"Dissolve summary {NODE} into 2")
+        await pilot.press("escape")
+        assert pilot.app.screen is screen
         screen.lines.reveal(screen.lines.known.path_to(leaf) or ())
         reason = screen.why_not("dissolve")
         assert reason is not None

@@ -247,6 +247,21 @@ def test_a_budget_that_would_be_exceeded_is_a_warning(database_copy):
 
 # -- what it refuses -------------------------------------------------------------------------------------
 
+
+def test_a_refusal_names_what_can_be_dissolved_instead(database_copy):
+    path = database_copy("0.15.3")
+    within = next(
+        (summary, source)
+        for conversation, summary in dissolvable(path)
+        if conversation == 1
+        for source in sources(path, summary)
+        if sources(path, source)
+    )
+    held, below = within
+    with pytest.raises(RefusedError, match=f"Summary {below} is not in the .*`lcm-tui dissolve {held}`."):
+        plan(path, 1, below)
+
+
 DAMAGE: dict[str, tuple[list[str], str]] = {
     "not in the context": (
         ["DELETE FROM context_items WHERE summary_id = '{summary}'"],

@@ -253,6 +253,11 @@ class SummaryGraph(Record, frozen=True, dict=True):
                     waiting.append(consumer)
         return found
 
+    def held_above(self, summary_id: SummaryId) -> SummaryId | None:
+        """The first summary of the context that was made from another, directly or through others."""
+        above = self.above([summary_id])
+        return next((one for one in self.in_context if one in above), None)
+
     def walk(self, start: Iterable[SummaryId]) -> Iterator[SummaryId]:
         """*start* and everything below it toward the messages, each node once, consumers first."""
         return (node for node, _ in self._visits(start, set()))

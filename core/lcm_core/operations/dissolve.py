@@ -68,7 +68,7 @@ async def plan_dissolve(
     nodes = await _nodes(reader, conversation_id, summary_ids, levels)
     items = await context_store.context_items(reader, conversation_id)
     listing = Listing.of(zip(items.ordinals, items.refs, strict=True))
-    roots = _roots(nodes, listing, conversation_id)
+    roots = await _roots(reader, nodes, listing, conversation_id)
     used: set[str] = set()
     restored = {root: _restored(root, nodes, used) for root in roots}
     await _check_sources(reader, conversation_id, nodes, listing)
@@ -171,7 +171,9 @@ async def _node(reader: Reader, conversation_id: ConversationId, summary_id: Sum
     return _Node(Cells.of(row), tuple(edge.source for edge in edges))
 
 
-def _roots(nodes: Mapping[str, _Node], listing: Listing, conversation_id: int) -> list[str]:
+async def _roots(
+    reader: Reader, nodes: Mapping[str, _Node], listing: Listing, conversation_id: ConversationId
+) -> list[str]:
     """The nodes that are in the context, in its order; all others must be below them."""
     below = {source for node in nodes.values() for source in node.sources}
     for summary_id in nodes:
@@ -182,9 +184,11 @@ def _roots(nodes: Mapping[str, _Node], listing: Listing, conversation_id: int) -
                 f"{conversation_id}: remove the duplicates first."
             )
         if not count and summary_id not in below:
+            held = (await summary_store.load_graph(reader, conversation_id)).held_above(SummaryId(summary_id))
+            instead = f" {held} is, and was made from it: `lcm-tui dissolve {held}`." if held else ""
             raise RefusedError(
                 f"Summary {summary_id} is not in the context of conversation {conversation_id}: "
-                "only summaries in the context can be dissolved."
+                f"only summaries in the context can be dissolved.{instead}"
             )
     roots = [str(ref) for ref in listing.refs if ref in nodes]
     if not roots:
