@@ -126,7 +126,7 @@ dissolve {condensed} --apply --yes
 rewrite {summary}
 repair 1
 compact 1
-prune --older-than 10000d
+conversations delete --until 10000d
 backup
 migrate
 reindex

@@ -1,4 +1,4 @@
-"""``conversations list``, ``conversations show`` and ``conversations export``."""
+"""``conversations``: listed, shown, exported, archived, pruned, deleted and forgotten."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from lcm_core.base.errors import UsageError
 from lcm_core.base.files import make_private, write_private
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.settings import Settings
@@ -29,14 +31,17 @@ from lcm_core.store.statistics import (
 
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import Decorator, Sectioned, command, gather
 from lcm_tui.cli.documents import Document, tail_of
-from lcm_tui.cli.kinds import FilePath
+from lcm_tui.cli.kinds import Choice, FilePath, Size, Stamp, StoredText, Text, When, WholeNumber
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import as_text, chosen
 from lcm_tui.tables.blocks import Facts, json_names, json_of, list_table, not_recorded
 from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
 from lcm_tui.tables.conversations import ShownConversation, conversation_blocks
+
+if TYPE_CHECKING:
+    from lcm_core.operations.prune import Criteria
 
 #: State columns that hold 0 or 1.
 _SWITCHES = frozenset({"fork_bounded", "pending", "running"})
@@ -149,6 +154,179 @@ async def _export(
     text = await conversation_markdown(reader, record)
     path = await asyncio.to_thread(write_private, place, text, never=database_files(database))
     return _Written(number, path, path.stat().st_size)
+
+
+# -- put away --------------------------------------------------------------------------------------------
+
+_WHICH: Final = "Which conversations (all conditions must match)"
+#: The engine's own cleaners (`prune.Cleaner`), and what else may be true of a conversation.
+CLEANERS: Final = ("archived_subagents", "cron_sessions", "null_subagent_context")
+_ALL, _EMPTY, _NO_KEY, _ORPHANED, _ARCHIVED = "all", "empty", "no-key", "orphaned", "archived"
+
+
+def _condition(name: str, **attributes: Any) -> Decorator:
+    return click.option(name, cls=Sectioned, section=_WHICH, **attributes)
+
+
+class Chosen(Record, frozen=True):
+    """Which conversations are meant: all conditions must match."""
+
+    conversations: tuple[ConversationId, ...] = ()
+    until: Stamp | None = None
+    larger_than: int | None = None
+    max_messages: int | None = None
+    session_key: str | None = None
+    only: tuple[str, ...] = ()
+    cleaner: tuple[str, ...] = ()
+    agent: tuple[str, ...] = ()
+
+    def criteria(self, run: Run, command: str) -> Criteria:
+        """The same as it is looked for.
+
+        Raises:
+            UsageError: there is no condition, or agents are named and no cleaner.
+        """
+        from lcm_core.operations.prune import Cleaner, Cleaning, Criteria, TranscriptFolders
+
+        settings = run.settings
+        if self.agent and not self.cleaner:
+            raise UsageError("--agent requires --cleaner.", details={"option": "agent"})
+        cleaners = tuple(one for one in Cleaner if one in self.cleaner or _ALL in self.cleaner)
+        folders = TranscriptFolders(settings.sessions.value, settings.state_dir.value)
+        found = Criteria(
+            ids=self.conversations,
+            older_than=None if self.until is None else datetime.now(UTC) - self.until.moment(run.clock),
+            larger_than=self.larger_than,
+            max_messages=self.max_messages,
+            empty=_EMPTY in self.only,
+            session_pattern=self.session_key,
+            no_key=_NO_KEY in self.only,
+            orphaned=folders if _ORPHANED in self.only else None,
+            archived=_ARCHIVED in self.only,
+            cleaning=Cleaning(cleaners, self.agent or settings.agents.value) if cleaners else None,
+        )
+        if not found:
+            raise UsageError(
+                f"{options.spoken(command)} needs conversations, or a condition such as --until 90d.",
+                code="MISSING_SELECTOR",
+                details={"command": command},
+            )
+        return found
+
+
+_chosen = gather(
+    "which",
+    Chosen,
+    click.argument(
+        "conversations",
+        type=options.CONVERSATION,
+        nargs=-1,
+        required=False,
+        metavar="[CONVERSATION_ID...]",
+        help="The conversations; or conditions.",
+    ),
+    _condition(
+        "--until",
+        type=When(),
+        metavar="TIME",
+        help="The newest message is from before this time, or older: 90d.",
+    ),
+    _condition(
+        "--larger-than", type=Size(), metavar="SIZE", help="Its texts are larger than: 50MB, 800KB, 1GB."
+    ),
+    _condition("--max-messages", type=WholeNumber(0), metavar="N", help="It has at most this many messages."),
+    _condition(
+        "--session-key",
+        type=StoredText(empty=False),
+        metavar="GLOB",
+        help="Its session key or id is this, or matches a pattern such as 'agent:*:cron:*'.",
+    ),
+    _condition(
+        "--only",
+        type=Choice(_EMPTY, _NO_KEY, _ORPHANED, _ARCHIVED),
+        metavar="WHAT",
+        multiple=True,
+        help="empty (no messages, summaries or context), no-key (no session key), orphaned (its recorded "
+        "transcript no longer exists on this machine), archived; may be given several times.",
+    ),
+    _condition(
+        "--cleaner",
+        type=Choice(*CLEANERS, _ALL),
+        metavar="NAME",
+        multiple=True,
+        help=f"The engine's own cleaner of this name would delete it: {', '.join(CLEANERS)}, or {_ALL}; may "
+        "be given several times.",
+    ),
+    _condition(
+        "--agent",
+        type=Text(empty=False),
+        metavar="NAME",
+        multiple=True,
+        help="An agent whose conversations --cleaner selects (default: the agents of the host's "
+        "configuration, else main); may be given several times.",
+    ),
+)
+
+
+@command(
+    "conversations archive",
+    examples=("conversations archive 3", "conversations archive --until 90d --apply"),
+)
+@_chosen
+@options.sql_flags()
+def archive(run: Run, *, which: Chosen, flags: options.SqlFlags) -> Answer:
+    """Mark conversations as ended, as the host does (previews unless --apply). No data is deleted."""
+    from lcm_tui.cli.removing import archive
+
+    return archive(run, which.criteria(run, "conversations.archive"), flags)
+
+
+@command("conversations prune", examples=("conversations prune 3",))
+@_chosen
+@options.sql_flags()
+def prune(run: Run, *, which: Chosen, flags: options.SqlFlags) -> Answer:
+    """Prune contexts as /new does (previews unless --apply).
+
+    Messages leave the context, and summaries below newSessionRetainDepth. All of them stay stored.
+    """
+    from lcm_tui.cli.removing import prune
+
+    return prune(run, which.criteria(run, "conversations.prune"), flags)
+
+
+@command(
+    "conversations delete",
+    examples=("conversations delete 3", "conversations delete --cleaner cron_sessions"),
+)
+@_chosen
+@click.option(
+    "--to",
+    type=FilePath(),
+    metavar="PATH",
+    help="The folder for the exports (default: the folder of exports in your data folder).",
+)
+@options.sql_flags()
+def delete(run: Run, *, which: Chosen, to: Path | None, flags: options.SqlFlags) -> Answer:
+    """Export conversations to files, then delete every row of them (previews unless --apply)."""
+    from lcm_tui.cli.removing import Removing
+
+    return Removing(run, which.criteria(run, "conversations.delete"), flags, to).answer()
+
+
+@command("conversations forget", examples=("conversations forget 3",))
+@_chosen
+@options.sql_flags()
+def forget(run: Run, *, which: Chosen, flags: options.SqlFlags) -> Answer:
+    """Erase conversations permanently, without an export or history (previews unless --apply).
+
+    This CANNOT be undone.
+    """
+    from lcm_tui.cli.removing import Removing
+
+    return Removing(run, which.criteria(run, "conversations.forget"), flags, forget=True).answer()
+
+
+# -- as JSON ---------------------------------------------------------------------------------------------
 
 
 def _document(found: ShownConversation) -> Document:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 import click
 from lcm_core.base.text import counted
 from lcm_core.base.values import to_json
-from lcm_core.operations.disk import DiskUse, disk_use, remove_strays
+from lcm_core.operations.disk import DiskUse, ages_of, disk_use, remove_strays
+from lcm_core.operations.prune import Criteria, select
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
@@ -15,7 +17,7 @@ from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.working import show_and_ask
 from lcm_tui.tables.blocks import Note, OutputBlock, bytes_text, json_names, json_of, list_table
-from lcm_tui.tables.disk import DISK_COLUMNS, disk_rows, disk_sentence
+from lcm_tui.tables.disk import AGE_COLUMNS, DISK_COLUMNS, SIZE_COLUMNS, disk_rows, disk_sentence
 
 
 @command("disk", forms=("csv",), examples=("disk", "disk --remove-strays --apply"))
@@ -26,18 +28,31 @@ from lcm_tui.tables.disk import DISK_COLUMNS, disk_rows, disk_sentence
 )
 @options.change_flags
 def disk(run: Run, *, remove_strays: bool, flags: options.ChangeFlags) -> Answer:
-    """Show what the database takes on the disk, inside its file and beside it, and what can be given back."""
+    """Show what takes space on the disk, by table, conversation and age, and what can be given back.
+
+    That is what is inside the file and what is beside it.
+    """
     folder = run.settings.large_files_dir.value if run.settings.knows_large_files else None
     use = run.read(disk_use, run.settings.database.value, folder)
     if remove_strays:
         return _remove(run, use, flags)
-    rows = disk_rows(use)
-    return run.answer(
-        "disk",
-        {"bytes": use.bytes, "items": [json_of(DISK_COLUMNS, row) for row in rows]},
-        [list_table(DISK_COLUMNS, rows, run.time), *map(Note, _notes(use))],
-        names=json_names(DISK_COLUMNS),
+    from lcm_tui.cli.removing import sizes_table  # with what a change needs
+
+    rows, sizes = disk_rows(use), run.read(select, Criteria())
+    ages = [*ages_of(sizes, datetime.now(UTC))]
+    blocks: Sequence[OutputBlock] = (
+        list_table(DISK_COLUMNS, rows, run.time),
+        sizes_table(run, sizes, "Conversations, by the bytes of their texts"),
+        list_table(AGE_COLUMNS, ages, run.time, title="By age"),
+        *map(Note, _notes(use)),
     )
+    data: Document = {
+        "bytes": use.bytes,
+        "items": [json_of(DISK_COLUMNS, row) for row in rows],
+        "conversations": [json_of(SIZE_COLUMNS, one) for one in sizes],
+        "ages": [json_of(AGE_COLUMNS, one) for one in ages],
+    }
+    return run.answer("disk", data, blocks, names=json_names(DISK_COLUMNS))
 
 
 def _notes(use: DiskUse) -> Iterator[str]:

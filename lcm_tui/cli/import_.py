@@ -18,7 +18,12 @@ from lcm_tui.tables.blocks import Facts
 
 
 @command("import", examples=("import conversation-3.jsonl --apply",))
-@click.argument("file", type=FilePath(text=True), metavar="FILE", help="A file that prune --delete exported.")
+@click.argument(
+    "file",
+    type=FilePath(text=True),
+    metavar="FILE",
+    help="A file that `conversations delete` or `export` made.",
+)
 @options.sql_flags()
 def import_(run: Run, *, file: Path, flags: SqlFlags) -> Answer:
     """Import an exported conversation into this or another database (previews unless --apply)."""

@@ -10,7 +10,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -418,10 +418,6 @@ class Period(Kind[tuple[Stamp, Stamp]]):
         return Moment().read(name, first), Moment().read(name, last)
 
 
-#: About 270 years: before that, there is nothing.
-_LONGEST = timedelta(days=100_000)
-
-
 class Recency(Kind[Stamp]):
     """How long ago: ``90s``, ``24h``, ``6mo``."""
 
@@ -435,15 +431,34 @@ class Recency(Kind[Stamp]):
         raise invalid_time(name, f"must be {DURATION}, such as 24h", value)
 
 
-class Duration(Kind[timedelta]):
-    """A duration: ``90d``, ``12w``, ``6mo``, ``1y``."""
+class When(Kind[Stamp]):
+    """A time, or how long ago: ``2026-03-02``, ``90d``."""
 
-    def read(self, name: str, value: str) -> timedelta:
-        """The duration."""
-        span = span_of(value)
-        if span is None or span > _LONGEST:
-            raise invalid(name, f"must be {DURATION}, such as 90d", value)
-        return span
+    def read(self, name: str, value: str) -> Stamp:
+        """The time that is meant."""
+        if parse_utc(value) is not None:
+            return Moment().read(name, value)
+        try:
+            return Recency().read(name, value)
+        except UsageError:
+            problem = f"must be a time such as 2026-03-02, or {DURATION} ago, such as 90d"
+            raise invalid_time(name, problem, value) from None
+
+
+#: Bytes of a unit, powers of 1000 as sizes are shown.
+_BYTES = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "TB": 1_000_000_000_000}
+
+
+class Size(Kind[int]):
+    """A size such as ``50MB``, ``800KB`` or ``1.5GB``."""
+
+    def read(self, name: str, value: str) -> int:
+        """The bytes."""
+        match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([KMGT]?B?)", value.upper())
+        unit = None if match is None else match[2] if match[2] in _BYTES else f"{match[2]}B"
+        if match is None or unit not in _BYTES:
+            raise invalid(name, "must be a size such as 50MB, 800KB or 1.5GB", value)
+        return int(float(match[1]) * _BYTES[unit])
 
 
 class Dollars(Kind[float]):

@@ -23,7 +23,8 @@ _NAMED, _LIKE = 3, 0.8
 #: Words that people try first for a command of another name.
 _OTHER_NAMES = {
     "check": "doctor",
-    "delete": "prune",
+    "delete": "conversations delete",
+    "prune": "conversations delete",
     "find": "grep",
     "fix": "doctor",
     "health": "doctor",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look": {
         "status": "what the database contains; is the engine behind its host",
-        "conversations": "list, show or export conversations",
+        "conversations": "list, show, export, archive, delete or erase conversations",
         "messages": "list the messages of a conversation; its fresh tail",
         "summaries": "list summaries; one with its sources; the map of all",
         "context": "what the model sees, and how two contexts differ",
@@ -47,6 +47,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "transplant": "copy the summaries of one context to the front of another",
         "merge": "rejoin a session that a rollover split",
         "reindex": "rebuild the search tables",
+        "vacuum": "give the free pages of the file back to the disk",
         "migrate": "bring an old database to the engine's current schema",
     },
     "Undo and backup": {
@@ -58,8 +59,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "backfill": "import a session's transcript as the engine would",
         "import": "import a conversation that was exported",
         "remnic": "import into Remnic's store, compare with it, undo that",
-        "prune": "archive, delete or erase conversations",
-        "vacuum": "give the free pages of the file back to the disk",
     },
     "Agents": {
         "mcp": "serve the memory, read only, over the Model Context Protocol",
@@ -79,7 +78,7 @@ WORDS: Final[Mapping[str, str]] = {word: line for lines in SECTIONS.values() for
 #: The second words, where several commands have the same first one. Their module is not needed to know them:
 #: a word that was mistyped is refused at once, and the next one completed.
 SECOND_WORDS: Final[Mapping[str, str]] = {
-    "conversations": "list show export",
+    "conversations": "list show export archive prune delete forget",
     "messages": "list tail",
     "summaries": "list show previous map",
     "context": "show compare snapshots",

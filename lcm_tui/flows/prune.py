@@ -1,4 +1,4 @@
-"""The changes of ``prune``: conversations that are archived, and those that go."""
+"""The changes of ``conversations``: those that are archived, and those that go."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | N
             ids = " ".join(str(one) for one in conversations)
             raise RefusedError(
                 f"This changes more than {MOST_ROWS:,} rows. Use the command line, which works part by "
-                f"part: lcm-tui prune {ids} --{'forget' if forget else 'delete'}"
+                f"part: lcm-tui conversations {'forget' if forget else 'delete'} {ids}"
             )
         if not deletion.plans:
             raise RefusedError("These conversations were already deleted.")

@@ -9,7 +9,8 @@ from typing import Final
 from lcm_core.base.text import counted
 from lcm_core.base.values import Record, replace
 from lcm_core.change.vacuum import VacuumEstimate
-from lcm_core.operations.disk import DiskUse, Freed
+from lcm_core.operations.disk import AgeBand, DiskUse, Freed
+from lcm_core.store.statistics import ConversationSize
 
 from lcm_tui.kit.spans import Span
 from lcm_tui.tables.blocks import ListColumn, bar_text, bytes_text, seconds_text
@@ -88,6 +89,30 @@ def vacuum_sentence(estimate: VacuumEstimate, free: int) -> str:
 
 
 # fmt: off
+SIZE_COLUMNS: Final[tuple[ListColumn[ConversationSize, None], ...]] = (
+    ListColumn("conversation", heading="Conversation", right=True, json="conversationId", value="id"),
+    ListColumn("session", heading="Session", grows=True,
+               value=lambda one: one.conversation.session_key or one.conversation.session_id),
+    ListColumn("session_id", json="sessionId", value="conversation.session_id"),
+    ListColumn("session_key", json="sessionKey", value="conversation.session_key"),
+    ListColumn("state", heading="State", spare=1, json="active", value="conversation.active",
+               text=lambda active: "active" if active else "archived"),
+    ListColumn("cause", json="archiveCause", value="conversation.archive_cause"),
+    ListColumn("messages", heading="Messages", right=True, json="messageCount", value="messages"),
+    ListColumn("summaries", heading="Summaries", right=True, spare=2, json="summaryCount", value="summaries"),
+    ListColumn("items", json="contextItems", value="context_items"),
+    ListColumn("texts", heading="Texts", right=True, json="textBytes", value="bytes", text=bytes_text),
+    ListColumn("last", heading="Last message", spare=3, json="latestMessageAt", value="last_activity",
+               time=True),
+    ListColumn("created", json="createdAt", value="conversation.created_at"),
+)
+AGE_COLUMNS: Final[tuple[ListColumn[AgeBand, None], ...]] = (
+    ListColumn("age", heading="Newest message", json="newestMessage", value="title"),
+    ListColumn("conversations", heading="Conversations", right=True, json="conversations",
+               value="conversations"),
+    ListColumn("messages", heading="Messages", right=True, json="messages", value="messages"),
+    ListColumn("texts", heading="Texts", right=True, json="textBytes", value="bytes", text=bytes_text),
+)
 DISK_COLUMNS: Final[tuple[ListColumn[DiskRow, None], ...]] = (
     ListColumn("name", "what", 35, keep=100, heading="What", json="name", value="name",
                cell=lambda value, row, _: Span(value, "warn" if row.kind == SPARE and row.bytes else "text")),

@@ -112,7 +112,7 @@ async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy
     path = database_copy("0.15.3")
     word = b"quagmirezwieback"
     run(path, f"UPDATE messages SET content = content || ' {word.decode()}' WHERE conversation_id = 7")
-    for words in (("reindex",), ("prune", 7, "--archive"), ("prune", 1, "--archive")):
+    for words in (("reindex",), ("conversations", "archive", 7), ("conversations", "archive", 1)):
         done = await asyncio.to_thread(command_line, *words, "--db", path, "--apply", "--yes")
         assert done.code == 0
     async with open_app(path, size=NARROW) as pilot:
@@ -183,7 +183,7 @@ async def test_what_is_too_much_for_a_screen_is_said(
     async with open_app(path, size=NARROW) as pilot:
         await marking(pilot, 1)
         await previewed(pilot, "X")
-        assert "lcm-tui prune 1 --delete" in " ".join(shown(pilot).split())
+        assert "lcm-tui conversations delete 1" in " ".join(shown(pilot).split())
 
 
 @pytest.mark.long

@@ -249,13 +249,13 @@ async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: D
     assert asked["first"]["messagesHash"] != asked["second"]["messagesHash"]
 
 
-@pytest.mark.parametrize("how", ["--delete", "--forget"])
+@pytest.mark.parametrize("how", ["delete", "forget"])
 async def test_they_go_with_their_conversation(database_copy: DatabaseFactory, how: str) -> None:
     path = database_copy("0.15.3")
     for conversation in (3, 7):
         await assembled(path, conversation)
-    more = ["--export-to", path.parent / "x"] if how == "--delete" else []
-    done = await in_thread(run, "prune", 7, "--db", path, how, "--apply", "--yes", *more)
+    more = ["--to", path.parent / "x"] if how == "delete" else []
+    done = await in_thread(run, "conversations", how, 7, "--db", path, "--apply", "--yes", *more)
     assert done.code == 0, done.err
     assert (value(path, COUNT, 3), value(path, COUNT, 7)) == (1, 0)
 

@@ -217,11 +217,11 @@ def test_options_before_a_command_are_its_own(words: str, meant: str):
 def test_a_group_alone_lists_what_there_is(arguments: list[str]):
     alone = run(*arguments)
     assert (alone.code, alone.out) == (2, "")
-    assert "  list    List all conversations" in alone.err
+    assert "  list     List all conversations" in alone.err
     error = run(*arguments, "--json").error
     assert error == {
         "code": "INVALID_COMMAND",
-        "message": "conversations needs a subcommand: list, show, export.",
+        "message": "conversations needs a subcommand: list, show, export, archive, prune, delete, forget.",
     }
 
 
@@ -236,7 +236,11 @@ def test_an_id_that_is_not_there_exits_with_3(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     for arguments, code, details in (
         (["messages", "list", "99"], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 99}),
-        (["prune", "9" * 20], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 10**20}),
+        (
+            ["conversations", "delete", "9" * 20],
+            "CONVERSATION_NOT_FOUND",
+            {"kind": "conversationId", "value": 10**20},
+        ),
         (["summaries", "list", "99"], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 99}),
         (["context", "show", "99"], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 99}),
         (
@@ -394,7 +398,7 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
             ["merge", "x"],
             "CONVERSATION_ID must be the number of a conversation: `conversations list` shows them.",
         ),
-        (["prune", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
+        (["conversations", "delete", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
         (["context", "snapshots", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
         (["context", "compare", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
         (["context", "compare", "1", "0"], "OTHER_ID must be a whole number of at least 1."),

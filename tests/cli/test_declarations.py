@@ -15,8 +15,9 @@ from lcm_core.base.values import Record, field
 from lcm_core.engine.rules import NAMED
 from lcm_core.operations import batch
 from lcm_core.operations import drafts as rules
+from lcm_core.operations.prune import Cleaner
 
-from lcm_tui.cli import options, tree
+from lcm_tui.cli import conversations, options, tree
 from lcm_tui.cli import options as drafting_options
 from lcm_tui.cli.command import Command, command, gather, takes_value
 from lcm_tui.cli.kinds import Kind, WholeNumber
@@ -96,6 +97,7 @@ def test_what_is_declared_without_the_core_is_what_the_core_has():
     assert options.RULE_NAMES.words == tuple(NAMED)
     assert drafting_options.IN_FLIGHT == batch.IN_FLIGHT
     assert drafting_options.EXAMPLES == rules.EXAMPLES
+    assert tuple(Cleaner) == conversations.CLEANERS
 
 
 @pytest.mark.parametrize("one", tree.every(), ids=lambda one: one.path)

@@ -55,7 +55,7 @@ def has_session(home: Path) -> None:
 
 def has_export(home: Path) -> None:
     shutil.copytree(home / ".openclaw", "other")
-    done("prune", 3, "--delete", "--apply", "--yes", "--db", "other/lcm.db")
+    done("conversations", "delete", 3, "--apply", "--yes", "--db", "other/lcm.db")
     (exported,) = (home / ".local/share/lcm-tui/exports").glob("conversation-3-*.jsonl")
     shutil.copy(exported, "conversation-3.jsonl")
 

@@ -41,7 +41,7 @@ def test_a_flipped_bit_in_the_header_leaves_nothing_beside_the_file(
 
 @pytest.mark.parametrize(
     "words",
-    [["status"], ["backup"], ["doctor"], ["history", "list"], ["migrate", "--apply", "--yes"], ["prune"]],
+    [["status"], ["backup"], ["doctor"], ["history", "list"], ["migrate", "--apply", "--yes"], ["disk"]],
     ids=" ".join,
 )
 @pytest.mark.parametrize("path", ["/", "/dev/null", "/dev", "."])
@@ -71,7 +71,7 @@ SPOILT = {
         ["doctor"],
         ["reindex", "--apply", "--yes"],
         ["backup"],
-        ["prune", "--older-than", "1d", "--archive", "--apply", "--yes"],
+        ["conversations", "archive", "--until", "1d", "--apply", "--yes"],
     ],
     ids=" ".join,
 )

@@ -103,12 +103,12 @@ def dissolve(path: Path) -> tuple[object, ...]:
 COMMANDS: dict[str, Callable[[Path], tuple[object, ...]]] = {
     "dissolve": dissolve,
     "transplant": lambda path: ("transplant", 1, 7, "--skip-duplicates"),
-    "archive": lambda path: ("prune", 1, 2, "--archive"),
-    "delete": lambda path: ("prune", 1, 2, "--delete"),
-    "forget": lambda path: ("prune", 3, "--forget"),
+    "archive": lambda path: ("conversations", "archive", 1, 2),
+    "delete": lambda path: ("conversations", "delete", 1, 2),
+    "forget": lambda path: ("conversations", "forget", 3),
     "undo": lambda path: _undoing(path, dissolve(path)),
     "redo": lambda path: _redoing(path),
-    "undo of a batch": lambda path: _undoing(path, ("prune", 1, 2, 3, "--delete")),
+    "undo of a batch": lambda path: _undoing(path, ("conversations", "delete", 1, 2, 3)),
     "merge": lambda path: (change_behind(path, ROLLED), ("merge", 5))[1],
     "fixes": lambda path: (change_behind(path, *DAMAGE), ("doctor", "--fix", "all"))[1],
     "import": lambda path: _importing(path),
@@ -127,7 +127,7 @@ def _redoing(path: Path) -> tuple[object, ...]:
 
 
 def _importing(path: Path) -> tuple[object, ...]:
-    file = ok("prune", 2, "--delete", *DO, "--json", "--db", path).data["exports"][0]["path"]
+    file = ok("conversations", "delete", 2, *DO, "--json", "--db", path).data["exports"][0]["path"]
     return ("import", file)
 
 
@@ -315,7 +315,7 @@ def test_every_command_that_has_the_option_is_tried_here() -> None:
         "doctor",
         "dissolve",
         "transplant",
-        "prune",
+        *(f"conversations {word}" for word in ("archive", "prune", "delete", "forget")),
         "merge",
         "import",
         "engine",

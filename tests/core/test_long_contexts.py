@@ -65,7 +65,7 @@ def test_removing_many_items_takes_a_few_statements(tmp_path: Path, monkeypatch:
     for items in (400, 4_000):
         path = long_context(tmp_path / f"{items}.db", items)
         asked.clear()
-        assert run("prune", 1, "--new-session", "--apply", "--yes", "--db", path).code == 0
+        assert run("conversations", "prune", 1, "--apply", "--yes", "--db", path).code == 0
         numbers.append(len(asked))
     assert numbers[1] < numbers[0] + 40
 

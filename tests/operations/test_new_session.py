@@ -104,9 +104,9 @@ def test_an_operator_prunes_a_context_as_new_does(database_copy: DatabaseFactory
     path = database_copy("0.15.3")
     run(path, "UPDATE conversation_bootstrap_state SET soft_reset_pruned_at = NULL")
     before = dump(path)
-    shown = run_command("prune", "3", "--new-session", "--db", path, "--json").data
+    shown = run_command("conversations", "prune", "3", "--db", path, "--json").data
     assert (shown["applied"], shown["rows"]["context_items"]["delete"], dump(path)) == (False, 26, before)
-    done = run_command("prune", "3", "--new-session", "--apply", "--yes", "--db", path, "--json").data
+    done = run_command("conversations", "prune", "3", "--apply", "--yes", "--db", path, "--json").data
     assert [at for at, _ in context_of(path, 3)] == [0, 1]
     undo(path, done["operationId"])
     assert dump(path) == before

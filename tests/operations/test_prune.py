@@ -32,7 +32,7 @@ from lcm_core.change.vacuum import vacuum
 from lcm_core.checks.running import run_checks
 from lcm_core.operations import export as importing
 from lcm_core.operations import prune as pruning
-from lcm_core.operations.disk import space_of
+from lcm_core.operations.disk import ages_of, disk_use
 from lcm_core.operations.export import export_conversation, plan_import, read_conversation_file
 from lcm_core.operations.prune import (
     Cleaner,
@@ -431,14 +431,15 @@ def test_a_conversation_without_a_key(path: Path):
 @pytest.mark.parametrize("version", REAL)
 def test_the_space_adds_up(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
-    space = asyncio.run(planned(path, space_of, path, NOW))
+    space = asyncio.run(planned(path, disk_use, path, None))
     assert space.file.bytes == path.stat().st_size
     tables = space.file.tables
     if tables is not None:
         assert sum(one.bytes for one in tables) <= path.stat().st_size
         assert "messages_fts" in {one.name for one in tables}
     assert not {one.name for one in tables or ()} & {"messages_fts_data", "messages_fts_content"}
-    assert sum(band.conversations for band in space.ages) == len(conversations(path))
+    bands = ages_of(asyncio.run(planned(path, select, Criteria())), NOW)
+    assert sum(band.conversations for band in bands) == len(conversations(path))
 
 
 # -- what the 1.x engine has prepared --------------------------------------------------------------------
@@ -488,7 +489,7 @@ def test_a_batch_that_the_engine_works_on_refuses_the_deletion(database_copy: Da
     with pytest.raises(RefusedError) as told:
         deletion(path, 3)
     assert "preparing a compaction with it (batch pcb_626a9f6f943cd0a5" in told.value.message
-    assert "lcm-tui prune 3 --archive --apply" in told.value.message
+    assert "lcm-tui conversations archive 3 --apply" in told.value.message
     assert dump(path) == before
 
 

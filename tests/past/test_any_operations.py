@@ -109,10 +109,10 @@ class World:
         self.do("doctor", "--fix", "all")
 
     def archive(self) -> None:
-        self.do("prune", self.conversation(), "--archive")
+        self.do("conversations", "archive", self.conversation())
 
     def delete(self) -> None:
-        self.do("prune", self.conversation(), "--delete")
+        self.do("conversations", "delete", self.conversation())
 
     def import_again(self) -> None:
         if exports := sorted(Path.home().rglob("conversation-*.jsonl")):

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,6 @@ from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record
 from lcm_core.change.backup import known_backups
 from lcm_core.operations.export import default_folder
-from lcm_core.operations.prune import Criteria, select
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import list_files
 from lcm_core.store.opening import sidecar
@@ -43,24 +42,8 @@ class AgeBand(Record, frozen=True):
     bytes: int  #: of their texts
 
 
-class SpaceUse(Record, frozen=True):
-    """What takes the space of the file."""
-
-    file: FileSize
-    wal_bytes: int
-    conversations: Sequence[ConversationSize]  #: the largest first
-    ages: Sequence[AgeBand]  #: the newest first
-
-
-async def space_of(reader: Reader, path: Path, now: datetime | None = None) -> SpaceUse:
-    """Measure every table and every conversation: two scans of the file."""
-    moment = now or datetime.now(UTC)
-    conversations = await select(reader, Criteria(), moment)
-    wal = await asyncio.to_thread(_size, sidecar(path, "-wal"))
-    return SpaceUse(await file_size(reader), wal, conversations, tuple(_ages(conversations, moment)))
-
-
-def _ages(found: Sequence[ConversationSize], now: datetime) -> Iterable[AgeBand]:
+def ages_of(found: Sequence[ConversationSize], now: datetime) -> Iterable[AgeBand]:
+    """The bands that have conversations, the newest first."""
     titles = [*(title for title, _ in _BANDS), _OLDER, _UNKNOWN]
     members: dict[str, list[ConversationSize]] = {title: [] for title in titles}
     for one in found:

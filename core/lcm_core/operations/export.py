@@ -330,7 +330,7 @@ def read_conversation_file(path: Path) -> ConversationFile:
                     rows.setdefault(table, []).append(row)
     except FileNotFoundError as error:
         raise FileMissingError(
-            "exported conversation", path, "Give a file that `lcm-tui prune --delete` exported."
+            "exported conversation", path, "Give a file that `lcm-tui conversations delete` or `export` made."
         ) from error
     except OSError as error:
         raise NotFoundError(
@@ -443,7 +443,7 @@ def forget_traces(
         CancelledError: *stopped* said so before the lock was ours.
         BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
     """
-    # Only who forgets needs those who write: 50 ms of each `lcm-tui prune --help` and `import --help`.
+    # Only who forgets needs those who write: 50 ms of each deletion and import.
     from lcm_core.operations.drafts import forget_drafts
     from lcm_core.operations.focus import forget_brief_drafts
 
@@ -606,7 +606,9 @@ async def _refuse_half(reader: Reader, file: ConversationFile, marker: str) -> N
         found = await reader.run(operations, limit=1, conversation_id=half)
         batch = found[0].batch if found else None
         take = (
-            f"`lcm-tui history undo --batch {batch} --apply`" if batch else f"`lcm-tui prune {half} --delete`"
+            f"`lcm-tui history undo --batch {batch} --apply`"
+            if batch
+            else f"`lcm-tui conversations delete {half}`"
         )
         raise RefusedError(
             f"An earlier import of {file.path} was stopped or is still running: conversation {half} "

@@ -51,8 +51,8 @@ from lcm_core.store.statistics import ConversationSize, conversation_sizes, meas
 # -- the engine's cleaners -------------------------------------------------------------------------------
 # What the engine's own cleaners would delete (docs/engine/doctor.md, "Its cleaners").
 #
-# They select by what a session was for: sub-agents that have ended, jobs on a clock. `prune` deletes the
-# selection: it has a preview and can be undone.
+# They select by what a session was for: sub-agents that have ended, jobs on a clock. `conversations delete`
+# deletes the selection: it has a preview and can be undone.
 
 
 class Cleaner(StrEnum):
@@ -378,7 +378,7 @@ async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...
     Raises:
         RefusedError: something else needs a row of this conversation.
     """
-    instead = f"; or archive the conversation first (lcm-tui prune {one} --archive --apply)"
+    instead = f"; or archive the conversation first (lcm-tui conversations archive {one} --apply)"
     refuse_active(await batches_of(reader, one), f"conversation {one} cannot be deleted", instead)
     uses = await foreign_uses(reader, one)
     needed = [

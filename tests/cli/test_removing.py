@@ -1,4 +1,4 @@
-"""``prune`` and ``import`` from the command line: what is listed, done, taken back, and refused."""
+"""``conversations archive``, ``delete``, ``forget`` and ``import``: what is done, taken back, and refused."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from lcm_core.operations import prune as pruning
 from lcm_core.operations.export import default_folder, read_conversation_file
 
 from lcm_tui.cli import answer
-from lcm_tui.cli import prune as command
-from lcm_tui.cli.prune import Size
+from lcm_tui.cli.kinds import Size
 from tests.change.support import REAL, changed, dump, search_faults
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
@@ -36,8 +35,8 @@ def path(database_copy: DatabaseFactory) -> Path:
     return database_copy("0.15.3")
 
 
-def prune(path: Path, *arguments: object) -> Any:
-    return run("prune", *arguments, "--db", path)
+def conversations(path: Path, *arguments: object) -> Any:
+    return run("conversations", *arguments, "--db", path)
 
 
 def which(done: Any) -> list[str]:
@@ -58,48 +57,52 @@ def host_appends(path: Path, conversation_id: int) -> None:
 
 
 @pytest.mark.parametrize("version", REAL)
-def test_without_a_selection_it_says_what_takes_the_space(database_copy: DatabaseFactory, version: str):
+def test_disk_says_which_conversations_take_the_space(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
     before = folder(path)
-    data = prune(path, "--json").data
-    assert data["file"]["bytes"] == path.stat().st_size
-    assert data["items"][0]["conversationId"] == 1
-    sizes = [one["textBytes"] for one in data["items"]]
+    data = run("disk", "--db", path, "--json").data
+    assert data["conversations"][0]["conversationId"] == 1
+    sizes = [one["textBytes"] for one in data["conversations"]]
     assert sizes == sorted(sizes, reverse=True)
     assert sum(band["conversations"] for band in data["ages"]) == len(column(path, IDS))
-    out = prune(path).out
+    out = run("disk", "--db", path).out
     assert "message_parts" in out
     assert "messages_fts_data" not in out
     assert folder(path) == before
 
 
-def test_a_selection_without_an_action_is_a_list(path: Path):
-    data = prune(path, "--max-messages", "50", "--json").data
+def test_conditions_select_conversations(path: Path):
+    data = conversations(path, "delete", "--max-messages", "50", "--json").data
     assert {one["conversationId"] for one in data["items"]} == {6, 7, 8}
-    told = prune(path, "--max-messages", "50")
-    assert "--archive, --delete or --forget" in told.out
-    assert prune(path, "--larger-than", "400KB", "--json").data["items"][0]["conversationId"] == 1
-    assert "No conversation matches." in prune(path, "--empty").out
+    assert (
+        conversations(path, "delete", "--larger-than", "400KB", "--json").data["items"][0]["conversationId"]
+        == 1
+    )
+    assert "No conversation matches." in conversations(path, "delete", "--only", "empty").out
     for age in ("1d", "1MO", "3m"):  # minutes, as everywhere
-        assert len(prune(path, "--older-than", age, "--json").data["items"]) == 8
+        assert len(conversations(path, "delete", "--until", age, "--json").data["items"]) == 8
 
 
 def test_the_cleaners_of_the_engine_are_conditions(path: Path, tmp_path: Path):
-    [one] = prune(path, "--cleaner", "all", "--json").data["items"]
+    [one] = conversations(path, "delete", "--cleaner", "all", "--json").data["items"]
     assert (one["conversationId"], one["cleaners"]) == (6, ["cron_sessions"])
-    told = prune(path, "--cleaner", "cron_sessions", "--cleaner", "archived_subagents", "--json").data
+    told = conversations(
+        path, "delete", "--cleaner", "cron_sessions", "--cleaner", "archived_subagents", "--json"
+    ).data
     assert [(by["name"], by["conversationCount"], by["messageCount"]) for by in told["cleaners"]] == [
         ("archived_subagents", 0, 0),
         ("cron_sessions", 1, 49),
     ]
     listed = tmp_path / "openclaw.json"
     listed.write_text('{agents: {list: [{id: "ops"}, {name: "nobody"}, 7, {id: ["x"]}]}}')
-    other = prune(path, "--cleaner", "all", "--config", listed, "--json").data
+    other = conversations(path, "delete", "--cleaner", "all", "--config", listed, "--json").data
     assert (other["items"], other["agents"], other["otherAgents"]) == ([], ["ops"], {"main": 1})
-    out = prune(path, "--cleaner", "all", "--config", listed).out
+    out = conversations(path, "delete", "--cleaner", "all", "--config", listed).out
     assert "Agents: ops (agents.list)." in out
     assert "main (1)" in out
-    named = prune(path, "--cleaner", "all", "--config", listed, "--agent", "main", "--json").data
+    named = conversations(
+        path, "delete", "--cleaner", "all", "--config", listed, "--agent", "main", "--json"
+    ).data
     assert [one["conversationId"] for one in named["items"]] == [6]
 
 
@@ -112,7 +115,7 @@ def test_the_cleaners_of_the_engine_are_conditions(path: Path, tmp_path: Path):
     ],
 )
 def test_a_cleaner_is_named_whole(path: Path, arguments: tuple[str, ...], said: str):
-    refused = prune(path, *arguments)
+    refused = conversations(path, "delete", *arguments)
     assert refused.code == 2
     assert said in refused.err
 
@@ -125,15 +128,15 @@ def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version
     path = database_copy(version)
     rows, files = dump(path), folder(path)
     exports = tmp_path / "exports"
-    arguments = ("--session-pattern" if version > "0.3.0" else "--max-messages",)
-    arguments += ("agent:research:*" if version > "0.3.0" else "152", "--delete", "--export-to", exports)
-    shown = prune(path, *arguments, "--json").data
+    arguments = ("--session-key" if version > "0.3.0" else "--max-messages",)
+    arguments += ("agent:research:*" if version > "0.3.0" else "152", "--to", exports)
+    shown = conversations(path, "delete", *arguments, "--json").data
     assert folder(path) == files
     assert not exports.exists()
     ids = {one["conversationId"] for one in shown["items"]}
     assert 3 in ids
-    assert (shown["action"], shown["applied"]) == ("delete", False)
-    done = prune(path, *arguments, "--apply", "--yes", "--json").data
+    assert not shown["applied"]
+    done = conversations(path, "delete", *arguments, "--apply", "--yes", "--json").data
     assert done["applied"]
     assert done["rows"] == shown["rows"]
     assert not ids & set(column(path, IDS))
@@ -151,9 +154,9 @@ def test_in_waves_everything_goes_and_comes_back(path: Path, monkeypatch: pytest
     wave = pruning.plan_delete.__kwdefaults__ or {}
     monkeypatch.setitem(wave, "rows", 500)
     rows = dump(path)
-    shown = prune(path, "--max-messages", "999", "--delete", "--json").data
+    shown = conversations(path, "delete", "--max-messages", "999", "--json").data
     assert shown["complete"] is False
-    done = prune(path, "--max-messages", "999", "--delete", "--apply", "--yes", "--json").data
+    done = conversations(path, "delete", "--max-messages", "999", "--apply", "--yes", "--json").data
     assert column(path, IDS) == []
     assert done["applied"]
     assert done["rows"]["messages"]["delete"] == len(rows["messages"])
@@ -166,20 +169,11 @@ def test_in_waves_everything_goes_and_comes_back(path: Path, monkeypatch: pytest
 
 
 def test_exports_go_to_our_own_folder_by_default(path: Path):
-    done = prune(path, 7, "--delete", "--apply", "--yes")
+    done = conversations(path, "delete", 7, "--apply", "--yes")
     assert done.code == 0
     [file] = default_folder().iterdir()
     assert str(file) in done.out
     assert "lcm-tui vacuum" in done.out
-
-
-@pytest.mark.long
-def test_vacuum_makes_the_file_smaller(path: Path):
-    size = path.stat().st_size
-    done = prune(path, 1, 2, 3, "--delete", "--vacuum", "--apply", "--yes", "--json").data
-    assert (done["bytesBefore"] >= size > done["bytesAfter"]) is True
-    assert path.stat().st_size == done["bytesAfter"]
-    assert search_faults(path) == []
 
 
 def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -192,7 +186,7 @@ def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pyte
         return real(*args, **kwargs)
 
     monkeypatch.setattr(committing, "commit", commit)
-    done = prune(path, 7, "--delete", "--apply", "--yes", "--json").data
+    done = conversations(path, "delete", 7, "--apply", "--yes", "--json").data
     assert "it has grown" in " ".join(done["plannedAgainFor"])
     texts = [
         row["content"]
@@ -210,7 +204,7 @@ def test_a_host_that_never_stops_exits_with_7(path: Path, monkeypatch: pytest.Mo
         return real(*args, **kwargs)
 
     monkeypatch.setattr(committing, "commit", commit)
-    result = prune(path, 7, "--delete", "--apply", "--yes", "--json")
+    result = conversations(path, "delete", 7, "--apply", "--yes", "--json")
     assert (result.code, result.error["code"]) == (7, "STALE_PLAN")
     assert 7 in column(path, IDS)
 
@@ -231,7 +225,7 @@ def test_what_is_no_longer_meant_is_left_alone(path: Path, monkeypatch: pytest.M
         return real(*args, **kwargs)
 
     monkeypatch.setattr(committing, "commit", commit)
-    assert prune(path, "--empty", "--delete", "--apply", "--yes").code == 0
+    assert conversations(path, "delete", "--only", "empty", "--apply", "--yes").code == 0
     assert first in column(path, IDS)
     assert second not in column(path, IDS)
 
@@ -240,7 +234,7 @@ def test_without_an_export_nothing_is_deleted(path: Path, tmp_path: Path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     rows = dump(path)
-    result = prune(path, 7, "--delete", "--export-to", blocked / "x", "--apply", "--yes", "--json")
+    result = conversations(path, "delete", 7, "--to", blocked / "x", "--apply", "--yes", "--json")
     assert (result.code, result.error["code"]) == (5, "EXPORT_FAILED")
     assert changed(rows, dump(path)) == set()
 
@@ -250,10 +244,10 @@ def test_without_an_export_nothing_is_deleted(path: Path, tmp_path: Path):
 
 def test_archive_and_back(path: Path):
     rows = dump(path)
-    done = prune(path, 7, 5, "--archive", "--apply", "--yes", "--json").data
+    done = conversations(path, "archive", 7, 5, "--apply", "--yes", "--json").data
     assert done["rows"] == {"conversations": {"insert": 0, "update": 1, "delete": 0}}
     assert value(path, "SELECT active FROM conversations WHERE conversation_id = 7") == 0
-    assert "already archived" in prune(path, 7, "--archive").out
+    assert "already archived" in conversations(path, "archive", 7).out
     assert run("history", "undo", done["operationId"], "--db", path, "--apply", "--yes").code == 0
     assert changed(rows, dump(path)) == set()
 
@@ -272,16 +266,16 @@ def test_what_is_forgotten_is_in_no_file(database_copy: DatabaseFactory, version
         if version >= "0.8":
             host.execute("PRAGMA journal_mode = WAL")
     assert run("reindex", "--db", path, "--apply", "--yes").code == 0
-    assert prune(path, 7, "--delete", "--export-to", path.parent / "x", "--apply", "--yes").code == 0
+    assert conversations(path, "delete", 7, "--to", path.parent / "x", "--apply", "--yes").code == 0
     batch = value(path, "SELECT batch FROM lcm_tui_operations")
     operation = value(path, "SELECT id FROM lcm_tui_operations")
     undo = ["--batch", batch] if batch else [operation]
     assert run("history", "undo", *undo, "--db", path, "--apply", "--yes").code == 0
     for one in (path.parent / "x").iterdir():
         one.unlink()
-    shown = prune(path, 7, "--forget")
+    shown = conversations(path, "forget", 7)
     assert "This cannot be undone" in shown.out
-    done = prune(path, 7, "--forget", "--apply", "--yes", "--json").data
+    done = conversations(path, "forget", 7, "--apply", "--yes", "--json").data
     assert (done["rewritten"], done["walEmptied"], done["problems"]) == (True, True, [])
     assert done["historyForgotten"] >= 2
     assert done["undo"] is None
@@ -295,14 +289,14 @@ def test_what_is_forgotten_is_in_no_file(database_copy: DatabaseFactory, version
 def test_what_is_gone_of_the_history_is_said_also_when_nothing_else_is(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    assert prune(path, 7, "--archive", "--apply", "--yes").code == 0
+    assert conversations(path, "archive", 7, "--apply", "--yes").code == 0
     rows = dump(path)
 
     def given_up(*_: object, **__: object) -> None:
         raise CancelledError("Cancelled; nothing was changed.")
 
     monkeypatch.setattr(committing, "commit", given_up)
-    told = prune(path, 7, "--forget", "--apply", "--yes", "--json")
+    told = conversations(path, "forget", 7, "--apply", "--yes", "--json")
     assert told.code == 10
     assert told.error["message"] == (
         "Cancelled; nothing was changed. Only the history lost 1 operation that touched it."
@@ -317,17 +311,17 @@ def test_drafts_of_what_is_forgotten_go_too(path: Path):
     assert run("repair", 2, "--db", path, *declined).code == 10
     [kept] = drafts_folder().glob("*")
     assert kept.stat().st_size
-    done = prune(path, 2, "--forget", "--apply", "--yes", "--json").data
+    done = conversations(path, "forget", 2, "--apply", "--yes", "--json").data
     assert done["draftsForgotten"] == [str(kept)]
     assert not list(drafts_folder().glob("*"))
 
 
 def test_what_may_be_left_elsewhere_is_said(path: Path):
-    assert prune(path, 7, "--delete", "--apply", "--yes").code == 0
+    assert conversations(path, "delete", 7, "--apply", "--yes").code == 0
     [file] = default_folder().iterdir()
     assert run("import", file, "--db", path, "--apply", "--yes").code == 0
     assert run("backup", "--db", path).code == 0
-    out = prune(path, 7, "--forget").out
+    out = conversations(path, "forget", 7).out
     assert f"An export is at {file}" in out
     assert "A backup is at" in out
 
@@ -336,15 +330,15 @@ def test_what_may_be_left_elsewhere_is_said(path: Path):
 def test_the_number_has_to_be_typed(path: Path):
     rows = dump(path)
     for typed in ("8\n", "\x04"):
-        code, shown = at_a_terminal(typed, "prune", 7, "--forget", "--apply", "--db", path)
+        code, shown = at_a_terminal(typed, "conversations", "forget", 7, "--apply", "--db", path)
         assert code == 10
         assert "erase it permanently (7):" in shown
         assert "Cancelled; nothing was changed." in shown
     assert changed(rows, dump(path)) == set()
-    code, _ = at_a_terminal("7\n", "prune", 7, "--forget", "--apply", "--db", path)
+    code, _ = at_a_terminal("7\n", "conversations", "forget", 7, "--apply", "--db", path)
     assert code == 0
     assert 7 not in column(path, IDS)
-    nobody = prune(path, 6, "--forget", "--apply", "--json")
+    nobody = conversations(path, "forget", 6, "--apply", "--json")
     assert (nobody.code, "with --yes" in nobody.error["message"]) == (9, True)
 
 
@@ -356,7 +350,7 @@ def test_the_number_has_to_be_typed(path: Path):
 def test_an_export_comes_back(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
     rows = dump(path)
-    done = prune(path, 2, "--delete", "--apply", "--yes", "--json").data
+    done = conversations(path, "delete", 2, "--apply", "--yes", "--json").data
     file = done["exports"][0]["path"]
     shown = run("import", file, "--db", path, "--json").data
     assert (shown["kind"], shown["conversationId"], shown["applied"]) == ("import", 2, False)
@@ -372,7 +366,7 @@ def test_an_export_comes_back(database_copy: DatabaseFactory, version: str):
 def test_an_import_in_pieces_is_one_batch(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(importing, "PIECE_SECONDS", 0.0005)
     rows = dump(path)
-    file = prune(path, 2, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
+    file = conversations(path, "delete", 2, "--apply", "--yes", "--json").data["exports"][0]["path"]
     gone = dump(path)
     done = run("import", file, "--db", path, "--apply", "--yes", "--json").data
     assert done["applied"]
@@ -386,7 +380,7 @@ def test_an_import_in_pieces_is_one_batch(path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.long
 def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(importing, "PIECE_SECONDS", 0.0005)
-    file = prune(path, 2, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
+    file = conversations(path, "delete", 2, "--apply", "--yes", "--json").data["exports"][0]["path"]
     gone, commit = dump(path), committing.commit
     made: list[str] = []
 
@@ -414,7 +408,7 @@ def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypa
 @pytest.mark.long
 def test_into_a_new_place(path: Path, database_copy: DatabaseFactory):
     other = database_copy("0.8.2")
-    file = prune(path, 3, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
+    file = conversations(path, "delete", 3, "--apply", "--yes", "--json").data["exports"][0]["path"]
     before = len(column(other, IDS))
     done = run("import", file, "--db", other, "--apply", "--yes")
     assert done.code == 0, done.err
@@ -438,47 +432,43 @@ def test_a_file_that_is_none_is_refused(path: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--delete"], "needs conversations, or a condition"),
-        (["--forget", "--apply", "--yes"], "needs conversations, or a condition"),
-        (["7", "--apply"], "requires an action"),
-        (["7", "--delete", "--archive"], "exclude each other"),
-        (["7", "--forget", "--export-to", "x"], "requires --delete"),
-        (["7", "--archive", "--vacuum"], "requires --delete"),
-        (["seven", "--delete"], "must be the number of a conversation"),
-        (["--older-than", "soon", "--delete"], "--older-than must be"),
-        (["--older-than", "0d"], "--older-than must be"),
-        (["--older-than", "999999999y"], "--older-than must be"),
-        (["--older-than", "999999999w"], "--older-than must be"),
-        (["--larger-than", "much"], "--larger-than must be"),
-        (["--max-messages", "-1"], "--max-messages"),
-        (["7", "--delete", "--apply", "--dry-run"], "exclude each other"),
-        (["7", "--delete=yes"], "--delete takes no value"),
+        (["delete"], "needs conversations, or a condition"),
+        (["forget", "--apply", "--yes"], "needs conversations, or a condition"),
+        (["delete", "seven"], "must be the number of a conversation"),
+        (["delete", "--until", "soon"], "--until must be"),
+        (["delete", "--until", "0d"], "--until must be"),
+        (["delete", "--until", "999999999y"], "--until must be"),
+        (["delete", "--until", "999999999w"], "--until must be"),
+        (["delete", "--larger-than", "much"], "--larger-than must be"),
+        (["delete", "--max-messages", "-1"], "--max-messages"),
+        (["delete", "--only", "old"], "--only must be one of"),
+        (["delete", "7", "--apply", "--dry-run"], "exclude each other"),
     ],
 )
 def test_mistakes_exit_with_2(path: Path, arguments: list[str], words: str):
-    result = prune(path, *arguments)
+    result = conversations(path, *arguments)
     assert (result.code, result.out) == (2, "")
     assert words in result.err
 
 
 def test_other_exits(path: Path, database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch):
-    assert prune(path, 99, "--delete").code == 3
-    assert prune(path.with_name("no.db"), "--delete", "7").code == 3
-    early = prune(database_copy("0.3.0"), 3, "--archive", "--json")
+    assert conversations(path, "delete", 99).code == 3
+    assert conversations(path.with_name("no.db"), "delete", "7").code == 3
+    early = conversations(database_copy("0.3.0"), "archive", 3, "--json")
     assert (early.code, "before 0.6" in early.error["message"]) == (9, True)
     change_behind(
         path,
         """INSERT INTO context_items SELECT 2, 9999, 'message', message_id, NULL, created_at
         FROM messages WHERE conversation_id = 7 LIMIT 1""",
     )
-    used = prune(path, 7, "--delete", "--apply", "--yes", "--json")
+    used = conversations(path, "delete", 7, "--apply", "--yes", "--json")
     assert (used.code, "the context of conversation 2 needs message" in used.error["message"]) == (9, True)
     monkeypatch.setattr(answer, "BUSY_SECONDS", 0.05)
     with connect(path) as other:
         other.execute("BEGIN IMMEDIATE")
-        for action in ("--delete", "--forget", "--archive"):
-            assert prune(path, 8, action).code == 0
-            assert prune(path, 8, action, "--apply", "--yes").code == 8
+        for action in ("delete", "forget", "archive"):
+            assert conversations(path, action, 8).code == 0
+            assert conversations(path, action, 8, "--apply", "--yes").code == 8
         other.execute("ROLLBACK")
 
 
@@ -490,7 +480,6 @@ def test_amounts_are_read_as_people_write_them():
         12,
         7_000,
     ]
-    assert command.Action.DELETE == "delete"
 
 
 @pytest.mark.parametrize("command", [("import",), ("repair", "--from-drafts")])
