@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from lcm_core.base.javascript import Json, JsonObject, first_units, read_json, trimmed
@@ -183,24 +183,17 @@ class Delegations(Struct):
 
 
 def plan_query(
-    rows: RecalledRows,
-    given: JsonObject,
-    caller: Caller,
-    settings: RecallSettings,
-    now: datetime | None = None,
-) -> QueryPlan | ToolAnswer:
-    """Find the conversations that a question is about; an answer where nobody has to be asked."""
-    if caller.is_delegated:
-        return ToolError(NO_GRANT).answer if caller.grant is None else as_json(_nested(caller))
-    try:
-        return _plan(rows, Parameters(given), caller, settings, now or datetime.now(UTC))
-    except ToolError as error:
-        return error.answer
-
-
-def _plan(
     rows: RecalledRows, parameters: Parameters, caller: Caller, settings: RecallSettings, now: datetime
 ) -> QueryPlan | ToolAnswer:
+    """Find the conversations that a question is about; an answer where nobody has to be asked.
+
+    Raises:
+        ToolError: the call makes no sense.
+    """
+    if caller.is_delegated:
+        if caller.grant is None:
+            raise ToolError(NO_GRANT)
+        return as_json(_nested(caller))
     prompt, query = parameters.text("prompt"), parameters.text("query")
     if not prompt:
         raise ToolError("prompt is required.")
@@ -224,8 +217,9 @@ def _plan(
         ranked = found.ranked()
         chosen, left_out = ranked[:MAX_BUCKETS], ranked[MAX_BUCKETS:]
     else:
-        check_inside(rows, ids, _one(scope, found), None)
-        chosen, left_out = [found.buckets[_one_conversation(scope, found)]], []
+        one = _one_conversation(scope, found)
+        check_inside(rows, ids, scope if scope.single is not None else Scope((one,)), None)
+        chosen, left_out = [found.buckets[one]], []
     answer_tokens = parameters.number("maxTokens")
     return QueryPlan(
         prompt,
@@ -245,12 +239,6 @@ def _one_conversation(scope: Scope, found: _Candidates) -> ConversationId:
     if scope.single is not None and scope.single in found.buckets:
         return scope.single
     return next((one for one in found.buckets if scope.covers(one)), next(iter(found.buckets)))
-
-
-def _one(scope: Scope, found: _Candidates) -> Scope:
-    if scope.single is not None:
-        return scope
-    return Scope((_one_conversation(scope, found),))
 
 
 def _nothing_found(conversation_id: ConversationId) -> JsonObject:
@@ -318,7 +306,7 @@ class _Candidates:
         for hit in found:
             if hit.summary_id is not None:
                 self._found(hit.conversation_id, hit.summary_id, hit.at)
-        if not found and self._is_shallow():
+        if not found and self._rows.deepest(self._scope.conversations) <= _SHALLOW:
             self._search_messages(query, now)
 
     def _search_messages(self, query: str, now: datetime) -> None:
@@ -335,10 +323,6 @@ class _Candidates:
         moment = sort_key(at)
         candidate.newest = moment if candidate.newest is None else max(candidate.newest, moment)
         return candidate
-
-    def _is_shallow(self) -> bool:
-        scope = self._scope.conversations
-        return self._rows.deepest(scope) <= _SHALLOW
 
     def _of(self, conversation_id: ConversationId) -> _Candidate:
         return self.buckets.setdefault(conversation_id, _Candidate(conversation_id))
@@ -476,7 +460,7 @@ async def _asked(
     except TimeoutError:
         raise DelegationError("wait", "TIMEOUT", timed_out(plan.work_seconds)) from None
     finally:
-        delegations.grants.revoke_session(session, unbind=True)
+        delegations.grants.revoke_session(session)
     if not trimmed(text):
         raise DelegationError(
             "read_reply", "REPLY_MISSING", "Delegated expansion query returned an empty reply."

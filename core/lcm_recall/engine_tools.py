@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from lcm_core.base.javascript import Json, JsonObject, first_units, read_json, trimmed
@@ -13,10 +13,10 @@ from lcm_core.base.records import ConversationId, LargeFile, Message, Summary, S
 from lcm_core.base.times import engine_label, engine_moment, iso_z
 from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import Record, to_json
-from lcm_core.store.search import Kind, Links, Order, RecalledRows
+from lcm_core.store.search import Kind, Order, RecalledRows
 
 from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolAnswer, ToolError, grouped, id_in
-from lcm_recall.grants import Caller, GrantError, Scope, granted, resolve_scope, route
+from lcm_recall.grants import Caller, Scope, granted, resolve_scope, route
 from lcm_recall.queries import (
     FILE_BYTES,
     Clock,
@@ -64,81 +64,37 @@ class ManifestNode(Record, frozen=True):
         return self.summaries_only + (self.summary.source_message_tokens or 0)
 
 
-class DescribedSummary(Record, frozen=True):
-    """A summary with what is around it."""
-
-    text: SummaryText
-    links: Links
-    manifest: tuple[ManifestNode, ...]
-
-    @property
-    def document(self) -> dict[str, Json]:
-        """Its values, without its text and its manifest."""
-        summary = self.text.summary
-        return {
-            "conversationId": summary.conversation_id,
-            "kind": summary.kind,
-            "depth": summary.depth,
-            "tokenCount": summary.tokens,
-            "descendantCount": summary.descendant_count or 0,
-            "descendantTokenCount": summary.descendant_tokens or 0,
-            "sourceMessageTokenCount": summary.source_message_tokens or 0,
-            "fileIds": _file_ids(summary.file_ids),
-            "parentIds": list(self.links.sources),
-            "childIds": list(self.links.consumers),
-            "messageIds": list(self.links.messages),
-            "earliestAt": _iso(summary.earliest_at),
-            "latestAt": _iso(summary.latest_at),
-            "createdAt": _iso(summary.created_at),
-        }
-
-
-def describe(rows: RecalledRows, given: JsonObject, caller: Caller, settings: RecallSettings) -> ToolAnswer:
-    """The answer of ``lcm_describe``; a call that makes no sense is answered with its error."""
-    try:
-        return _describe(rows, Parameters(given), caller, settings)
-    except ToolError as error:
-        return error.answer
-
-
-def _describe(
-    rows: RecalledRows, parameters: Parameters, caller: Caller, settings: RecallSettings
+def describe(
+    rows: RecalledRows, parameters: Parameters, caller: Caller, settings: RecallSettings, now: datetime
 ) -> ToolAnswer:
+    """The answer of ``lcm_describe``.
+
+    Raises:
+        ToolError: the call makes no sense.
+    """
     try:
         wanted = id_in(parameters.text("id"))
     except ToolError as error:
         raise ToolError(error.error, error.hint or _ID_HINT) from None
     scope = resolve_scope(rows, parameters, caller)
     if wanted.startswith("sum_"):
-        found = describe_summary(rows, SummaryId(wanted))
-        if found is None:
-            raise ToolError(f"Not found: {wanted}", _UNKNOWN_HINT)
-        _check_scope(scope, found.text.summary.conversation_id, wanted, caller)
-        return _summary_answer(found, parameters, caller, settings)
-    file = rows.file(wanted)
-    if file is None:
+        text = rows.summary(SummaryId(wanted))
+        owner, file = None if text is None else text.summary.conversation_id, None
+    else:
+        text, file = None, rows.file(wanted)
+        owner = None if file is None else file.conversation_id
+    if owner is None:
         raise ToolError(f"Not found: {wanted}", _UNKNOWN_HINT)
-    _check_scope(scope, file.conversation_id, wanted, caller)
+    if not scope.covers(owner):
+        place = "delegated conversation" if caller.is_delegated else "this session"
+        raise ToolError(f"Not found in {place} scope: {wanted}", _SCOPE_HINT)
+    if text is not None:
+        return _summary_answer(rows, text, parameters, caller, settings)
+    assert file is not None
     return _file_answer(rows, file, parameters, settings)
 
 
-def _check_scope(scope: Scope, conversation_id: ConversationId, wanted: str, caller: Caller) -> None:
-    if scope.covers(conversation_id):
-        return
-    if caller.is_delegated:
-        raise ToolError(f"Not found in delegated conversation scope: {wanted}", _SCOPE_HINT)
-    raise ToolError(f"Not found in this session scope: {wanted}", _SCOPE_HINT)
-
-
 # -- a summary described ---------------------------------------------------------------------------------
-
-
-def describe_summary(rows: RecalledRows, summary_id: SummaryId) -> DescribedSummary | None:
-    """A summary with what is around it; None when it is not there."""
-    text = rows.summary(summary_id)
-    if text is None:
-        return None
-    return DescribedSummary(text, rows.links(summary_id), tuple(_manifest(rows, text.summary)))
 
 
 def _manifest(rows: RecalledRows, summary: Summary) -> Iterator[ManifestNode]:
@@ -165,30 +121,45 @@ def _manifest(rows: RecalledRows, summary: Summary) -> Iterator[ManifestNode]:
 
 
 def _summary_answer(
-    found: DescribedSummary, parameters: Parameters, caller: Caller, settings: RecallSettings
+    rows: RecalledRows,
+    text: SummaryText,
+    parameters: Parameters,
+    caller: Caller,
+    settings: RecallSettings,
 ) -> ToolAnswer:
     cap, source = _budget(parameters, caller, settings)
-    summary, text = found.text.summary, found.text
+    summary = text.summary
+    links, manifest = rows.links(summary.summary_id), list(_manifest(rows, summary))
     lines = [
         f"LCM_SUMMARY {summary.summary_id}",
         f"meta conv={summary.conversation_id} kind={summary.kind} depth={summary.depth} "
         f"{_counts(summary)} desc={summary.descendant_count or 0} "
         f"range={_range(summary, settings)} budgetCap={cap}",
     ]
-    for name, ids in (("parents", found.links.sources), ("children", found.links.consumers)):
+    for name, ids in (("parents", links.sources), ("children", links.consumers)):
         if ids:
             lines.append(f"{name} {' '.join(ids)}")
     lines.append("manifest")
-    lines += [_manifest_line(node, cap, settings) for node in found.manifest]
+    lines += [_manifest_line(node, cap, settings) for node in manifest]
     lines += ["content", text.content]
     details: dict[str, Json] = {
         "id": summary.summary_id,
         "type": "summary",
-        "summary": found.document,
+        "summary": {
+            "conversationId": summary.conversation_id,
+            "kind": summary.kind,
+            **_sizes(summary),
+            "fileIds": _file_ids(summary.file_ids),
+            "parentIds": list(links.sources),
+            "childIds": list(links.consumers),
+            "messageIds": list(links.messages),
+            **_times(summary),
+            "createdAt": _iso(summary.created_at),
+        },
         "manifest": {
             "tokenCap": cap,
             "budgetSource": source,
-            "nodes": [_manifest_document(node, cap) for node in found.manifest],
+            "nodes": [_manifest_document(node, cap) for node in manifest],
         },
     }
     return ToolAnswer("\n".join(lines), details)
@@ -231,15 +202,9 @@ def _manifest_document(node: ManifestNode, cap: int) -> JsonObject:
         "summaryId": summary.summary_id,
         "parentSummaryId": node.below,
         "depthFromRoot": node.distance,
-        "depth": summary.depth,
-        "kind": summary.kind,
-        "tokenCount": summary.tokens,
-        "descendantCount": summary.descendant_count or 0,
-        "descendantTokenCount": summary.descendant_tokens or 0,
-        "sourceMessageTokenCount": summary.source_message_tokens or 0,
+        **_sizes(summary),
         "childCount": node.consumers,
-        "earliestAt": _iso(summary.earliest_at),
-        "latestAt": _iso(summary.latest_at),
+        **_times(summary),
         "path": node.path,
         "costs": {"summariesOnly": node.summaries_only, "withMessages": node.with_messages},
         "budgetFit": {
@@ -247,6 +212,21 @@ def _manifest_document(node: ManifestNode, cap: int) -> JsonObject:
             "withMessages": node.with_messages <= cap,
         },
     }
+
+
+def _sizes(summary: Summary) -> JsonObject:
+    return {
+        "depth": summary.depth,
+        "kind": summary.kind,
+        "tokenCount": summary.tokens,
+        "descendantCount": summary.descendant_count or 0,
+        "descendantTokenCount": summary.descendant_tokens or 0,
+        "sourceMessageTokenCount": summary.source_message_tokens or 0,
+    }
+
+
+def _times(summary: Summary) -> JsonObject:
+    return {"earliestAt": _iso(summary.earliest_at), "latestAt": _iso(summary.latest_at)}
 
 
 def _range(summary: Summary, settings: RecallSettings) -> str:
@@ -588,21 +568,13 @@ def snippet(text: str) -> str:
 
 
 def expand(
-    rows: RecalledRows,
-    given: JsonObject,
-    caller: Caller,
-    now: datetime | None = None,
+    rows: RecalledRows, parameters: Parameters, caller: Caller, settings: RecallSettings, now: datetime
 ) -> ToolAnswer:
-    """The answer of ``lcm_expand``; a call that makes no sense is answered with its error."""
-    try:
-        return _expand(rows, Parameters(given), caller, now or datetime.now(UTC))
-    except ToolError as error:
-        return error.answer
-    except GrantError as error:
-        return ToolError(str(error)).answer
+    """The answer of ``lcm_expand``.
 
-
-def _expand(rows: RecalledRows, parameters: Parameters, caller: Caller, now: datetime) -> ToolAnswer:
+    Raises:
+        ToolError: the call makes no sense, or its grant does not cover it.
+    """
     if not caller.is_delegated:
         raise ToolError(ONLY_SUBAGENTS)
     grant = caller.grant
@@ -695,22 +667,13 @@ _SCOPES: Final = ("both", "messages", "summaries", "files")
 
 
 def grep(
-    rows: RecalledRows,
-    given: JsonObject,
-    caller: Caller,
-    settings: RecallSettings,
-    now: datetime | None = None,
-) -> ToolAnswer:
-    """The answer of ``lcm_grep``; a call that makes no sense is answered with its error."""
-    try:
-        return _grep(rows, Parameters(given), caller, settings, now or datetime.now(UTC))
-    except ToolError as error:
-        return error.answer
-
-
-def _grep(
     rows: RecalledRows, parameters: Parameters, caller: Caller, settings: RecallSettings, now: datetime
 ) -> ToolAnswer:
+    """The answer of ``lcm_grep``.
+
+    Raises:
+        ToolError: the call makes no sense.
+    """
     pattern = parameters.text("pattern")
     if not pattern:
         raise ToolError("pattern is required.")
@@ -741,10 +704,9 @@ def _grep(
         now,
     )
     clock = Clock()
-    kinds = {"both": (Kind.MESSAGES, Kind.SUMMARIES), "files": ()}.get(scope_name) or (
-        () if scope_name == "files" else (Kind(scope_name),)
-    )
-    found = {kind: search_rows(rows, search, kind, clock) for kind in kinds}
+    found = {
+        kind: search_rows(rows, search, kind, clock) if scope_name in ("both", kind) else [] for kind in Kind
+    }
     files: list[FileHit] = []
     if scope_name == "files":
         files = search_files(rows, search, parameters.texts("fileIds"), settings, clock)
@@ -766,7 +728,7 @@ def _answer(
     files: list[FileHit],
     settings: RecallSettings,
 ) -> ToolAnswer:
-    messages, summaries = found.get(Kind.MESSAGES, []), found.get(Kind.SUMMARIES, [])
+    messages, summaries = found[Kind.MESSAGES], found[Kind.SUMMARIES]
     total = len(messages) + len(summaries) + len(files)
     lines = [
         "## LCM Grep Results",
@@ -785,8 +747,8 @@ def _answer(
         )
     lines += [f"**Total matches:** {total}", ""]
     sections = (
-        ("Messages", [_message_line(hit, settings) for hit in messages]),
-        ("Summaries", [_summary_line(hit, settings) for hit in summaries]),
+        ("Messages", [_hit_line(hit, f"msg#{hit.message_id}", settings) for hit in messages]),
+        ("Summaries", [_hit_line(hit, f"{hit.summary_id}", settings) for hit in summaries]),
         ("Files", [_file_line(hit) for hit in files]),
     )
     _add_sections(lines, sections)
@@ -818,14 +780,9 @@ def _add_sections(lines: list[str], sections: Sequence[tuple[str, list[str]]]) -
         lines.append("")
 
 
-def _message_line(hit: Hit, settings: RecallSettings) -> str:
-    where = f"[conv={hit.conversation_id} msg#{hit.message_id}]"
-    return f"- {where} ({hit.label}, {_time(hit, settings)}): {_snippet(hit.snippet)}"
-
-
-def _summary_line(hit: Hit, settings: RecallSettings) -> str:
-    where = f"[conv={hit.conversation_id} {hit.summary_id}]"
-    return f"- {where} ({hit.label}, {_time(hit, settings)}): {_snippet(hit.snippet)}"
+def _hit_line(hit: Hit, name: str, settings: RecallSettings) -> str:
+    where = f"[conv={hit.conversation_id} {name}]"
+    return f"- {where} ({hit.label}, {_label(hit.at, settings)}): {_snippet(hit.snippet)}"
 
 
 def _file_line(hit: FileHit) -> str:
@@ -833,11 +790,6 @@ def _file_line(hit: FileHit) -> str:
     cut = " (file scan truncated)" if hit.cut else ""
     where = f"[conv={hit.conversation_id} {hit.file_id}{name}]"
     return f"- {where} line {hit.line}, offset {hit.offset}: `{hit.match}` {_snippet(hit.snippet)}{cut}"
-
-
-def _time(hit: Hit, settings: RecallSettings) -> str:
-    moment = engine_moment(hit.at)
-    return "-" if moment is None else engine_label(moment, settings.zone)
 
 
 def _snippet(text: str) -> str:

@@ -42,7 +42,7 @@ class Grant(Record, frozen=True):
     family: str | None = None  #: a session key: all of its conversations, also those that begin later
 
 
-class GrantError(Exception):
+class GrantError(ToolError):
     """A call that its grant does not cover; the text is the answer."""
 
 
@@ -130,17 +130,10 @@ class Grants:
         self._grants[grant_id] = replace(grant, revoked=True)
         return True
 
-    def revoke_session(self, session: str, *, unbind: bool) -> bool:
-        """Take back the grant of a session, and forget which one it was when *unbind*."""
-        grant_id = self._by_session.get(session)
-        revoked = grant_id is not None and self.revoke(grant_id)
-        if unbind:
-            self._by_session.pop(session, None)
-        return revoked
-
-    def unbind(self, session: str) -> None:
-        """Forget which grant a session has; the grant lives on."""
-        self._by_session.pop(session, None)
+    def revoke_session(self, session: str) -> bool:
+        """Take back the grant of a session, and forget which one it was."""
+        grant_id = self._by_session.pop(session, None)
+        return grant_id is not None and self.revoke(grant_id)
 
     def cleanup(self) -> int:
         """Remove the grants that were revoked or are over; how many there were."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lcm_core.base.javascript import Json, JsonObject
@@ -12,7 +13,7 @@ from lcm_core.store.opening import Rows
 from lcm_core.store.search import RecalledRows
 from lcm_prompts import recall_block
 
-from lcm_recall.answer import ToolAnswer
+from lcm_recall.answer import Parameters, ToolAnswer, ToolError
 from lcm_recall.delegation import Delegate, Delegations, QueryPlan, Task, answer_query, plan_query
 from lcm_recall.engine_tools import describe, expand, grep
 from lcm_recall.grants import Caller, Grants
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EXPAND_QUERY: Final = "lcm_expand_query"
-_Tool = Callable[[RecalledRows, JsonObject, Caller, RecallSettings], ToolAnswer]
-_READING: Final[Mapping[str, _Tool]] = {
+_Tool = Callable[[RecalledRows, Parameters, Caller, RecallSettings, datetime], ToolAnswer | QueryPlan]
+_WORK: Final[Mapping[str, _Tool]] = {
     "lcm_grep": grep,
     "lcm_describe": describe,
-    "lcm_expand": lambda rows, given, caller, _: expand(rows, given, caller),
+    "lcm_expand": expand,
+    EXPAND_QUERY: plan_query,
 }
-TOOLS: Final = (*_READING, EXPAND_QUERY)
+TOOLS: Final = tuple(_WORK)
 
 
 class RecallTools:
@@ -52,8 +54,10 @@ class RecallTools:
         *,
         grants: Grants | None = None,
         model: Model | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.grants = grants or Grants()
+        self._clock = clock
         self._database = database
         # No other model than the one that was named: nothing is asked again "without" the host's choice.
         self._settings = replace(settings, expansion_provider="", expansion_model="")
@@ -72,14 +76,13 @@ class RecallTools:
             DatabaseError: the file cannot be read.
         """
         caller = Caller(session_key, session_id, self.grants)
-        tool = None if name == EXPAND_QUERY else _READING[name]
-
-        def ask(rows: RecalledRows) -> ToolAnswer | QueryPlan:
-            if tool is None:
-                return plan_query(rows, given, caller, self._settings)
-            return tool(rows, given, caller, self._settings)
-
-        found = await self._read(ask)
+        tool, parameters = _WORK[name], Parameters(given)
+        try:
+            found = await self._read(
+                lambda rows: tool(rows, parameters, caller, self._settings, self._clock())
+            )
+        except ToolError as error:
+            return error.answer
         if isinstance(found, ToolAnswer):
             return found
         return await answer_query(found, caller, self._settings, self._delegations, self._delegate)

@@ -12,6 +12,7 @@ import pytest
 from lcm_core.api import Database
 from lcm_core.base.tokens import estimate_weighted
 from lcm_core.base.values import to_json
+from lcm_recall.answer import Parameters, ToolError
 from lcm_recall.cue import cue_lines, cue_text, identifiers_in, snippet_of
 from lcm_recall.delegation import (
     DelegationError,
@@ -21,7 +22,7 @@ from lcm_recall.delegation import (
     failure_text,
     plan_query,
 )
-from lcm_recall.engine_tools import expand_all, grep
+from lcm_recall.engine_tools import expand_all
 from lcm_recall.grants import Caller, GrantError, Grants, route
 from lcm_recall.queries import compiled, like_plan, match_expression, snippet_around
 from lcm_recall.tools import RecallTools
@@ -45,14 +46,13 @@ def same(answer, call: dict[str, Any]) -> None:
 
 @pytest.mark.long
 async def test_grep_answers_as_recorded(openclaw_home: Path) -> None:
-    def ask(rows) -> None:
+    async with await Database.open(openclaw_home / "lcm.db") as database:
+        tools = RecallTools(database, settings_in(openclaw_home), clock=lambda: NOW)
         for call in RECORDED["grep"]:
-            same(grep(rows, call["params"], Caller(MAIN), settings, NOW), call)
+            same(await tools.call("lcm_grep", call["params"], MAIN), call)
+        tools = RecallTools(database, settings_in(openclaw_home), clock=lambda: LATER)
         for call in RECORDED["tools"]["grepErrors"]:
-            same(grep(rows, call["params"], Caller(call["keys"]["sessionKey"]), settings, LATER), call)
-
-    settings = settings_in(openclaw_home)
-    await recall(openclaw_home / "lcm.db", ask)
+            same(await tools.call("lcm_grep", call["params"], call["keys"]["sessionKey"]), call)
 
 
 async def test_describe_answers_as_recorded(openclaw_home: Path) -> None:
@@ -116,12 +116,15 @@ async def test_expand_query_asks_and_answers_as_recorded(call: dict[str, Any], o
                 raise DelegationError(phase, f"{phase.upper()}_FAILED", failure_text(given[phase]["error"]))
         return str(given.get("reply", ""))
 
-    plan = await recall(
-        openclaw_home / "lcm.db", lambda rows: plan_query(rows, call["params"], caller, settings, NOW)
-    )
-    answer = plan
-    if isinstance(plan, QueryPlan):
-        answer = await answer_query(plan, caller, settings, delegations, scripted)
+    asked = Parameters(call["params"])
+    try:
+        answer = plan = await recall(
+            openclaw_home / "lcm.db", lambda rows: plan_query(rows, asked, caller, settings, NOW)
+        )
+        if isinstance(plan, QueryPlan):
+            answer = await answer_query(plan, caller, settings, delegations, scripted)
+    except ToolError as error:
+        answer = error.answer
     details = dict(answer.details)
     for one in details.get("conversationBreakdown", ()):
         if "elapsedMs" in one:
@@ -253,7 +256,7 @@ async def test_several_answers_become_one_and_say_what_is_missing(openclaw_home:
     """Generated beside the recordings: three conversations of which one fails and three are left out."""
     caller = Caller(MAIN)
     settings = settings_in(openclaw_home)
-    asked = {"query": "staging", "prompt": "Where?", "allConversations": True}
+    asked = Parameters({"query": "staging", "prompt": "Where?", "allConversations": True})
     plan = await recall(openclaw_home / "lcm.db", lambda rows: plan_query(rows, asked, caller, settings, NOW))
     assert isinstance(plan, QueryPlan)
 
