@@ -37,7 +37,7 @@ from lcm_host.messages import (
 )
 from lcm_host.payloads import remove_payloads, write_payloads
 from lcm_host.reading import write_transcript
-from lcm_host.reconciling import Anchor, AnchorProof, anchor_of, import_cap, read_imported
+from lcm_host.reconciling import Anchor, AnchorProof, anchor_of, import_cap
 from lcm_host.sessions import FilePlace, HostSession, Storage, find_sessions, list_sessions, path_of
 
 # -- a piece of a transcript -----------------------------------------------------------------------------
@@ -417,8 +417,8 @@ class Backfilling(Struct):
         """Read all of it, and begin it."""
         transcript, rules = self.transcript, self.rules
         _check_is_transcript(transcript)
-        known = await read_imported(reader, self.session)
-        anchor = await asyncio.to_thread(anchor_of, transcript, known, rules)
+        holding = await find_holding(reader, self.session.session_id, self.session.session_key)
+        anchor = await anchor_of(reader, holding, transcript, rules)
         read, weights = ImportTally(), MessageWeights()
         tally = ImportTally(skipped=read.skipped)
         end = await self._end_of_conversation(reader)
@@ -433,7 +433,6 @@ class Backfilling(Struct):
         lost = await asyncio.to_thread(lambda: list(_lost(transcript)))
         self._pieces = _pieces(transcript, anchor.start, rules, ImportTally())
         self._next, self._part = await asyncio.to_thread(next, self._pieces, None), 1
-        holding = known.holding
         present = holding.messages if holding is not None else 0
         keeps = kept_by_engine(weights.whole, rules.bootstrap_max_tokens) if not present else None
         warnings = [*self.remarks, *_warnings(transcript, anchor, tally, present)]

@@ -329,24 +329,23 @@ def is_rollout(path: Path) -> bool:
         return False
 
 
-def write_rollout(
-    path: Path, target: BinaryIO, *, cancelled: Cancelled = never_cancelled
-) -> tuple[RolloutReading, str]:
+def write_rollout(path: Path, target: BinaryIO) -> tuple[RolloutReading, str]:
     """Write a rollout as a transcript of the host, a header first; what was read, and its thread; blocks.
 
     Raises:
         TranscriptError: it cannot be read, or is none that the engine would import; nothing of it counts.
         TranscriptChangedError: it was written to meanwhile.
-        CancelledError: *cancelled* said so.
     """
     with open_transcript(path) as file:
         stamp = stamp_of(file)
-        _check(path, file, cancelled)
         reading = RolloutReading()
         previous: str | None = None
         begun = False
-        lines = _up_to(stamp.size, scan_lines(file, limit=LONGEST_LINE, cancelled=cancelled))
+        # A file may grow as fast as it is read.
+        lines = takewhile(lambda line: line.offset < stamp.size, scan_lines(file, limit=LONGEST_LINE))
         for record in reading.records(lines):
+            if reading.refused is not None:
+                break
             if not begun:
                 _write(target, _header(reading))
                 begun = True
@@ -356,6 +355,13 @@ def write_rollout(
                 entry = {**entry, "timestamp": said}
             _write(target, {**entry, "message": record.message()})
             previous = entry_id
+        reason = reading.refused or (None if reading.lines else "it is empty")
+        if reason is not None:
+            raise TranscriptError(
+                f"{path} is not a whole Codex rollout: {reason}. Nothing was imported; the engine's own "
+                "import refuses it too.",
+                code="ROLLOUT_INVALID",
+            )
         if not begun:
             _write(target, _header(reading))
         if stamp_of(file) != stamp:
@@ -364,25 +370,6 @@ def write_rollout(
             )
     assert reading.thread is not None
     return reading, reading.thread
-
-
-def _check(path: Path, file: BinaryIO, cancelled: Cancelled) -> None:
-    """Read all of it before anything is written: one bad line is enough to refuse it."""
-    reading, size = RolloutReading(), stamp_of(file).size
-    for _ in reading.records(_up_to(size, scan_lines(file, limit=LONGEST_LINE, cancelled=cancelled))):
-        pass
-    reason = reading.refused or (None if reading.lines else "it is empty")
-    if reason is not None:
-        raise TranscriptError(
-            f"{path} is not a whole Codex rollout: {reason}. Nothing was imported; the engine's own import "
-            "refuses it too.",
-            code="ROLLOUT_INVALID",
-        )
-
-
-def _up_to(size: int, lines: Iterable[RawLine]) -> Iterator[RawLine]:
-    """The lines that begin in the first *size* bytes: a file may grow as fast as it is read."""
-    return takewhile(lambda line: line.offset < size, lines)
 
 
 def _header(reading: RolloutReading) -> JsonObject:
@@ -438,12 +425,9 @@ class Rollout(Record, frozen=True):
     """A Codex session as far as it was read."""
 
     path: Path
+    reading: RolloutReading
     rows: tuple[Spoken, ...]
-    lines: int  #: that are not blank
-    problems: LineProblems
     others: Mapping[str, int]  #: records that say nothing that a conversation could hold, by their type
-    repeated: int  #: events that only repeat a message
-    refused: str | None  #: why the engine's import takes nothing of it: "line 3 has no type"
     complete: bool  #: False: it is longer than what is held
 
 
@@ -521,16 +505,7 @@ def read_rollout(path: Path, *, cancelled: Cancelled = never_cancelled) -> Rollo
                 characters += len(text)
             else:
                 others[record.type] += 1
-    return Rollout(
-        path,
-        tuple(rows),
-        reading.lines,
-        reading.problems,
-        dict(others + reading.passed),
-        reading.repeated,
-        reading.refused,
-        complete,
-    )
+    return Rollout(path, reading, tuple(rows), dict(others + reading.passed), complete)
 
 
 def _said(record: RolloutRecord) -> tuple[str, str]:

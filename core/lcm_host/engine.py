@@ -146,7 +146,15 @@ class Appender:
             StalePlanError: others keep appending.
             LcmError: the database or the large-files folder cannot be written.
         """
-        return await self.committed(self._plan, session, messages, checkpoint)
+        return await self.committed(
+            plan_append,
+            session,
+            messages,
+            now=self.clock(),
+            large_files=self._large_files,
+            checkpoint=checkpoint,
+            whole_rows=False,
+        )
 
     async def prune(self, session: Session, after: int, rules: IngestRules) -> None:
         """Delete the host's idle turns that end behind the seq *after*. Raises as `append`."""
@@ -197,23 +205,6 @@ class Appender:
             else:
                 return append
         raise AssertionError("unreachable")
-
-    async def _plan(
-        self,
-        reader: Reader,
-        session: Session,
-        messages: Sequence[StoredMessage],
-        checkpoint: TranscriptCheckpoint | None,
-    ) -> Append:
-        return await plan_append(
-            reader,
-            session,
-            messages,
-            now=self.clock(),
-            large_files=self._large_files,
-            checkpoint=checkpoint,
-            whole_rows=False,
-        )
 
     async def _commit(self, append: Append) -> None:
         """Commit in a thread; it runs to its end also when the caller is cancelled."""

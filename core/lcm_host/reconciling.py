@@ -15,7 +15,6 @@ from typing import Final
 
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.javascript import Json, JsonObject, js_json, parsed_object, well_formed
-from lcm_core.base.jsonl import Cancelled, never_cancelled
 from lcm_core.base.records import ConversationId
 from lcm_core.base.values import Record
 from lcm_core.engine.identity import entry_hash, identity_of
@@ -27,7 +26,6 @@ from lcm_core.store.ingested import (
     Holding,
     RowText,
     StoredParts,
-    TailMessage,
     answers_to,
     earlier_texts,
     find_holding,
@@ -421,41 +419,24 @@ def text_of_message(message: JsonObject) -> _Text:
 # -- where an import goes on ----------------------------------------------------------------------------
 
 
-class ImportedSoFar(Record, frozen=True):
-    """What a database holds of a session."""
-
-    holding: Holding | None
-    entry_ids: frozenset[str] = frozenset()
-    tail: tuple[TailMessage, ...] = ()
-
-
-async def read_imported(reader: Reader, session: Session) -> ImportedSoFar:
-    """What is stored of a session, as far as `anchor_of` needs it."""
-    holding = await find_holding(reader, session.session_id, session.session_key)
-    if holding is None:
-        return ImportedSoFar(None)
-    conversation_id = holding.conversation_id
-    entries = await known_entry_ids(reader, conversation_id)
-    tail = await tail_messages(reader, conversation_id, MOST_COMPARED)
-    return ImportedSoFar(holding, entries, tuple(tail))
-
-
-def anchor_of(
-    file: HostFile, known: ImportedSoFar, rules: IngestRules, *, cancelled: Cancelled = never_cancelled
-) -> Anchor:
-    """From where on a transcript is new; blocks, for it may have to be read."""
-    if known.holding is None or not known.tail:
+async def anchor_of(reader: Reader, holding: Holding | None, file: HostFile, rules: IngestRules) -> Anchor:
+    """From where on a transcript is new, by what its conversation holds."""
+    owner = None if holding is None else holding.conversation_id
+    tail = [] if owner is None else await tail_messages(reader, owner, MOST_COMPARED)
+    if owner is None or not tail:
         return Anchor(0, AnchorProof.EMPTY)
-    found = anchor_by_entry([entry_id_of(one) for one in file.messages], known.entry_ids)
+    known = await known_entry_ids(reader, owner)
+    found = anchor_by_entry([entry_id_of(one) for one in file.messages], known)
     if found is None:
-        hosts = read_messages(file, file.messages, cancelled=cancelled)
-        stored = (store_message(host, rules) for host in hosts)
-        texts = [
-            comparable(one.role, one.content) if isinstance(one, StoredMessage) else "" for one in stored
-        ]
-        tail = [comparable(each.role, each.content) for each in known.tail]
-        found = anchor_by_content(texts, tail)
+        texts = await asyncio.to_thread(_stored_texts, file, rules)
+        found = anchor_by_content(texts, [comparable(each.role, each.content) for each in tail])
     return found or Anchor(len(file.on_path), AnchorProof.NONE)
+
+
+def _stored_texts(file: HostFile, rules: IngestRules) -> list[str]:
+    """What is compared of each message, as it would be stored; blocks."""
+    stored = (store_message(host, rules) for host in read_messages(file, file.messages))
+    return [comparable(one.role, one.content) if isinstance(one, StoredMessage) else "" for one in stored]
 
 
 # -- what a turn repeats (docs/engine/ingest.md, "Repeated messages") -----------------------------------

@@ -190,26 +190,43 @@ class _Registry(Record, frozen=True):
 SessionIndex: TypeAlias = "Mapping[str, tuple[tuple[int, int], Any]]"
 
 
-class SessionListing(Record, frozen=True):
-    """What was found: sessions newest first (then by path), what was passed over, and the cache."""
+class _ReadDatabase(Record, frozen=True):
+    """What an agent's database listed, and the state of the file that it was read from."""
+
+    state: FileState | None
+    sessions: tuple[HostSession, ...]
+    problems: tuple[SessionProblem, ...]
+
+    def holds_for(self, now: FileState | None) -> bool:
+        """Whether nothing was written since."""
+        return self.state is not None and self.state == now and not self.state.may_hide_a_write
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostListing:
+    """What was found, the newest first, and what was skipped."""
 
     sessions: tuple[HostSession, ...]
     problems: tuple[SessionProblem, ...]
-    index: SessionIndex
-    checkpoints: int = 0  #: copies of sessions as they were, which are left out
+    files: SessionIndex = dataclasses.field(default_factory=dict, compare=False)
+    checkpoints: int = 0  #: files with copies of sessions as they were, which are left out
+    read: Mapping[Path, _ReadDatabase] = dataclasses.field(
+        default_factory=dict, compare=False
+    )  #: by database
 
 
 def find_sessions(
-    folder: Path, index: SessionIndex | None = None, *, cancelled: Cancelled = never_cancelled
-) -> SessionListing:
+    folder: Path, before: HostListing | None = None, *, cancelled: Cancelled = never_cancelled
+) -> HostListing:
     """The transcripts in a sessions folder, in an agent's folder or in a folder of agents.
 
-    Unreadable files and folders are reported in the result.
+    Unreadable files and folders are reported in the result. Given the listing *before*, only what was
+    written since is opened.
 
     Raises:
         CancelledError: the caller stopped it.
     """
-    return _Finder(folder, index or {}, cancelled).find()
+    return _Finder(folder, {} if before is None else before.files, cancelled).find()
 
 
 def _topic(stem: str, header_id: str | None) -> str | None:
@@ -225,29 +242,12 @@ _STORAGE: Final = {None: Storage.JSONL, "reset": Storage.ARCHIVED, "deleted": St
 
 
 class _Listed(Record, frozen=True):
-    """A file of a folder on the way to its session."""
+    """A file of a folder, and what says how new it is and whose."""
 
     modified_ns: int
     file: FilePlace
     storage: Storage
     key: str | None  #: from ``sessions.json``; only the current file of a session has one
-    agent: str | None = None  #: from the folder's place, else from the key
-
-    @property
-    def session(self) -> HostSession:
-        """The session in it; whether its key goes on with another one is not looked up."""
-        file, header = self.file, self.file.header
-        return HostSession(
-            self.agent,
-            file.stem if file.topic is not None else file.file_id,
-            self.key,
-            self.storage,
-            self.storage is Storage.JSONL and self.key is not None,
-            None,
-            _moment(self.modified_ns),
-            file,
-            header.started_at if header is not None and header.parent_session else None,
-        )
 
 
 class _Finder:
@@ -258,12 +258,12 @@ class _Finder:
         self.root = Path(os.path.realpath(folder))
         self.index = index
         self.cancelled = cancelled
-        self.sessions: list[_Listed] = []
+        self.sessions: list[tuple[int, HostSession]] = []  #: with what each is ordered by
         self.problems: list[SessionProblem] = []
         self.read: dict[str, tuple[tuple[int, int], Any]] = {}  #: the next index
         self.checkpoints = 0
 
-    def find(self) -> SessionListing:
+    def find(self) -> HostListing:
         entries = {} if is_host_store(self.folder) else self._entries(self.folder)
         self._list(self.folder, entries, _agent_of(self.root))
         for name, status in sorted(entries.items()):
@@ -276,14 +276,10 @@ class _Finder:
                     self._list(nested, self._entries(nested), name)
             elif name == "sessions":  # the folder given is one agent's
                 self._list(inner, self._entries(inner), _agent_of(self.root / name))
-        self.sessions.sort(key=lambda each: (-each.modified_ns, os.fspath(each.file.path)))
+        self.sessions.sort(key=lambda each: (each[0], os.fspath(path_of(each[1]))))
         self.problems.sort(key=lambda each: (os.fspath(each.path), each.reason))
-        return SessionListing(
-            sessions=tuple(each.session for each in self.sessions),
-            problems=tuple(self.problems),
-            index=self.read,
-            checkpoints=self.checkpoints,
-        )
+        sessions = tuple(session for _, session in self.sessions)
+        return HostListing(sessions, tuple(self.problems), self.read, self.checkpoints)
 
     def _problem(self, path: Path, reason: str, *, is_remark: bool = False) -> None:
         self.problems.append(SessionProblem(path, reason, is_remark))
@@ -352,8 +348,20 @@ class _Finder:
             self._add_one_of(several, agent, registry, entries)
 
     def _add(self, listed: _Listed, agent: str | None, key: str | None) -> None:
-        key = listed.key or key
-        self.sessions.append(replace(listed, key=key, agent=agent or _agent_in(key)))
+        """Take its session; whether its key goes on with another one is not looked up."""
+        key, file, header = listed.key or key, listed.file, listed.file.header
+        session = HostSession(
+            agent or _agent_in(key),
+            file.stem if file.topic is not None else file.file_id,
+            key,
+            listed.storage,
+            listed.storage is Storage.JSONL and key is not None,
+            None,
+            _moment(listed.modified_ns),
+            file,
+            header.started_at if header is not None and header.parent_session else None,
+        )
+        self.sessions.append((-listed.modified_ns, session))
 
     def _add_one_of(
         self,
@@ -476,31 +484,6 @@ def _why(error: Exception) -> str:
 # -- each session once -----------------------------------------------------------------------------------
 
 
-class _ReadDatabase(Record, frozen=True):
-    """What an agent's database listed, and the state of the file that it was read from."""
-
-    state: FileState | None
-    sessions: tuple[HostSession, ...]
-    problems: tuple[SessionProblem, ...]
-
-    def holds_for(self, now: FileState | None) -> bool:
-        """Whether nothing was written since."""
-        return self.state is not None and self.state == now and not self.state.may_hide_a_write
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostListing:
-    """What was found, the newest first (then by agent and id), and what was skipped."""
-
-    sessions: tuple[HostSession, ...]
-    problems: tuple[SessionProblem, ...]
-    read: Mapping[Path, _ReadDatabase] = dataclasses.field(
-        default_factory=dict, compare=False
-    )  #: by database
-    files: SessionIndex = dataclasses.field(default_factory=dict, compare=False)
-    checkpoints: int = 0  #: files with copies of sessions as they were, which are left out
-
-
 def list_sessions(
     folder: Path, before: HostListing | None = None, *, cancelled: Cancelled = never_cancelled
 ) -> HostListing:
@@ -529,12 +512,12 @@ def list_sessions(
             _take(found, session)
             if session.current and session.session_key:
                 keys.add(session.session_key)
-    listed = find_sessions(folder, None if before is None else before.files, cancelled=cancelled)
+    listed = find_sessions(folder, before, cancelled=cancelled)
     problems += listed.problems
     for session in (*_of_files(listed.sessions, found, keys), *_imported(folder, found)):
         _take(found, session)
     in_order = tuple(sorted(found.values(), key=_newest_first))
-    return HostListing(in_order, tuple(problems), read, listed.index, listed.checkpoints)
+    return HostListing(in_order, tuple(problems), listed.files, listed.checkpoints, read)
 
 
 def _read_database(database: Path, root: Path, state: FileState | None) -> _ReadDatabase:

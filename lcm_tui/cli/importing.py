@@ -12,9 +12,8 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import JsonObject
 from lcm_core.base.times import iso_z, parse_utc
 from lcm_core.base.values import Record, field, replace
-from lcm_core.change.guard import check_whole
 from lcm_core.change.plan import Plan
-from lcm_core.engine.rules import configured, ingest_rules
+from lcm_core.engine.rules import configured
 from lcm_core.operations.compact import forecast_passes, load_for_compaction
 from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
 from lcm_core.operations.transplant import plan_transplant
@@ -31,7 +30,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, Selector, SqlFlags
 from lcm_tui.cli.presentation import NobodyToAskError
-from lcm_tui.flows.changes import Importing
+from lcm_tui.flows.changes import Importing, import_rules
 from lcm_tui.flows.compaction import CompactionWish, PlannedCompaction
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
@@ -166,7 +165,7 @@ def backfill(
 
     *find* says what is imported; it is given a folder for what is only written out.
     """
-    _check_file(run)
+    run.read(import_rules, run.settings)
     with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
         source = find(Path(folder))
         if key is not None:
@@ -190,16 +189,6 @@ def of_file(path: Path) -> Callable[[Path], ImportSource]:
     return lambda folder: file_source(path, folder)
 
 
-def _check_file(run: Run) -> None:
-    """Refuse a database that no message can be stored in, before a session is looked for and read."""
-
-    async def check(reader: Reader) -> None:
-        check_whole(reader.schema)
-        ingest_rules(reader.schema, run.settings.engine)
-
-    run.read(check)
-
-
 class _Work(Importing):
     """One run of the command: what is planned, and the files that were written for it."""
 
@@ -216,7 +205,8 @@ class _Work(Importing):
     async def _plan(self, reader: Reader) -> changing.Proposal:
         """What is left to import."""
         source, place = self._source, self._source.place
-        work = self._work or self._begin(reader, source, self._transcript, self._session_title)
+        rules = await import_rules(reader, self._run.settings)
+        work = self._work or self._begin(rules, source, self._transcript, self._session_title)
         shown = await work.plan(reader)
         if shown.doubtful:
             raise RefusedError(

@@ -371,16 +371,16 @@ async def _held(reader: Reader, named: options.Selector, settings: Settings) -> 
 
 
 def _codex_document(held: Held, found: CodexDiff) -> Document:
-    read = found.rollout
+    rollout, read = found.rollout, found.rollout.reading
     return {
         **some_of(held.conversation, "conversation_id session_id"),
         "rollout": {
-            "path": str(read.path),
+            "path": str(rollout.path),
             "older": found.older,
             "lines": read.lines,
-            "rows": len(read.rows),
+            "rows": len(rollout.rows),
             "repeatedEvents": read.repeated,
-            "notCompared": dict(read.others),
+            "notCompared": dict(rollout.others),
             "notImported": read.refused,
             "problems": [some_of(one, "line reason") for one in read.problems.kept],
             "problemCount": read.problems.count,

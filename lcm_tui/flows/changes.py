@@ -15,6 +15,7 @@ from lcm_core.base.settings import Settings
 from lcm_core.base.values import replace
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.commit import Committed
+from lcm_core.change.guard import check_whole
 from lcm_core.change.journal import Operation
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import Batch, Planner
@@ -29,7 +30,7 @@ from lcm_core.change.undo import (
     plan_undo_with_later,
 )
 from lcm_core.checks.check import Limits
-from lcm_core.engine.rules import ingest_rules
+from lcm_core.engine.rules import IngestRules, ingest_rules
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.engine_work import LABEL, plan_close_debt
 from lcm_core.operations.fix import Keep
@@ -49,6 +50,16 @@ from lcm_tui.tables.history import HistoryLine
 # A session that only the host knows: its rows, and its files with them.
 
 
+async def import_rules(reader: Reader, settings: Settings) -> IngestRules:
+    """The rules by which a file takes messages.
+
+    Raises:
+        RefusedError: no message can be stored in it: said before a session is looked for, unpacked or read.
+    """
+    check_whole(reader.schema)
+    return ingest_rules(reader.schema, settings.engine)
+
+
 class Importing(Change):
     """A session of the host that is imported, with its payloads, which lie beside the database."""
 
@@ -59,12 +70,12 @@ class Importing(Change):
         self._work: Backfilling | None = None  #: goes on where its last commit ended
 
     def _begin(
-        self, reader: Reader, source: ImportSource, transcript: HostFile, title: str | None = None
+        self, rules: IngestRules, source: ImportSource, transcript: HostFile, title: str | None = None
     ) -> Backfilling:
         self._work = Backfilling(
             source.session,
             transcript,
-            ingest_rules(reader.schema, self._settings.engine),
+            rules,
             self._files.folder,
             archived=not source.is_live,
             is_noted=source.path == source.place,
@@ -100,9 +111,10 @@ class HostImport(Importing):
     async def _plan(self, reader: Reader) -> Batch:
         work = self._work
         if work is None or not await work.goes_on(reader):
+            rules = await import_rules(reader, self._settings)
             now = await asyncio.to_thread(self._source)
             transcript = await asyncio.to_thread(read_host_file, now.path, whole_records=True)
-            work = self._begin(reader, now, transcript)
+            work = self._begin(rules, now, transcript)
         shown = await work.plan(reader)
         if (reason := _refusal(shown)) and not shown.goes_on:
             raise RefusedError(reason)

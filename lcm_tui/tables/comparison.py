@@ -8,7 +8,7 @@ from lcm_core.base.diff import unified_text
 from lcm_core.base.text import counted, safe_line, safe_text
 from lcm_core.engine.compare import ContextDiff, SentContext, SnapshotOrigin, names_of
 from lcm_core.engine.sent import MessageKey
-from lcm_host.codex import CodexDiff, Rollout, Spoken
+from lcm_host.codex import CodexDiff, RolloutReading, Spoken
 
 from lcm_tui.tables.blocks import Facts, Note, OutputBlock, Prose, When
 
@@ -92,12 +92,12 @@ def codex_blocks(found: CodexDiff) -> Iterator[OutputBlock]:
 def codex_rows(found: CodexDiff) -> str:
     """How much of the file is compared."""
     read = found.rollout
-    return f"{counted(len(read.rows), 'row')} from {counted(read.lines, 'line')}"
+    return f"{counted(len(read.rows), 'row')} from {counted(read.reading.lines, 'line')}"
 
 
 def remarks(found: CodexDiff) -> list[str]:
     """What was left out, or could not be read."""
-    read = found.rollout
+    others, read = found.rollout.others, found.rollout.reading
     said = []
     if found.older:
         older = counted(found.older, "older file")
@@ -106,8 +106,8 @@ def remarks(found: CodexDiff) -> list[str]:
         said.append("Only the beginning is compared: one of them is longer than what is read at a time.")
     if read.repeated:
         said.append(f"{counted(read.repeated, 'event')} only repeat a message and are left out.")
-    if read.others:
-        kinds = ", ".join(f"{safe_line(kind)} {count:,}" for kind, count in sorted(read.others.items()))
+    if others:
+        kinds = ", ".join(f"{safe_line(kind)} {count:,}" for kind, count in sorted(others.items()))
         said.append(f"Not compared, by type of line: {kinds}.")
     if read.refused is not None:
         said.append(f"`backfill --file` would not import it: {safe_line(read.refused)}.")
@@ -115,7 +115,7 @@ def remarks(found: CodexDiff) -> list[str]:
     return said
 
 
-def _problems(read: Rollout) -> Iterator[str]:
+def _problems(read: RolloutReading) -> Iterator[str]:
     for one in read.problems.kept[:MOST_NAMED]:
         yield f"Line {one.line:,} is skipped: {safe_line(one.reason)}."
     if (rest := read.problems.count - MOST_NAMED) > 0:

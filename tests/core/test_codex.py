@@ -70,13 +70,13 @@ def test_what_each_line_says(tmp_path: Path):
         ("call", 'local_shell {"command":["ls"]}', "line 8"),
     ]
     assert found.others == {"session_meta": 1, "compacted": 1, "event_msg token_count": 1}
-    assert (found.lines, found.problems.count, found.complete) == (10, 0, True)
+    assert (found.reading.lines, found.reading.problems.count, found.complete) == (10, 0, True)
 
 
 def test_what_the_import_would_refuse_is_compared_and_said(tmp_path: Path):
     found = read(tmp_path, line("session_meta", {"id": THREAD}), message("user", "a"), end="")
-    assert (len(found.rows), found.problems.count) == (1, 0)
-    assert found.refused == "line 2 does not end with a newline: Codex may be writing it"
+    assert (len(found.rows), found.reading.problems.count) == (1, 0)
+    assert found.reading.refused == "line 2 does not end with a newline: Codex may be writing it"
 
 
 HOSTILE: Sequence[str | bytes] = (
@@ -101,9 +101,9 @@ HOSTILE: Sequence[str | bytes] = (
 def test_lines_of_any_kind_are_read_or_passed_over(tmp_path: Path):
     found = read(tmp_path, *HOSTILE, message("user", "still \ud800 here"), '{"type": "resp', end="")
     assert found.rows[-1].text.startswith("still")
-    assert found.problems.kept[-1].line == len(HOSTILE) + 2
-    assert found.problems.kept[-1].reason.startswith("unfinished, ")
-    assert found.problems.count == 8
+    assert found.reading.problems.kept[-1].line == len(HOSTILE) + 2
+    assert found.reading.problems.kept[-1].reason.startswith("unfinished, ")
+    assert found.reading.problems.count == 8
     assert isinstance(compare_spoken(found, 0, found.rows).same, int)
 
 

@@ -212,15 +212,15 @@ def test_a_second_listing_opens_only_what_changed(tmp_path: Path, monkeypatch: p
     write(tmp_path / "b.jsonl", header("b"))
     write(tmp_path / "sessions.json", '{"k": {"sessionId": "a"}}')
     first = find_sessions(tmp_path)
-    again = find_sessions(tmp_path, first.index)
+    again = find_sessions(tmp_path, first)
     assert sorted(opened) == ["a.jsonl", "b.jsonl", "sessions.json"]
     assert again.sessions == first.sessions
     write(tmp_path / "b.jsonl", header("c"), 2_000_000)
-    changed = find_sessions(tmp_path, again.index)
+    changed = find_sessions(tmp_path, again)
     assert opened[3:] == ["b.jsonl"]
     assert {session.session_id for session in changed.sessions} == {"a", "c"}
     (tmp_path / "a.jsonl").unlink()
-    last = find_sessions(tmp_path, changed.index)
+    last = find_sessions(tmp_path, changed)
     assert sorted(last.index) == [str(tmp_path / name) for name in ("b.jsonl", "sessions.json")]
 
 
