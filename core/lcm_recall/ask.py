@@ -122,10 +122,10 @@ class Memory(Record, frozen=True):
                 near_seconds=0.0,
             )
             gaps |= dict.fromkeys(found.coverage.not_searched)
-            if not found.total and found.coverage.is_full and (at or len(asked) == 1):
+            if not found.total and found.coverage.full and (at or len(asked) == 1):
                 word = terms[max(at - 1, 0)]
                 unfound += [] if _ASKING.fullmatch(word) else [word]
-            documents = sum(count for _, count in found.coverage.searched)
+            documents = sum(found.coverage.searched.values())
             weight = rarity(documents, found.total) * len(query.terms)
             for rank, hit in enumerate(found.hits, start=1):
                 worth[hit.citation] = worth.get(hit.citation, 0.0) + weight / (_FUSION + rank)

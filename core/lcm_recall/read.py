@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.base.errors import NotFoundError, UsageError
-from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryId, Timestamp
+from lcm_core.base.records import ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.base.times import with_z
 from lcm_core.base.tokens import Estimator, estimate
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, field, replace
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import message_before_end, message_ids
 from lcm_core.store.opening import Rows
@@ -362,12 +362,13 @@ _BATCH: Final = 50
 class Level(Record, frozen=True):
     """Everything that is so many steps below a summary, each summary and message once, at its first place."""
 
-    number: int  #: steps below the root, which is 0
+    number: int = field(name="level")  #: steps below the root, which is 0
     summaries: tuple[SummaryId, ...]
     messages: tuple[MessageId, ...]
-    depths: tuple[tuple[int, int], ...]  #: how many of the summaries have which depth, the deepest first
-    missing: int  #: recorded as sources, and without a row
-    tokens: int  #: as stored
+    missing: int = 0  #: recorded as sources, and without a row
+    tokens: int = 0  #: as stored
+    tokens_to_here: int = 0  #: of it and of all above it
+    depths: tuple[tuple[int, int], ...] = ()  #: how many of the summaries have which depth, the deepest first
 
     @property
     def count(self) -> int:
@@ -399,7 +400,19 @@ def levels_below(
                 code="NOT_FOUND",
                 details={"id": root[:80]},
             )
-        levels.append(_level(len(levels), summaries, rows.message_tokens(linked, within), wanted, linked))
+        tokens = rows.message_tokens(linked, within)
+        here = sum(one.tokens for one in summaries) + sum(tokens.values())
+        levels.append(
+            Level(
+                len(levels),
+                tuple(one.summary_id for one in summaries),
+                tuple(one for one in linked if one in tokens),
+                len(wanted) + len(linked) - len(summaries) - len(tokens),
+                here,
+                here + (levels[-1].tokens_to_here if levels else 0),
+                tuple(sorted(Counter(one.depth for one in summaries).items(), reverse=True)),
+            )
+        )
         ids = [one.summary_id for one in summaries]
         sources = (edge.source for one in ids for edge in rows.edges("summary_id", one))
         messages = (message for one in ids for message in rows.message_ids(one))
@@ -407,24 +420,6 @@ def levels_below(
         linked = [one for one in dict.fromkeys(messages) if one not in seen]
         seen.update(wanted, linked)
     return tuple(levels)
-
-
-def _level(
-    number: int,
-    summaries: list[Summary],
-    tokens: dict[MessageId, int],
-    wanted: list[SummaryId],
-    linked: list[MessageId],
-) -> Level:
-    depths = Counter(one.depth for one in summaries)
-    return Level(
-        number,
-        tuple(one.summary_id for one in summaries),
-        tuple(one for one in linked if one in tokens),
-        tuple(sorted(depths.items(), reverse=True)),
-        len(wanted) + len(linked) - len(summaries) - len(tokens),
-        sum(one.tokens for one in summaries) + sum(tokens.values()),
-    )
 
 
 def level_of(levels: Sequence[Level], number: int, root: str) -> Level:
@@ -513,7 +508,7 @@ async def read_conversation(
         )
     if not ids:
         return Page((), None)
-    window = Level(0, (), tuple(ids[:_WINDOW]), (), 0, 0)
+    window = Level(0, (), tuple(ids[:_WINDOW]))
     page = await reader.run(
         lambda rows: read_level(rows, reader.schema, window, tokens=tokens, cursor=f"0.{characters}")
     )

@@ -6,17 +6,16 @@ All texts are as they are stored. Code that shows them must make them safe first
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Annotated
 
-from lcm_core.base.records import ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.base.records import ConversationId, SummaryId, Timestamp
 from lcm_core.base.times import with_z
 from lcm_core.base.values import Record
 from lcm_core.store.search import Document, DocumentKind
 from msgspec import UNSET, Meta, UnsetType
 
 from lcm_recall.read import Level, Passage, Verdict, cite
-from lcm_recall.search import Found, Hit, Near, Span
+from lcm_recall.search import Coverage, Found, Hit, Near, Span
 
 Label = Annotated[
     str, Meta(description="Role of a message, kind of a summary, status of a brief, type of a file.")
@@ -60,16 +59,6 @@ class FoundHit(Record, frozen=True):
         )
 
 
-class Searched(Record, frozen=True):
-    """What was searched, and what was not."""
-
-    full: bool
-    searched: dict[str, int]
-    not_searched: tuple[str, ...]
-    not_ranked: tuple[str, ...]
-    elapsed_ms: int
-
-
 class OutsideTime(Record, frozen=True):
     """Hits of the same query before and after the time asked, where there are none in it."""
 
@@ -86,7 +75,7 @@ class FoundPage(Record, frozen=True):
     total: int
     at_least: Annotated[bool, Meta(description="There may be more than the total.")]
     hits: tuple[FoundHit, ...]
-    coverage: Searched
+    coverage: Coverage
     near: tuple[Near, ...]
     next_cursor: str | None
     outside_time: OutsideTime | UnsetType | None = UNSET
@@ -94,17 +83,9 @@ class FoundPage(Record, frozen=True):
     @classmethod
     def of(cls, query: str, scope: str, found: Found) -> FoundPage:
         """A page of a search."""
-        coverage = found.coverage
-        searched = Searched(
-            coverage.is_full,
-            {str(kind): count for kind, count in coverage.searched},
-            coverage.not_searched,
-            coverage.not_ranked,
-            round(coverage.seconds * 1000),
-        )
         hits = tuple(map(FoundHit.of, found.hits))
         following = None if found.next is None else str(found.next)
-        return cls(query, scope, found.total, found.at_least, hits, searched, found.near, following)
+        return cls(query, scope, found.total, found.at_least, hits, found.coverage, found.near, following)
 
 
 class Part(Record, frozen=True):
@@ -168,31 +149,11 @@ class ReadPage(Record, frozen=True):
     levels: list[LevelSize] | UnsetType = UNSET
 
 
-class ListedLevel(Record, frozen=True):
-    """What is so many steps below a summary; tokens as stored."""
-
-    level: int
-    summaries: tuple[SummaryId, ...]
-    messages: tuple[MessageId, ...]
-    missing: int
-    tokens: int
-    tokens_to_here: int
-
-
-def listed_levels(levels: Sequence[Level]) -> list[ListedLevel]:
-    """The levels below a summary."""
-    totals = accumulate(one.tokens for one in levels)
-    return [
-        ListedLevel(one.number, one.summaries, one.messages, one.missing, one.tokens, total)
-        for one, total in zip(levels, totals, strict=True)
-    ]
-
-
 def level_sizes(levels: Sequence[Level]) -> list[LevelSize]:
-    """The same without the ids."""
+    """The levels below a summary, without the ids of what is on them."""
     return [
         LevelSize(
-            *(one.level, len(one.summaries), len(one.messages), one.missing, one.tokens), one.tokens_to_here
+            *(one.number, len(one.summaries), len(one.messages), one.missing, one.tokens), one.tokens_to_here
         )
-        for one in listed_levels(levels)
+        for one in levels
     ]

@@ -258,17 +258,13 @@ class Near(Record, frozen=True):
 
 
 class Coverage(Record, frozen=True):
-    """How much was searched."""
+    """What was searched, and what was not."""
 
-    searched: tuple[tuple[DocumentKind, int], ...]  #: documents that were looked at
-    not_searched: tuple[str, ...]  #: what was not, and why; empty: everything was
-    seconds: float
-    not_ranked: tuple[str, ...] = ()  #: what holds the terms, or may, and was left out of so many hits
-
-    @property
-    def is_full(self) -> bool:
-        """Whether everything in scope was searched."""
-        return not self.not_searched and not self.not_ranked
+    full: bool  #: everything in scope was searched
+    searched: dict[DocumentKind, int]  #: documents that were looked at
+    not_searched: tuple[str, ...]  #: what was not, and why
+    not_ranked: tuple[str, ...]  #: what holds the terms, or may, and was left out of so many hits
+    elapsed_ms: int
 
     @property
     def missing(self) -> str:
@@ -604,9 +600,9 @@ def search(
         ordered = _ranked(candidates, query)
         page = ordered[offset : offset + limit]
         hits = _hits(running, db, schema, page)
-        coverage = Coverage(
-            tuple(running.looked_at.items()), tuple(gaps), time.monotonic() - begun, tuple(running.unranked)
-        )
+        elapsed = round((time.monotonic() - begun) * 1000)
+        left_out = tuple(gaps), tuple(running.unranked)
+        coverage = Coverage(not any(left_out), dict(running.looked_at), *left_out, elapsed)
         after = offset + len(page)
         following = after if after < len(ordered) else None
         total = max(running.total, len(ordered))
@@ -845,12 +841,8 @@ async def search_live(
     heard: Callable[[Progress], None],
     *,
     limit: int = 20,
-    offset: int = 0,
     seconds: float = DEADLINE_SECONDS,
-    near_seconds: float | None = 1.0,
-    words: KnownWords | None = None,
     index: IndexUse | None = None,
-    ranked: int = RANKED,
 ) -> Found:
     """Search, and tell *heard* how far it is; the answer is that of `search`.
 
@@ -887,13 +879,10 @@ async def search_live(
                 wanted,
                 settings,
                 limit=limit,
-                offset=offset,
                 seconds=seconds,
-                near_seconds=near_seconds,
-                words=words,
+                near_seconds=1.0,
                 heard=from_thread,
                 index=index,
-                ranked=ranked,
             )
         )
 

@@ -12,11 +12,12 @@ from lcm_core.store.search import RecalledRows
 from lcm_recall.engine_tools import Expansions, expand_all, expansion_text
 from lcm_recall.queries import recall_settings
 from lcm_recall.read import DEFAULT_TOKENS, Level, Page, levels_below, read_below
-from lcm_recall.results import ReadPage, listed_levels
+from lcm_recall.results import ReadPage
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
+from lcm_tui.cli.documents import some_of
 from lcm_tui.cli.kinds import WholeNumber, invalid
 from lcm_tui.cli.recall import as_engine, id_argument, passage_title
 from lcm_tui.tables.blocks import Facts, Note, Prose
@@ -116,7 +117,8 @@ def _levels(run: Run, name: str) -> Answer:
         return whole, await reader.run(lambda rows: levels_below(rows, reader.schema, whole))
 
     whole, levels = run.read(load)
-    data: JsonObject = {"id": whole.partition("@")[0], "levels": to_json(listed_levels(levels))}
+    names = "number summaries messages missing tokens tokens_to_here"
+    data: JsonObject = {"id": whole.partition("@")[0], "levels": [some_of(one, names) for one in levels]}
     return run.answer("expand", data, [levels_table(levels)])
 
 

@@ -303,21 +303,18 @@ def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
         title = "Hits that no summary of a context covers:" if top is None else f"Under {top}"
         blocks.append(Prose("\n".join(lines), title=title))
     coverage = found.coverage
-    if not found.total and not any(count for _, count in coverage.searched):
+    if not found.total and not any(coverage.searched.values()):
         blocks.append(Note("Nothing was searched: there is no text in this scope."))
     elif not found.total:
         blocks.append(Note("Nothing was found."))
         blocks += [Note(_near_words(one)) for one in found.near]
-    searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in coverage.searched)
+    searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in coverage.searched.items())
     facts: list[tuple[str, str | int | None]] = [
         ("Scope", named),
         ("Hits", f"{len(found.hits)} of {found.total_text}" if found.total else "0"),
         ("Searched", searched),
-        (
-            "Coverage",
-            "full" if coverage.is_full else f"bounded; {coverage.missing}",
-        ),
-        ("Time", f"{coverage.seconds:.2f} s"),
+        ("Coverage", "full" if coverage.full else f"bounded; {coverage.missing}"),
+        ("Time", f"{coverage.elapsed_ms / 1000:.2f} s"),
     ]
     blocks.append(Facts(facts))
     if found.next is not None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from itertools import islice
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args
 
 import mcp_types as types
 import msgspec
@@ -62,9 +62,6 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from lcm_tui.mcp.scope import UNTRUSTED, Scope, Served, scope_of, short
 from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -734,7 +731,7 @@ def _hit_lines(page: FoundPage, outside: OutsideTime | None, found: Found) -> It
         yield f"0 hits in the time asked; {words}."
     else:
         yield f"{len(page.hits)} of {found.total_text} hits, the best first." if page.total else "0 hits."
-    searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in found.coverage.searched)
+    searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in found.coverage.searched.items())
     whole = "full" if page.coverage.full else f"bounded; {found.coverage.missing}"
     yield f"Searched: {searched}. Coverage: {whole}."
     for hit in page.hits:

@@ -20,7 +20,7 @@ from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import Block, Column, Document, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import SERIES, DataScreen
-from lcm_tui.tables.search import level_text, passages_document, totals
+from lcm_tui.tables.search import level_text, passages_document
 
 # -- the levels as a list --------------------------------------------------------------------------------
 
@@ -38,11 +38,10 @@ class LevelList(ListPane[int]):
     def __init__(self) -> None:
         super().__init__(id="levels")
         self.levels: tuple[Level, ...] = ()
-        self._totals: list[int] = []
 
     def show(self, levels: tuple[Level, ...]) -> None:
         """List what was read; the cursor stays on its level."""
-        self.levels, self._totals = levels, totals(levels)
+        self.levels = levels
         self.relist()
 
     @property
@@ -73,7 +72,7 @@ class LevelList(ListPane[int]):
             "level": Span(f"{key:,}"),
             "contains": Span(level_text(level), "warn" if level.missing else "text"),
             "tokens": Span(f"{level.tokens:,}"),
-            "total": Span(f"{self._totals[key]:,}", "dim"),
+            "total": Span(f"{level.tokens_to_here:,}", "dim"),
         }
 
 

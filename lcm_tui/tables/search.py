@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
-from itertools import accumulate
 from typing import Final
 
 from lcm_core.base.records import Conversation, ConversationId
@@ -33,11 +32,6 @@ def level_text(level: Level) -> str:
     return ", ".join(found)
 
 
-def totals(levels: Sequence[Level]) -> list[int]:
-    """The tokens of each level and of all above it: what it costs to read so far down."""
-    return list(accumulate(one.tokens for one in levels))
-
-
 def levels_table(levels: Sequence[Level]) -> Table:
     """The levels as a table; tokens as stored."""
     return Table(
@@ -47,10 +41,7 @@ def levels_table(levels: Sequence[Level]) -> Table:
             OutputColumn("Tokens", right=True),
             OutputColumn("Tokens to here", right=True),
         ],
-        [
-            (level.number, level_text(level), level.tokens, total)
-            for level, total in zip(levels, totals(levels), strict=True)
-        ],
+        [(level.number, level_text(level), level.tokens, level.tokens_to_here) for level in levels],
     )
 
 
@@ -172,15 +163,15 @@ def coverage_line(found: Found | None, share: float | None) -> Line:
         if share is not None:
             said = " searching …"
         return (Span(said, "dim"),)
-    searched = ", ".join(f"{number:,} {NAMES[kind]}" for kind, number in found.coverage.searched)
+    searched = ", ".join(f"{number:,} {NAMES[kind]}" for kind, number in found.coverage.searched.items())
     least = "at least " if found.at_least and found.total else ""
     spans = [Span(f" {least}{counted(found.total, 'hit')}", "ok" if found.total else "warn")]
     if is_cut(found):
         spans.append(Span(f", the best {len(found.hits):,} shown", "warn"))
     if share is not None:
         return (*spans, Span(f"  searching … {share:.0%}", "dim"))
-    spans.append(Span(f"  in {searched}, {took_text(found.coverage.seconds)}", "dim"))
-    if not found.coverage.is_full:
+    spans.append(Span(f"  in {searched}, {took_text(found.coverage.elapsed_ms / 1000)}", "dim"))
+    if not found.coverage.full:
         spans.append(Span(f"  {found.coverage.missing}", "warn"))
     return tuple(spans)
 
@@ -197,7 +188,7 @@ def took_text(seconds: float) -> str:
 
 def nothing_text(found: Found) -> str:
     """Why nothing was found: which word is nowhere, and spellings that are there."""
-    if not any(number for _, number in found.coverage.searched):
+    if not any(found.coverage.searched.values()):
         return "Nothing was searched: there is no text in this scope (ctrl+t changes it)."
     said = []
     for near in found.near:

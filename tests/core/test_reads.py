@@ -261,7 +261,7 @@ async def test_a_word_that_is_nowhere_is_looked_up_and_not_read_for(
         work = Work()
         found = await looked_for(path, "reticulate", work)
         assert found.total == 0
-        assert dict(found.coverage.searched)[DocumentKind.MESSAGE] == LARGE
+        assert found.coverage.searched[DocumentKind.MESSAGE] == LARGE
         assert (FULL_TEXT_LACKS in found.coverage.not_searched) == (messages < LARGE)
         counts.append(len([sql for sql in work.selects if "FROM messages AS t" in sql and " LIKE " in sql]))
     assert counts == [LARGE // WINDOW, 0]

@@ -79,8 +79,8 @@ def test_what_is_found_is_what_holds_every_term(messages: list[tuple[str, str]],
         expected = {one for one, text in texts.items() if all(part in text.lower() for part in parts)}
         answer = asyncio.run(found(path, " ".join(terms), limit=100))
         assert {hit.id for hit in answer.hits} == expected
-        assert answer.coverage.is_full
-        assert dict(answer.coverage.searched)[DocumentKind.MESSAGE] == len(messages)
+        assert answer.coverage.full
+        assert answer.coverage.searched[DocumentKind.MESSAGE] == len(messages)
         paged = [
             hit.id
             for start in range(0, answer.total, 2)
@@ -172,8 +172,8 @@ async def test_only_broken_summaries_are_searched_and_counted(tmp_path: Path) ->
         rows.summary(owner, "sum_sound", "A needle.")
     answer = await found(path, "needle", wanted=Filter(broken=True))
     assert [hit.citation for hit in answer.hits] == ["sum_broken"]
-    assert answer.coverage.searched == ((DocumentKind.SUMMARY, 2),)
-    assert answer.coverage.is_full
+    assert answer.coverage.searched == {DocumentKind.SUMMARY: 2}
+    assert answer.coverage.full
 
 
 async def test_what_stands_behind_a_nul_is_found(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ async def test_a_search_without_time_says_that_nothing_was_searched(tmp_path: Pa
         rows.message(rows.conversation(), "needle")
     answer = await found(path, "needle", seconds=0)
     assert answer.total == 0
-    assert dict(answer.coverage.searched)[DocumentKind.MESSAGE] == 0
+    assert answer.coverage.searched[DocumentKind.MESSAGE] == 0
     assert any(gap.startswith("messages before") for gap in answer.coverage.not_searched)
 
 
@@ -212,7 +212,7 @@ async def test_of_many_hits_the_newest_are_ranked_and_those_that_the_search_tabl
     answer = await found(path, "lease", ranked=10, limit=10)
     assert (answer.total, answer.at_least) == (12, True)
     assert answer.coverage.not_ranked == ("messages before the newest 10 hits",)
-    assert dict(answer.coverage.searched)[DocumentKind.MESSAGE] == 10
+    assert answer.coverage.searched[DocumentKind.MESSAGE] == 10
     assert {hit.id for hit in answer.hits} >= {"1", "sum_a"}  # no kind is left out
 
 
@@ -251,7 +251,7 @@ async def test_a_pattern_that_takes_too_long_ends_and_is_said(tmp_path: Path) ->
         rows.message(owner, "match: P")
     answer = await found(path, "^(.*?,){14}P|: P", Mode.REGEX)
     assert [hit.id for hit in answer.hits] == ["2"]
-    assert not answer.coverage.is_full
+    assert not answer.coverage.full
     assert any("took too long" in gap for gap in answer.coverage.not_searched)
 
 
@@ -351,7 +351,7 @@ async def test_files_of_every_version_are_searched_whole(
     answer = await found(
         database_file(version), "the", wanted=Filter(kinds=(DocumentKind.MESSAGE, DocumentKind.SUMMARY))
     )
-    assert answer.coverage.is_full
+    assert answer.coverage.full
     assert answer.total > 10
 
 

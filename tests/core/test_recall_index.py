@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lcm_core.api import Database
 from lcm_core.base.files import forget_cache
 from lcm_core.store.search import DocumentKind, Filter
-from lcm_recall.search import index_of, make_index, recent, remember, search_live
+from lcm_recall.search import index_of, make_index, recent, remember, search
 from lcm_recall.terms import Mode, parse
 
 from tests.core.recalling import settings_in
@@ -59,10 +59,13 @@ async def searched(
 ):
     index = index_of(path, path.parent / "cache") if by_index else None
     known = settings_in(path.parent)
+    asked, more = parse(query, mode), {"limit": 99} | more
+
+    async def load(reader):
+        return await reader.run(search, reader.schema, asked, wanted, known, index=index, **more)
+
     async with await Database.open(path) as database:
-        return await search_live(
-            database, parse(query, mode), wanted, known, lambda _: None, index=index, **({"limit": 99} | more)
-        )
+        return await database.read(load)
 
 
 async def made(path: Path, **more: int) -> bool:
@@ -90,7 +93,7 @@ def test_by_index_is_found_what_a_scan_finds(texts: list[str]) -> None:
             for mode in (Mode.WORDS, Mode.SUBSTRING):
                 found = asyncio.run(searched(path, query, by_index=True, mode=mode))
                 assert found.hits == asyncio.run(searched(path, query, by_index=False, mode=mode)).hits
-                assert found.coverage.is_full
+                assert found.coverage.full
 
 
 async def test_it_follows_its_file(tmp_path: Path) -> None:
@@ -108,7 +111,7 @@ async def test_it_follows_its_file(tmp_path: Path) -> None:
     assert await made(path)
     found = await searched(path, "lease", by_index=True)
     assert {hit.id for hit in found.hits} == {"2", "3"}
-    assert found.coverage.is_full
+    assert found.coverage.full
 
 
 async def test_one_that_is_broken_of_another_file_or_full_hides_nothing(tmp_path: Path) -> None:
@@ -164,9 +167,9 @@ async def test_of_many_hits_whole_words_come_first_and_then_the_newest_and_all_a
     assert [hit.id for hit in found.hits] == ["1"]  # of the others the newest are ranked
     assert (found.total, found.at_least) == (61, False)
     assert found.coverage.not_ranked == ("41 more messages that were found",)
-    assert dict(found.coverage.searched)[DocumentKind.MESSAGE] == 20
+    assert found.coverage.searched[DocumentKind.MESSAGE] == 20
     everything = await searched(path, "lease", by_index=True)
-    assert everything.coverage.is_full
+    assert everything.coverage.full
     assert {hit.id for hit in everything.hits} == set(map(str, range(1, 62)))
 
 
@@ -194,4 +197,4 @@ async def test_by_index_only_the_conversations_that_are_wanted_are_counted(tmp_p
     assert await made(path)
     found = await searched(path, "lease", by_index=True, wanted=Filter(conversations=(other,)), ranked=5)
     assert ([hit.id for hit in found.hits], found.total) == ([str(number)], 1)
-    assert found.coverage.is_full
+    assert found.coverage.full

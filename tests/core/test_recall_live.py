@@ -42,9 +42,9 @@ async def test_what_the_search_table_knows_is_told_before_the_scan_finds_the_res
     found = await live(path, parse("lease"), heard.append)
     assert [hit.id for hit in heard[0].found.hits] == ["2"]
     assert heard[0].share == 0
-    assert not heard[0].found.coverage.is_full
+    assert not heard[0].found.coverage.full
     assert [hit.id for hit in found.hits] == ["2", "1"]
-    assert found.coverage.is_full
+    assert found.coverage.full
 
 
 @pytest.mark.parametrize("damage", ["DROP TABLE messages_fts", "UPDATE messages SET content = 'nothing'"])

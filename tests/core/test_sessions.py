@@ -221,7 +221,7 @@ def test_a_second_listing_opens_only_what_changed(tmp_path: Path, monkeypatch: p
     assert {session.session_id for session in changed.sessions} == {"a", "c"}
     (tmp_path / "a.jsonl").unlink()
     last = find_sessions(tmp_path, changed)
-    assert sorted(last.index) == [str(tmp_path / name) for name in ("b.jsonl", "sessions.json")]
+    assert sorted(last.files) == [str(tmp_path / name) for name in ("b.jsonl", "sessions.json")]
 
 
 def test_links_that_leave_the_folder_are_not_followed(tmp_path: Path) -> None:

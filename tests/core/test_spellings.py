@@ -109,7 +109,7 @@ def test_every_spelling_of_a_word_finds_every_other(path: Path, mode: Mode, by_i
                 (DocumentKind.SUMMARY, "content"),
             ):
                 assert places.count(wanted) >= 2, (query, places)
-            assert found.coverage.is_full
+            assert found.coverage.full
             for hit in found.hits:
                 for one in hit.spans:
                     assert fold(query) in fold(hit.snippet[one.start : one.end])
