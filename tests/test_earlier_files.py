@@ -87,7 +87,7 @@ def test_every_kind_of_edit_of_its_journal_is_shown_undone_and_redone(tmp_path: 
         *("insert", "update", "delete", "splice", "renumber")
     }
     for operation, edits in shown.items():
-        assert run("history", "show", operation, "--db", path, "--json").data["edits"] == edits
+        assert run("show", operation, "--db", path, "--json").data["edits"] == edits
     after = dump(path)
     for _ in range(4):
         restored(folder)

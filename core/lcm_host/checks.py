@@ -189,7 +189,7 @@ _LINES: Final[tuple[Rule[BadLines], ...]] = (
         "unreadable lines",
         "Has the transcript of a session lines that cannot be read?",
         why="A process that dies or races while it appends leaves a record that is cut off. The engine skips "
-        "such a line; `backfill` stores the whole records in it, and `sessions show` names it.",
+        "such a line; `backfill` stores the whole records in it, and `show` of the session names it.",
         scope=CheckScope.CONVERSATION,
         find=_unreadable,
     ),

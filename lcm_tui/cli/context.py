@@ -354,7 +354,7 @@ def show_before(run: Run, operation: Operation) -> Answer:
         "since": _since_document(changed, shown.view.totals.tokens, now),
     }
     blocks = [*since_blocks(changed, shown.view.totals.tokens, now), *context_blocks(past, shown)]
-    return past.answer("history.show", document, blocks)
+    return past.answer("show", document, blocks)
 
 
 def _since_document(changed: Since, then: int, now: int) -> Document:
@@ -727,19 +727,8 @@ def _message(message: SentMessage) -> Document:
     help="The conversation of the snapshots.",
 )
 @options.page_options
-@click.option(
-    "--show",
-    type=Text(),
-    metavar="SNAPSHOT_ID",
-    help="Show what was sent, from the rows that still exist; a unique prefix of the id is enough.",
-)
-def context_snapshots(
-    run: Run, *, conversation: ConversationId, paged: options.PageOptions, show: str | None
-) -> Answer:
-    """List the contexts that an engine sent, newest first, or show one of them."""
-    if show is not None:
-        one = run.read(_load_snapshot, run, conversation, show)
-        return run.answer("context.snapshots", _snapshot_document(one), list(snapshot_blocks(run.time, one)))
+def context_snapshots(run: Run, *, conversation: ConversationId, paged: options.PageOptions) -> Answer:
+    """List the contexts that an engine sent, newest first; `show ID` shows one of them."""
     window = options.window(run, "snapshots", paged)
     owner, page = run.read(_load_snapshots, conversation, window)
     data: Document = {
@@ -766,9 +755,15 @@ async def _load_snapshots(
     return conversation, await snapshot_page(reader, owner, window)
 
 
-async def _load_snapshot(reader: Reader, run: Run, owner: ConversationId, snapshot_id: str) -> ShownSnapshot:
-    conversation = as_text(await get_conversation(reader, owner))
-    one = await get_snapshot(reader, owner, snapshot_id)
+def show_snapshot(run: Run, snapshot_id: str) -> Answer:
+    """Show what was sent, from the rows that still exist."""
+    one = run.read(_load_snapshot, run, snapshot_id)
+    return run.answer("show", _snapshot_document(one), list(snapshot_blocks(run.time, one)))
+
+
+async def _load_snapshot(reader: Reader, run: Run, snapshot_id: str) -> ShownSnapshot:
+    one = await get_snapshot(reader, None, snapshot_id)
+    conversation = as_text(await get_conversation(reader, one.conversation_id))
     return ShownSnapshot(conversation, one, await rebuild_snapshot(reader, one, run.zone))
 
 

@@ -86,7 +86,12 @@ def _row(record: Conversation, counted: Statistics, tail: FreshTail) -> Row:
 @options.needed_conversation
 def show(run: Run, *, conversation: options.NeededConversation) -> Answer:
     """Show one conversation: its counts, its context, and what the engine records about it."""
-    found = run.read(_load, run.settings, conversation.selector("conversations.show"))
+    return show_conversation(run, conversation.selector("conversations.show"))
+
+
+def show_conversation(run: Run, named: Selector) -> Answer:
+    """Show the one that is named."""
+    found = run.read(_load, run.settings, named)
     return run.answer(
         "conversations.show",
         _document(found),

@@ -1,10 +1,9 @@
-"""``files list`` and ``files show``: payloads that the engine took out of messages."""
+"""``files list``, and ``show`` of a file: payloads that the engine took out of messages."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import click
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.paths import FileText, StoredFile, read_head
 from lcm_core.base.records import ConversationId, LargeFile
@@ -18,7 +17,6 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import StoredText
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import as_text, chosen
 from lcm_tui.tables.blocks import (
@@ -81,10 +79,7 @@ async def _load_list(
     return reader.schema, owner, await file_page(reader, owner, window)
 
 
-@command("files show", examples=("files show file_b7b54f0887584669 --content",))
-@click.argument("file_id", type=StoredText(), metavar="FILE_ID", help="The file.")
-@click.option("--content", is_flag=True, help="Print the file itself, if it exists and is text.")
-def show(run: Run, *, file_id: str, content: bool) -> Answer:
+def show_file(run: Run, file_id: str, *, content: bool) -> Answer:
     """Show one file: its record, its location, and what refers to it."""
     found = run.read(_load, file_id)
     stored = stored_file(found.file, run.settings)
@@ -100,7 +95,7 @@ def show(run: Run, *, file_id: str, content: bool) -> Answer:
             "complete": text.complete,
         }
     return run.answer(
-        "files.show",
+        "show",
         data,
         _blocks(run, found, stored, text),
         not_recorded=not_recorded(FILE_COLUMNS, found.schema, "file"),

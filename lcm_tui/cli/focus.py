@@ -71,15 +71,13 @@ def _shown(entry: BriefEntry) -> BriefEntry:
     return replace(entry, brief=as_text(entry.brief))
 
 
-@command("focus show", examples=("focus show focus_0641",))
-@brief_id
-def show(run: Run, *, brief: str) -> Answer:
+def show_brief(run: Run, brief: str) -> Answer:
     """Show one focus brief with its text, its sources and what is newer."""
     from lcm_tui.tables.focus import BRIEF_COLUMNS, brief_blocks
 
     entry = run.read(_load, brief)
     document = {**json_of(BRIEF_COLUMNS, _listed(entry)), "content": entry.brief.content}
-    return run.answer("focus.show", document, brief_blocks(_shown(entry), run.clock))
+    return run.answer("show", document, brief_blocks(_shown(entry), run.clock))
 
 
 async def _load(reader: Reader, wanted: str) -> BriefEntry:

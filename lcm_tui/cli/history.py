@@ -106,14 +106,7 @@ async def _owner(reader: Reader, named: Selector) -> ConversationId | None:
     return (await chosen(reader, named)).conversation_id
 
 
-@command("history show", examples=("history show op_4c4b", "history show op_4c4b --context-before"))
-@click.argument(
-    "operation_id", type=Text(), metavar="OPERATION_ID", help="The operation, or a unique prefix of its id."
-)
-@click.option(
-    "--context-before", is_flag=True, help="Show the context before the operation, and what changed since."
-)
-def show(run: Run, *, operation_id: str, context_before: bool) -> Answer:
+def show_operation(run: Run, operation_id: str, *, context_before: bool) -> Answer:
     """Show one operation: every row it changed, and whether it can be undone (or redone) now."""
     if context_before:
         from lcm_tui.cli.context import show_before  # 40 ms that the other commands need not wait for
@@ -125,7 +118,7 @@ def show(run: Run, *, operation_id: str, context_before: bool) -> Answer:
         "edits": None if found.edits is None else encode_edits(found.edits),
         **some_of(found, "in_effect undoable redoable why_not"),
     }
-    told = run.answer("history.show", data, operation_blocks(run.time, found))
+    told = run.answer("show", data, operation_blocks(run.time, found))
     if found.damaged is None:
         return told
     return replace(told, exit_code=found.damaged.exit_code, failed=found.damaged)

@@ -24,6 +24,7 @@ _NAMED, _LIKE = 3, 0.8
 _OTHER_NAMES = {
     "check": "doctor",
     "delete": "conversations delete",
+    "describe": "show",
     "prune": "conversations delete",
     "find": "grep",
     "fix": "doctor",
@@ -33,9 +34,9 @@ _OTHER_NAMES = {
 }
 #: How an id begins, the argument that takes it, and what shows it where no command of the group does.
 _NAMES = (
-    ("sum_", "SUMMARY_ID", "summaries show"),
-    ("file_", "FILE_ID", "files show"),
-    ("op_", "OPERATION_ID", "history show"),
+    ("sum_", "SUMMARY_ID", "show"),
+    ("file_", "FILE_ID", "show"),
+    ("op_", "OPERATION_ID", "show"),
 )
 
 

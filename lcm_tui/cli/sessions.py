@@ -38,7 +38,7 @@ from lcm_tui.cli import cursors, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Choice, FilePath, StoredText, WholeNumber
+from lcm_tui.cli.kinds import Choice, FilePath, StoredText
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import interruptible
 from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, json_names, json_of, list_table
@@ -50,12 +50,10 @@ _PROBLEMS = 20
 _LIST, _SHOW = "sessions", "sessions.show"
 STORAGES: Final = Choice(*Storage)
 
-of_agent = click.option("--agent", type=StoredText(), metavar="AGENT", help="Only sessions of this agent.")
-
 
 @command("sessions list", forms=("csv",), examples=("sessions list --agent main --current",))
 @options.page_options
-@of_agent
+@click.option("--agent", type=StoredText(), metavar="AGENT", help="Only sessions of this agent.")
 @click.option("--session-key", type=StoredText(), metavar="KEY", help="Only sessions of this key.")
 @click.option(
     "--storage",
@@ -222,7 +220,7 @@ def _unreadable(
 
 def _shows(run: Run, session: HostSession) -> str:
     agent = ["--agent", session.agent] if session.agent else []
-    return run.line("sessions", "show", session.session_id, *agent)
+    return run.line("show", session.session_id, *agent)
 
 
 def _not_read(listing: HostListing) -> list[Block]:
@@ -237,15 +235,8 @@ def _not_read(listing: HostListing) -> list[Block]:
 # -- one session -------------------------------------------------------------------------------------------
 
 
-@command("sessions show", examples=("sessions show 2b8481de --limit 20",))
-@click.argument(
-    "session_id", type=StoredText(), metavar="SESSION_ID", help="The session, or a unique prefix of its id."
-)
-@of_agent
-@click.option("--limit", type=WholeNumber(1), metavar="N", help="The newest N entries (default: all).")
-@options.cursor
-def sessions_show(
-    run: Run, *, session_id: str, agent: str | None, limit: int | None, cursor: str | None
+def show_session(
+    run: Run, session_id: str, agent: str | None, limit: int | None, cursor: str | None
 ) -> Answer:
     """Show the messages of a session that the host still sees, in order."""
     position = None if cursor is None else cursors.decode(_SHOW, cursor)
@@ -260,7 +251,7 @@ def sessions_show(
     if page.start > 0 and page.entries:
         following = Position(None, f"{page.start}:{session.session_id}:{page.total}")
     return run.answer(
-        "sessions.show",
+        "show",
         {
             "session": {
                 **json_of(IDENTITY, SessionRow(session, None, None, None)),

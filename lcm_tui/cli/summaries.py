@@ -1,4 +1,4 @@
-"""``summaries list``, ``summaries show``, ``summaries previous`` and ``summaries map``."""
+"""``summaries list``, ``summaries show`` and ``summaries map``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import Final
 
 import click
+from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId, MessageId, Summary
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import preview
@@ -93,11 +94,6 @@ SOURCE_COLUMNS: Final = tuple(
 # fmt: on
 
 
-summary_argument = click.argument(
-    "summary_id", type=SummaryId(), metavar="SUMMARY_ID", help="The summary, or a unique prefix of its id."
-)
-
-
 class _Shown(Record, frozen=True):
     schema: Schema
     summary: ListedSummary
@@ -161,10 +157,30 @@ async def _load_list(
     return reader.schema, owner, page
 
 
-@command("summaries show", examples=("summaries show sum_4c4bd5292abfa225",))
-@summary_argument
-def show(run: Run, *, summary_id: str) -> Answer:
+@command(
+    "summaries show",
+    examples=("summaries show sum_4c4bd5292abfa225", "summaries show sum_18ef3ddbebbf8c2e --previous"),
+)
+@click.argument(
+    "summary_id", type=SummaryId(), metavar="SUMMARY_ID", help="The summary, or a unique prefix of its id."
+)
+@click.option(
+    "--previous",
+    is_flag=True,
+    help="Show the previous context it was made with, reconstructed, and the one for a rewrite.",
+)
+@options.rule_set
+def show(run: Run, *, summary_id: str, previous: bool, rules: str | None) -> Answer:
     """Show one summary: its text, its sources, and the summaries that use it."""
+    if previous:
+        return _previous(run, summary_id, rules)
+    if rules is not None:
+        raise UsageError("--rules requires --previous.", details={"option": "rules"})
+    return show_summary(run, summary_id)
+
+
+def show_summary(run: Run, summary_id: str) -> Answer:
+    """Show the one whose id begins so."""
     found = run.read(_load, summary_id)
     consumers: list[Json] = [json_of(WHOLE_COLUMNS, item) for item in found.consumers]
     sources: list[Json] = [json_of(WHOLE_COLUMNS, item) for item in found.sources]
@@ -201,11 +217,7 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
     )
 
 
-@command("summaries previous", examples=("summaries previous sum_18ef3ddbebbf8c2e --json",))
-@summary_argument
-@options.rule_set
-def previous(run: Run, *, summary_id: str, rules: str | None) -> Answer:
-    """Show the previous context a summary was made with, reconstructed, and the one for a rewrite."""
+def _previous(run: Run, summary_id: str, rules: str | None) -> Answer:
     found = run.read(_load_previous, summary_id, rules)
     data: Document = {
         **some_of(found, "summary_id applies why_not"),
@@ -214,7 +226,7 @@ def previous(run: Run, *, summary_id: str, rules: str | None) -> Answer:
         "otherwise": [_choice_document(choice) for choice in found.otherwise],
         "forRewrite": _choice_document(found.for_rewrite),
     }
-    return run.answer("summaries.previous", data, _previous_blocks(found))
+    return run.answer("summaries.show", data, _previous_blocks(found))
 
 
 async def _load_previous(reader: Reader, wanted: str, rules: str | None) -> PreviousContext:

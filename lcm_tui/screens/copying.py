@@ -160,7 +160,7 @@ def by_id(session: Session, name: str) -> Copies:
     if _NO_DOCUMENT.match(name):
         return Copies(name)
     whole = f"m{name}" if name.isdecimal() else name
-    return Copies(name, ("describe", whole), partial(_document_forms, session, whole))
+    return Copies(name, ("show", whole), partial(_document_forms, session, whole))
 
 
 async def _document_forms(session: Session, name: str, reader: Reader) -> Forms:
@@ -193,7 +193,7 @@ async def _conversation_forms(number: ConversationId, reader: Reader) -> Forms:
 
 def of_operation(name: str) -> Copies:
     """An operation of the history."""
-    return Copies(name, ("history", "show", name))
+    return Copies(name, ("show", name))
 
 
 def of_finding(name: str, finding: Finding) -> Copies:

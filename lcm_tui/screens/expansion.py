@@ -132,7 +132,7 @@ and so on down to the messages with their tool calls. Each summary and message i
 
 "tokens" are the stored tokens of a level; "to here" adds those of the levels above it. That is what it costs
 to read so far down. The pane below shows the texts of the selected level, each under its citation; ~ marks
-the estimated tokens of a text with its tool calls. A citation can be checked with lcm-tui describe.
+the estimated tokens of a text with its tool calls. A citation can be checked with lcm-tui show.
 
 A page has about 4,000 tokens. enter moves to the text, and there reads the next page; / finds words in what
 was read; esc goes back to the levels. Nothing is changed here, and no model is called.

@@ -39,7 +39,7 @@ def past_blocks(when: When, found: Found) -> Iterator[Block]:
     facts.append(("Reversed", counted(len(found.cut.taken), "operation")))
     if found.snapshot is not None:
         name, made = found.snapshot
-        facts.append(("Snapshot", f"{name} of {when(made)} (`context snapshots` shows what was sent)"))
+        facts.append(("Snapshot", f"{name} of {when(made)} (`show` of its id shows what was sent)"))
     yield Facts(facts)
     yield from (Note(statement.text) for statement in found.statements)
 

@@ -61,7 +61,7 @@ async def test_a_message_is_copied_in_five_forms(talk: Path) -> None:
             "t      text      the whole text",
             "m      Markdown",
             "j      JSON",
-            "c      command   lcm-tui describe m1 --db",
+            "c      command   lcm-tui show m1 --db",
         )
         await pilot.press("escape")
         assert await copied(pilot, "y") == "1"
@@ -85,7 +85,8 @@ async def test_a_summary_a_hit_and_a_conversation_are_copied(talk: Path) -> None
         await pilot.press("s")
         await wait_for_text(pilot, "sum_a")
         assert await copied(pilot, "t") == "The needle.\nSecond line."
-        assert await the_same(await copied(pilot, "c")) == json.loads(await copied(pilot, "j"))
+        shown_as = await the_same(await copied(pilot, "c"))
+        assert shown_as["summary"]["content"] == json.loads(await copied(pilot, "j"))["texts"][0]["text"]
         await pilot.press("F", *"needle")
         await wait_for_text(pilot, "2 hits")
         await pilot.press("tab", "1")

@@ -39,6 +39,10 @@ def shown(path: Path, conversation_id: int, *more: object) -> Any:
     return run("context", "snapshots", conversation_id, "--db", path, "--json", *more).data
 
 
+def snapshot(path: Path, name: str) -> Any:
+    return run("show", name, "--db", path, "--json").data
+
+
 async def assembled(path: Path, conversation_id: int = 1, budget: int = 3_500, **more: Any) -> Any:
     async with await opened(path) as engine:
         found = await engine.assemble(session_of(path, conversation_id), budget=budget, **more)
@@ -61,7 +65,7 @@ async def test_what_was_sent_is_shown_again(
             owner = value(
                 path, NEWEST.replace("id FROM", "conversation_id FROM")
             )  # the active one of its key
-            data = await in_thread(shown, path, owner, "--show", value(path, NEWEST))
+            data = await in_thread(snapshot, path, value(path, NEWEST))
             assert data["exact"], (owner, budget)
             assert (data["gone"], data["notKept"]) == ([], 0)
             assert data["messages"] == json.loads(json.dumps([one.document() for one in sent.messages]))
@@ -92,10 +96,9 @@ async def test_the_newest_are_kept_and_listed(database_copy: DatabaseFactory) ->
     assert value(path, COUNT, 2) == 1
     text = (await in_thread(run, "context", "snapshots", 1, "--db", path)).out
     assert value(path, NEWEST.replace("ORDER", "WHERE conversation_id = 1 ORDER")) in text
-    other = value(path, NEWEST)
-    missing = await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", other)
+    missing = await in_thread(run, "show", "asm_x", "--db", path)
     assert missing.code == 3
-    assert f"Conversation 1 has no snapshot {other}" in missing.err
+    assert "There is no snapshot asm_x" in missing.err
 
 
 async def test_no_text_and_no_prompt_is_kept(database_copy: DatabaseFactory) -> None:
@@ -112,7 +115,7 @@ def test_browsing_makes_no_table(database_copy: DatabaseFactory) -> None:
     assert shown(path, 1)["items"] == []
     assert "No snapshots" in run("context", "snapshots", 1, "--db", path).out
     assert run("context", "show", 1, "--assembled", "--db", path).code == 0
-    assert run("context", "snapshots", 1, "--show", "asm_x", "--db", path).code == 3
+    assert run("show", "asm_x", "--db", path).code == 3
     assert value(path, TABLE) == 0
 
 
@@ -138,18 +141,18 @@ async def test_it_says_what_is_gone_and_what_changed(database_copy: DatabaseFact
     path = database_copy("0.15.3")
     await assembled(path, 1, 6_000)
     name = value(path, NEWEST)
-    whole = await in_thread(shown, path, 1, "--show", name)
+    whole = await in_thread(snapshot, path, name)
     first = next(one for one in whole["items"] if one["origin"] == "summary")
     with connect(path) as host:
         host.execute("UPDATE summaries SET content = 'other' WHERE summary_id = ?", (first["ref"],))
-    changed = await in_thread(shown, path, 1, "--show", name)
+    changed = await in_thread(snapshot, path, name)
     assert (changed["exact"], changed["gone"]) == (False, [])
     with connect(path) as host:
         host.execute("DELETE FROM summaries WHERE summary_id = ?", (first["ref"],))
-    left = await in_thread(shown, path, 1, "--show", name)
+    left = await in_thread(snapshot, path, name)
     assert (left["exact"], left["gone"]) == (False, [first])
     assert len(left["messages"]) == len(whole["messages"]) - 1
-    text = (await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", name)).out
+    text = (await in_thread(run, "show", name, "--db", path)).out
     assert f"Deleted from the database: {first['ref']}." in text
 
 
@@ -160,7 +163,7 @@ async def test_a_focus_brief_that_was_sent_is_found_when_it_is_active_no_more(
     await assembled(path, 2, 100_000)
     with connect(path) as host:
         host.execute("UPDATE focus_briefs SET status = 'superseded' WHERE status = 'active'")
-    data = await in_thread(shown, path, 2, "--show", value(path, NEWEST))
+    data = await in_thread(snapshot, path, value(path, NEWEST))
     assert [one["ref"] for one in data["items"] if one["origin"] == "focus brief"] == [
         "focus_0641d2bb900b47e2"
     ]
@@ -175,7 +178,7 @@ async def test_the_hosts_own_list_is_counted(tmp_path: Path) -> None:
         live = [{"role": "user", "content": "are you there?"}]
         sent = await engine.assemble(session, budget=1_000, live=live)
         assert sent.metadata.source != "assembled"
-    data = await in_thread(shown, path, 1, "--show", value(path, NEWEST))
+    data = await in_thread(snapshot, path, value(path, NEWEST))
     assert (data["exact"], data["notKept"], data["gone"]) == (False, 1, [])
     assert data["snapshot"]["metadata"]["source"] == str(sent.metadata.source)
 
@@ -183,7 +186,7 @@ async def test_the_hosts_own_list_is_counted(tmp_path: Path) -> None:
 async def test_what_was_cut_off_last_is_told_apart(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     sent = await assembled(path, 1, 3_500)
-    data = await in_thread(shown, path, 1, "--show", value(path, NEWEST))
+    data = await in_thread(snapshot, path, value(path, NEWEST))
     assert data["exact"]
     assert [one["ordinal"] for one in data["finalClamp"]] == [1, 2, 3, 21]
     assert [one["ordinal"] for one in data["items"]] == list(range(4, 21))
@@ -197,7 +200,7 @@ async def test_a_snapshot_of_before_the_cut_was_noted_is_read(database_copy: Dat
         [(items,)] = host.execute("SELECT items FROM lcm_tui_assemblies").fetchall()
         two_lists = zlib.compress(json.dumps(json.loads(zlib.decompress(items))[:2]).encode())
         host.execute("UPDATE lcm_tui_assemblies SET items = ?", (two_lists,))
-    data = await in_thread(shown, path, 1, "--show", value(path, NEWEST))
+    data = await in_thread(snapshot, path, value(path, NEWEST))
     assert (data["exact"], data["finalClamp"]) == (True, [])
 
 
@@ -212,12 +215,10 @@ async def test_pages_and_beginnings_of_ids(database_copy: DatabaseFactory) -> No
     rest = await in_thread(shown, path, 1, "--limit", 2, "--cursor", cursor)
     assert [one["budget"] for one in rest["items"]] == [2_000]
     newest = value(path, NEWEST)
-    assert (await in_thread(shown, path, 1, "--show", newest[:12]))["snapshot"]["id"] == newest
-    several = await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", "asm_")
+    assert (await in_thread(snapshot, path, newest[:12]))["snapshot"]["id"] == newest
+    several = await in_thread(run, "show", "asm_", "--db", path)
     assert several.code == 2
-    assert "More than one snapshot of conversation 1 matches asm_" in several.err
-    none = await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", "")
-    assert none.code == 3
+    assert "More than one snapshot matches asm_" in several.err
 
 
 async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: DatabaseFactory) -> None:
@@ -282,6 +283,6 @@ async def test_a_damaged_snapshot_hides_no_other(database_copy: DatabaseFactory)
         printed = (await in_thread(run, *command)).out
         assert whole in printed
         assert f"Snapshot {damaged} of conversation 1 is damaged" in printed
-        refused = await in_thread(run, *command, "--show", damaged)
+        refused = await in_thread(run, "show", damaged, "--db", path)
         assert refused.code == 5
         assert "is damaged" in refused.err

@@ -39,8 +39,8 @@ MISTAKES = [
     (["context", "--pretty", "3"], "INVALID_COMMAND", "context 3. Did you mean context show 3?"),
     (["summaries", "1"], "INVALID_COMMAND", "Did you mean summaries list 1?"),
     (["files", "1"], "INVALID_COMMAND", "Did you mean files list 1?"),
-    (["context", "sum_1"], "INVALID_COMMAND", "Did you mean summaries show sum_1?"),
-    (["history", "op_1"], "INVALID_COMMAND", "Did you mean history show op_1?"),
+    (["context", "sum_1"], "INVALID_COMMAND", "Did you mean show sum_1?"),
+    (["history", "op_1"], "INVALID_COMMAND", "Did you mean show op_1?"),
     (
         ["context", "abc"],
         "INVALID_COMMAND",
@@ -49,7 +49,8 @@ MISTAKES = [
     (["backup", "/x"], "INVALID_COMMAND", "Did you mean --to /x?"),
     (["status", "/x.db"], "INVALID_COMMAND", "Did you mean --db /x.db?"),
     (["my lcm.db"], "INVALID_COMMAND", "To open it: `lcm-tui --db 'my lcm.db'`."),
-    (["sho"], "INVALID_COMMAND", "`show` is a command of conversations, summaries, context, files,"),
+    (["sho"], "INVALID_COMMAND", "Did you mean show?"),
+    (["tai"], "INVALID_COMMAND", "Did you mean messages tail?"),
     (["xyzzy"], "INVALID_COMMAND", "`lcm-tui help` lists the commands."),
     (["dissolve", "1", "sum_1"], "INVALID_COMMAND", "Name a summary by an option: --summary sum_1."),
     (["focus", "list"], "MISSING_SELECTOR", "its number, as in `focus list 1`, or --conversation-id"),
@@ -249,8 +250,8 @@ def test_an_id_that_is_not_there_exits_with_3(database_file: DatabaseFactory):
             {"kind": "sessionKey", "value": "no"},
         ),
         (["summaries", "show", "sum_nope"], "SUMMARY_NOT_FOUND", {"summaryId": "sum_nope"}),
-        (["summaries", "previous", "sum_nope"], "SUMMARY_NOT_FOUND", {"summaryId": "sum_nope"}),
-        (["files", "show", "file_no"], "FILE_NOT_FOUND", {"fileId": "file_no"}),
+        (["summaries", "show", "--previous", "sum_nope"], "SUMMARY_NOT_FOUND", {"summaryId": "sum_nope"}),
+        (["show", "file_no"], "FILE_NOT_FOUND", {"fileId": "file_no"}),
     ):
         result = run(*arguments, "--db", path, "--json")
         assert result.code == 3
@@ -367,21 +368,19 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
     listed = run("files", "list", "--openclaw-dir", openclaw_home, "--json").data["items"]
     assert len(listed) == 11
     assert {item["state"] for item in listed} == {"found"}
-    shown = run(
-        "files", "show", "file_b7b54f0887584669", "--content", "--openclaw-dir", openclaw_home, "--json"
-    ).data
+    shown = run("show", "file_b7b54f0887584669", "--content", "--openclaw-dir", openclaw_home, "--json").data
     assert shown["file"]["resolvedPath"].startswith(str(openclaw_home))
     assert json.loads(shown["content"]["text"])
     (openclaw_home / "lcm-files" / "2" / "file_56fa58c1f51044ba.png").write_bytes(
         b"\x89PNG\r\n\x1a\n" + bytes(30)
     )
-    image = run("files", "show", "file_56fa58c1f51044ba", "--content", "--openclaw-dir", openclaw_home)
+    image = run("show", "file_56fa58c1f51044ba", "--content", "--openclaw-dir", openclaw_home)
     assert "The file is PNG image" in image.out
-    named = run("files", "show", "file_b7b54f0887584669", "--content", "--db", openclaw_home / "lcm.db")
+    named = run("show", "file_b7b54f0887584669", "--content", "--db", openclaw_home / "lcm.db")
     assert named.code == 0, "the folder of a named database is its state folder"
     lone = openclaw_home.parent / "lone.db"
     (openclaw_home / "lcm.db").rename(lone)
-    elsewhere = run("files", "show", "file_b7b54f0887584669", "--content", "--db", lone)
+    elsewhere = run("show", "file_b7b54f0887584669", "--content", "--db", lone)
     assert (elsewhere.code, elsewhere.out) == (3, "")
     assert "name its state folder with --openclaw-dir" in elsewhere.err
 

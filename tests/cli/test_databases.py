@@ -210,7 +210,7 @@ def test_a_database_with_the_two_essential_tables_alone_is_shown(tmp_path: Path)
             answer = run(*arguments, "--db", path, *form)
             assert (answer.code, answer.err) == (0, ""), arguments
     assert run("summaries", "show", "sum_1", "--db", path).code == 3
-    assert run("files", "show", "file_1", "--db", path).code == 3
+    assert run("show", "file_1", "--db", path).code == 3
 
 
 @pytest.mark.long
@@ -293,10 +293,10 @@ def test_an_id_that_is_no_utf8_can_be_asked_for(database_copy: DatabaseFactory, 
     shown = run("summaries", "show", named(summary), *at, "--json").data
     assert shown["summary"]["summaryId"] == os.fsdecode(summary)
     assert [one["summaryId"] for one in shown["sources"]] == ["sum_e2c12a356775e203", "sum_93d8bff206c72158"]
-    assert run("summaries", "previous", named(summary), *at, "--json").data["summaryId"] == os.fsdecode(
-        summary
-    )
-    assert run("files", "show", named(file), *at, "--json").data["file"]["fileId"] == os.fsdecode(file)
+    assert run("summaries", "show", "--previous", named(summary), *at, "--json").data[
+        "summaryId"
+    ] == os.fsdecode(summary)
+    assert run("show", named(file), *at, "--json").data["file"]["fileId"] == os.fsdecode(file)
     known = run("conversations", "show", "--session-key", named(b"agent:\xff"), *at, "--json").data
     assert known["conversation"]["conversationId"] == 1
     dissolved = run("dissolve", "1", "--summary", named(summary), *at)

@@ -97,7 +97,6 @@ NEEDS: Final[Mapping[str, Callable[[Path], None]]] = {
     "sessions compare": has_rollout,
     "remnic": has_remnic,
     "history list": has_history,
-    "history show": has_history,
     "history undo": has_history,
     "history redo": has_undone,
     "history prune": has_history,

@@ -33,7 +33,7 @@ def path(database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def focus(path: Path, *arguments: object) -> Result:
-    return run("focus", *arguments, "--db", path)
+    return run(*(() if "show" in arguments else ("focus",)), *arguments, "--db", path)
 
 
 def asking(server: MessagesApi) -> tuple[str, ...]:
@@ -88,7 +88,12 @@ def test_what_is_not_there_says_so(path: Path, database_copy: DatabaseFactory):
         f"The text {path.parent / 'absent.md'} cannot be read (No such file or directory): name" in absent.err
     )
     old = database_copy("0.8.2")
-    for line in (("list", 1), ("show", "x"), ("clear", 1), ("create", 1, "--prompt", "q", "--text", "x")):
+    for line in (
+        ("list", 1),
+        ("show", "focus_x"),
+        ("clear", 1),
+        ("create", 1, "--prompt", "q", "--text", "x"),
+    ):
         refused = focus(old, *line)
         assert (refused.code, "has no focus briefs" in refused.err) == (9, True), line
 

@@ -192,9 +192,13 @@ def test_a_cursor_of_another_list_is_refused(content: object, database_file: Dat
 def test_previous_context_by_the_rules_of_another_engine(database_file: DatabaseFactory):
     def given(*options: str) -> Any:
         at = ("--db", database_file("0.1.2"), "--json")
-        return run("summaries", "previous", "sum_13178e4ecc66d9f4", *options, *at).data["asGiven"]["nodes"]
+        return run("summaries", "show", "--previous", "sum_13178e4ecc66d9f4", *options, *at).data["asGiven"][
+            "nodes"
+        ]
 
     assert given() == given("--rules", "0.1") != []
     assert given("--rules", "0.15") == []
-    refused = run("summaries", "previous", "sum_1", "--rules", "9", "--db", database_file("0.1.2"), "--json")
+    refused = run(
+        "summaries", "show", "--previous", "sum_1", "--rules", "9", "--db", database_file("0.1.2"), "--json"
+    )
     assert (refused.code, refused.error["details"]["option"]) == (2, "rules")

@@ -74,10 +74,10 @@ COMMANDS = [
     ["summaries", "list"],
     ["summaries", "list", "2", "--include-content"],
     ["summaries", "show", "sum_06d84ef9c70348dc"],
-    ["summaries", "previous", "sum_06d84ef9c70348dc"],
+    ["summaries", "show", "--previous", "sum_06d84ef9c70348dc"],
     ["context", "show", "2"],
     ["files", "list"],
-    ["files", "show", "file_b7b54f0887584669"],
+    ["show", "file_b7b54f0887584669"],
 ]
 
 

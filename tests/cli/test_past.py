@@ -55,13 +55,13 @@ def test_everything_is_shown_as_it_was(changed, database_copy):
 
 def test_an_operation_shows_the_context_before_it_and_what_changed(changed):
     path, operation, summary = changed
-    found = data("history", "show", operation, "--context-before", "--db", path)
+    found = data("show", operation, "--context-before", "--db", path)
     assert summary in [item["summaryId"] for item in found["context"]["items"]]
     since = found["since"]
     assert since["leftContext"] == since["summariesGone"] == [summary]
     assert len(since["joinedContext"]) > 1
     assert since["tokens"]["then"] == found["context"]["totals"]["tokens"] != since["tokens"]["now"]
-    said = run("history", "show", operation, "--context-before", "--db", path).out
+    said = run("show", operation, "--context-before", "--db", path).out
     assert f"Left the context    1: {summary}" in said
 
 

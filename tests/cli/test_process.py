@@ -215,7 +215,7 @@ def test_an_interrupted_command_says_so_and_leaves_nothing_behind(
     ("line", "expected"),
     [
         ("lcm-tui conv", ["conversations"]),
-        ("lcm-tui summaries ", ["list", "show", "previous", "map"]),
+        ("lcm-tui summaries ", ["list", "show", "map"]),
         ("lcm-tui messages list --db x --ro", ["--role"]),
         ("lcm-tui messages list --role ", ["system", "user", "assistant", "tool"]),
         ("lcm-tui completion ", ["bash", "zsh", "fish", "powershell"]),

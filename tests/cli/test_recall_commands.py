@@ -1,4 +1,4 @@
-"""``grep``, ``describe`` and ``expand`` from the command line."""
+"""``grep``, ``show`` and ``expand`` from the command line."""
 
 from __future__ import annotations
 
@@ -90,17 +90,17 @@ def test_reading_down_gives_the_messages_with_their_tool_calls(memory: Path) -> 
         "The needle is \x1b[31mred\x1b[0m.\nNext line.\n[tool name] exec\n[tool input] find needle",
     ]
     assert run("expand", "sum_", "--json", "--db", memory).data == {**data, "id": "sum_a"}
-    assert run("describe", "sum_", "--json", "--db", memory).data["id"] == "sum_a"
+    assert run("show", "sum_", "--json", "--db", memory).data["summary"]["summaryId"] == "sum_a"
     assert run("expand", "sum_", "--by-level", "--json", "--db", memory).data["id"] == "sum_a"
     assert "### sum_ (leaf, 0 tokens)" in run("expand", "sum_", "--as-engine", "--db", memory).out
     citation = data["passages"][1]["citation"]
-    assert run("describe", citation, "--json", "--db", memory).data["verdict"] == "holds"
+    assert run("show", citation, "--json", "--db", memory).data["verdict"] == "holds"
     for name in ("m1", "msg#1"):
         assert (
             run("expand", name, "--json", "--db", memory).data["passages"][0]["citation"].startswith("msg#1@")
         )
-        assert "needle" in run("describe", name, "--db", memory).out
-    assert run("describe", citation[:-1] + "x", "--db", memory).code == 2
+        assert "needle" in run("show", name, "--db", memory).out
+    assert run("show", citation[:-1] + "x", "--db", memory).code == 2
     assert "\x1b" not in run("expand", "sum_a", "--db", memory).out
     assert run("expand", "sum_none", "--db", memory).code == 3
     assert run("expand", "sum_a", "--cursor", "x", "--db", memory).code == 2
@@ -108,7 +108,6 @@ def test_reading_down_gives_the_messages_with_their_tool_calls(memory: Path) -> 
 
 def test_as_the_engine_is_the_engines_own_text(memory: Path) -> None:
     assert run("grep", "needle", "--as-engine", "--db", memory).out.startswith("## LCM Grep Results")
-    assert run("describe", "sum_a", "--as-engine", "--db", memory).out.startswith("LCM_SUMMARY sum_a")
     text = run("expand", "sum_a", "--as-engine", "--db", memory).out
     assert "### sum_a (leaf, " in text
     assert "Messages: msg#1 (user, " in text
@@ -195,7 +194,7 @@ def test_the_levels_below_a_summary_and_the_texts_of_one(memory: Path) -> None:
     assert "1 leaf summary, 1 missing" in told
     texts = run("expand", "sum_top", "--level", "2", "--json", "--db", memory).data["passages"]
     assert [one["text"].splitlines()[-1] for one in texts] == ["[tool input] find needle"]
-    assert run("describe", texts[0]["citation"], "--json", "--db", memory).data["verdict"] == "holds"
+    assert run("show", texts[0]["citation"], "--json", "--db", memory).data["verdict"] == "holds"
     wrong = (("--level", "3"), 3), (("--level", "-1"), 2), (("--by-level", "--level", "1"), 2)
     for options, code in (*wrong, (("--by-level", "--as-engine"), 2), (("--by-level", "--no-messages"), 2)):
         assert run("expand", "sum_top", *options, "--db", memory).code == code, options

@@ -90,7 +90,7 @@ def test_times_filter_by_the_newest_entry(home: Path) -> None:
 @pytest.mark.long
 def test_a_session_is_shown_as_its_host_sees_it(home: Path, expected: dict[str, Any]) -> None:
     for name, one in expected.items():
-        data = run("sessions", "show", name, "--openclaw-dir", home, "--json").data
+        data = run("show", name, "--openclaw-dir", home, "--json").data
         messages = [(each["entryId"], each["role"], each["text"]) for each in data["messages"]]
         assert messages == [(each["id"], each["role"], each["text"]) for each in one["messages"]]
         assert (data["path"], data["offPath"]) == (one["path"], one["offPath"])
@@ -101,9 +101,7 @@ def test_pages_of_a_session_go_back_from_the_newest(home: Path, expected: dict[s
     pages: list[Any] = []
     more: tuple[str, ...] = ()
     while True:
-        document = run(
-            "sessions", "show", REWOUND, "--openclaw-dir", home, "--json", "--limit", 25, *more
-        ).document
+        document = run("show", REWOUND, "--openclaw-dir", home, "--json", "--limit", 25, *more).document
         pages = document["data"]["path"] + pages
         if not document["pagination"]["hasMore"]:
             break
@@ -112,29 +110,29 @@ def test_pages_of_a_session_go_back_from_the_newest(home: Path, expected: dict[s
 
 
 def test_people_get_a_table(home: Path) -> None:
-    out = run("sessions", "show", REWOUND[:6], "--limit", 3, "--openclaw-dir", home).out
+    out = run("show", REWOUND[:6], "--limit", 3, "--openclaw-dir", home).out
     assert "104 entries that the host sees, 19 between them that it does not" in out
     assert "bb32e733" in out
 
 
 def test_what_is_not_there_is_said(home: Path) -> None:
-    unknown = run("sessions", "show", "nobody", "--openclaw-dir", home, "--json")
+    unknown = run("show", "nobody", "--openclaw-dir", home, "--json")
     assert (unknown.code, unknown.error["code"]) == (ExitCode.NOT_FOUND, "SESSION_NOT_FOUND")
     bad = run("sessions", "list", "--storage", "warm", "--openclaw-dir", home, "--json")
     assert (bad.code, bad.error["details"]["option"]) == (ExitCode.USAGE, "storage")
 
 
 def test_a_cursor_of_another_session_is_refused(home: Path) -> None:
-    document = run("sessions", "show", REWOUND, "--limit", 3, "--openclaw-dir", home, "--json").document
+    document = run("show", REWOUND, "--limit", 3, "--openclaw-dir", home, "--json").document
     cursor = document["pagination"]["nextCursor"]
-    refused = run("sessions", "show", "27046938", "--cursor", cursor, "--openclaw-dir", home, "--json")
+    refused = run("show", "27046938", "--cursor", cursor, "--openclaw-dir", home, "--json")
     assert (refused.code, refused.error["code"]) == (ExitCode.USAGE, "INVALID_CURSOR")
 
 
 def test_a_path_that_became_shorter_is_stale(tmp_path: Path) -> None:
     agent = AgentFolder(tmp_path / "agents" / "main")
     agent.hot(Story("one", 1).tell(30), "k")
-    words = ("sessions", "show", "one", "--limit", 3, "--openclaw-dir", tmp_path, "--json")
+    words = ("show", "one", "--limit", 3, "--openclaw-dir", tmp_path, "--json")
     cursor = run(*words).document["pagination"]["nextCursor"]
     shutil.rmtree(tmp_path / "agents")
     AgentFolder(tmp_path / "agents" / "main").hot(Story("one", 1).tell(6), "k")
@@ -156,10 +154,10 @@ def test_lines_that_cannot_be_read_are_shown(tmp_path: Path) -> None:
     (folder / "one.jsonl").write_text("\n".join(lines))
     data = run("sessions", "list", "--openclaw-dir", tmp_path, "--json").data
     assert [(item["entries"], item["badLines"]) for item in data["items"]] == [(3, 2)]
-    assert "2 lines of session one cannot be read: lcm-tui sessions show one" in (
+    assert "2 lines of session one cannot be read: lcm-tui show one" in (
         run("sessions", "list", "--openclaw-dir", tmp_path).out
     )
-    shown = run("sessions", "show", "one", "--openclaw-dir", tmp_path, "--json").data
+    shown = run("show", "one", "--openclaw-dir", tmp_path, "--json").data
     assert shown["problemCount"] == len(shown["problems"])
     assert {problem["line"] for problem in shown["problems"]} == {2, 3, 4}
     assert {entry for entry, _ in shown["path"]} == {"e2"}

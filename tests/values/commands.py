@@ -75,6 +75,7 @@ def cases(path: Path) -> list[Case]:
         ("context", "show", chosen, "--assembled", "--budget", "20000"),
         ("context", "show", chosen, "--assembled", "--budget", "20000", "--prompt", "what was decided"),
         ("context", "show", chosen, "--assembled", "--export", "json"),
+        *(("show", one) for one in (top, leaf, file, brief, done) if one),
         ("engine",),
         ("doctor",),
         ("doctor", chosen),

@@ -523,19 +523,19 @@ def snapshot_until(db: Rows, conversation_id: int, seconds: int) -> tuple[str, s
     return (str(rows[0]["id"]), str(rows[0]["created_at"])) if rows else None
 
 
-async def get_snapshot(reader: Reader, conversation_id: ConversationId, snapshot_id: str) -> Snapshot:
-    """One snapshot of a conversation, by its id or the beginning of it.
+async def get_snapshot(reader: Reader, conversation_id: ConversationId | None, snapshot_id: str) -> Snapshot:
+    """One snapshot of a conversation, or of any (None), by its id or the beginning of it.
 
     Raises:
-        NotFoundError: the conversation has none of that id.
-        UsageError: it has several ids that begin so.
+        NotFoundError: there is none of that id.
+        UsageError: several ids begin so.
         DatabaseError: it cannot be read.
     """
     rows: Sequence[Row] = ()
     if await _exists(reader):
         rows = await reader.stored(
-            f"""SELECT {_COLUMNS} FROM {TABLE} WHERE conversation_id = ? AND substr(id, 1, ?) = ?
-            ORDER BY id LIMIT 2""",
+            f"""SELECT {_COLUMNS} FROM {TABLE} WHERE conversation_id = coalesce(?, conversation_id)
+            AND substr(id, 1, ?) = ? ORDER BY id LIMIT 2""",
             conversation_id,
             len(snapshot_id),
             snapshot_id,
@@ -543,15 +543,15 @@ async def get_snapshot(reader: Reader, conversation_id: ConversationId, snapshot
     row = rows[0] if rows and snapshot_id else None
     if row is not None and len(rows) > 1 and row["id"] != snapshot_id:
         raise UsageError(
-            f"More than one snapshot of conversation {conversation_id} matches {snapshot_id}: "
+            f"More than one snapshot matches {snapshot_id}: "
             f"{rows[0]['id']}, {rows[1]['id']} … Give more of the id.",
             code="AMBIGUOUS_SNAPSHOT_ID",
             details={"snapshotId": snapshot_id},
         )
     if row is None:
         raise NotFoundError(
-            f"Conversation {conversation_id} has no snapshot {snapshot_id}: newer ones may have replaced "
-            f"it. `lcm-tui context snapshots {conversation_id}` lists those that exist.",
+            f"There is no snapshot {snapshot_id}: newer ones may have replaced it. `lcm-tui context "
+            f"snapshots {conversation_id or 'CONVERSATION_ID'}` lists those that exist.",
             code="SNAPSHOT_NOT_FOUND",
             details={"snapshotId": snapshot_id},
         )

@@ -1,0 +1,170 @@
+"""``show``: whatever has an id, by its id; a citation is verified."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import click
+from lcm_core.base.errors import ExitCode, UsageError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import safe_line
+from lcm_core.base.values import replace, to_json
+from lcm_core.store.database import Reader
+from lcm_core.store.listing import whole_id
+from lcm_core.store.search import Document
+from lcm_recall.queries import RecallSettings, recall_settings
+from lcm_recall.read import Verdict, cite, document_of, text_of, verify
+from lcm_recall.results import Described
+
+from lcm_tui.cli import options
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.command import command
+from lcm_tui.cli.kinds import StoredText, SummaryId, WholeNumber
+from lcm_tui.tables.blocks import Facts, Note, Prose
+
+#: How ids begin, and what they are of; a number is that of a conversation, all else the id of a session.
+_KINDS: Final = (
+    ("message", r"m(sg#)?[0-9]+|.*@.*"),
+    ("summary", r"sum_.*"),
+    ("file", r"file_.*"),
+    ("brief", r"focus_.*"),
+    ("operation", r"op_.*"),
+    ("snapshot", r"asm_.*"),
+    ("conversation", r"[0-9]+"),
+)
+#: The options that only some of them have.
+_OF: Final = {"content": "file", "context-before": "operation", "agent": "session"} | dict.fromkeys(
+    ("limit", "cursor"), "session"
+)
+
+
+@command(
+    "show",
+    examples=(
+        "show m826",
+        "show sum_4c4b",
+        "show file_b7b54f0887584669 --content",
+        "show 2b8481de --limit 20",
+    ),
+)
+@click.argument(
+    "name",
+    type=SummaryId(empty=False),
+    metavar="ID",
+    help="m12, sum_..., file_..., focus_..., op_..., asm_... (a context that an engine sent), the number of "
+    "a conversation, the id of a session of the host, or a citation, which is verified. A unique prefix is "
+    "enough.",
+)
+@click.option("--content", is_flag=True, help="Of a file: print it, if it exists and is text.")
+@click.option(
+    "--context-before",
+    is_flag=True,
+    help="Of an operation: the context before it, and what changed since.",
+)
+@click.option("--agent", type=StoredText(), metavar="AGENT", help="Of a session: only of this agent.")
+@click.option(
+    "--limit", type=WholeNumber(1), metavar="N", help="Of a session: the newest N entries (default: all)."
+)
+@options.cursor
+def show(
+    run: Run,
+    *,
+    name: str,
+    content: bool,
+    context_before: bool,
+    agent: str | None,
+    limit: int | None,
+    cursor: str | None,
+) -> Answer:
+    """Show whatever has an id.
+
+    That is a message, a summary, a large file, a focus brief, an operation of the history, a snapshot, a
+    conversation or a session of the host.
+    """
+    kind = next((kind for kind, form in _KINDS if re.fullmatch(form, name, re.DOTALL)), "session")
+    of_session: dict[str, object] = {"agent": agent, "limit": limit, "cursor": cursor}
+    if kind == "conversation" and any(value is not None for value in of_session.values()):
+        kind = "session"  # the beginning of its id may be a number
+    given = {"content": content or None, "context-before": context_before or None, **of_session}
+    for option, value in given.items():
+        if value is not None and _OF[option] != kind:
+            problem = f"--{option} is for a {_OF[option]}; {safe_line(name)} is a {kind}."
+            raise UsageError(problem, details={"option": option})
+    told = replace(_shown(run, kind, name, content, context_before, agent, limit, cursor), command="show")
+    if kind not in ("summary", "file", "brief"):
+        return told
+    citation = run.read(_citation, name, recall_settings(run.settings))
+    blocks = [*told.blocks, Facts([("Citation", citation)])]
+    return replace(told, data={**told.data, "citation": citation}, blocks=blocks)
+
+
+async def _citation(reader: Reader, name: str, settings: RecallSettings) -> str | None:
+    whole = await whole_id(reader, name)
+    found = await reader.run(lambda rows: document_of(rows, reader.schema, whole, settings))
+    return None if found is None else cite(found)
+
+
+def _shown(
+    run: Run,
+    kind: str,
+    name: str,
+    content: bool,
+    context_before: bool,
+    agent: str | None,
+    limit: int | None,
+    cursor: str | None,
+) -> Answer:
+    if kind == "message":
+        return _document(run, name)
+    if kind == "conversation":
+        from lcm_tui.cli.conversations import show_conversation
+
+        number = ConversationId(options.CONVERSATION.read("ID", name))
+        return show_conversation(run, options.Selector(number, None))
+    if kind == "file":
+        from lcm_tui.cli.files import show_file
+
+        return show_file(run, name, content=content)
+    if kind == "brief":
+        from lcm_tui.cli.focus import show_brief
+
+        return show_brief(run, name)
+    if kind == "operation":
+        from lcm_tui.cli.history import show_operation
+
+        return show_operation(run, name, context_before=context_before)
+    if kind == "snapshot":
+        from lcm_tui.cli.context import show_snapshot
+
+        return show_snapshot(run, name)
+    if kind == "summary":
+        from lcm_tui.cli.summaries import show_summary
+
+        return show_summary(run, name)
+    from lcm_tui.cli.sessions import show_session
+
+    return show_session(run, name, agent, limit, cursor)
+
+
+def _document(run: Run, name: str) -> Answer:
+    """A message, or what a citation is of."""
+    settings = recall_settings(run.settings)
+
+    async def load(reader: Reader) -> tuple[Verdict, Document | None]:
+        return await reader.run(lambda rows: verify(rows, reader.schema, name, settings))
+
+    verdict, document = run.read(load)
+    data = to_json(Described.of(name, verdict, document))
+    if document is None:
+        gone = run.answer("show", data, [Note(f"{name} is missing: this id is not in the database.")])
+        return replace(gone, exit_code=ExitCode.NOT_FOUND)
+    facts: list[tuple[str, str | int | None]] = [
+        ("Citation", cite(document)),
+        ("Kind", f"{document.kind}, {document.label}"),
+        ("Conversation", str(document.conversation_id)),
+        ("Time", run.time(document.at)),
+    ]
+    if "@" in name:
+        facts.insert(1, ("The citation", str(verdict)))
+    return run.answer("show", data, [Facts(facts), Prose(text_of(document), title="Text")])
