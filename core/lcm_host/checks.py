@@ -15,7 +15,6 @@ from lcm_core.base.findings import Check, CheckScope, RowRef
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, safe_line
 from lcm_core.base.times import iso_z
-from lcm_core.base.values import Record
 from lcm_core.checks import running
 from lcm_core.checks.check import (
     BY_DESIGN,
@@ -42,9 +41,8 @@ def _behind(compared: Sequence[Ingestion], limits: Limits) -> Iterator[Hit]:
     for one in compared:
         if one.behind:
             since = "" if one.behind_since is None else f", since {iso_z(one.behind_since)}"
-            yield _hit(
-                one, f"{counted(one.behind, 'message')} of {_named(one)} {_are(one.behind)} missing{since}."
-            )
+            missing = f"{_named(one.session)} {'is' if one.behind == 1 else 'are'} missing{since}"
+            yield _hit(one.conversation_id, f"{counted(one.behind, 'message')} of {missing}.")
 
 
 def _waiting(compared: Sequence[Ingestion], limits: Limits) -> Iterator[Hit]:
@@ -54,22 +52,18 @@ def _waiting(compared: Sequence[Ingestion], limits: Limits) -> Iterator[Hit]:
             tried = max(row.attempts for row in one.outbox)
             said = next((row.last_error for row in one.outbox if row.last_error), None)
             why = "" if said is None else f"; the last error is: {said[:200]}"
-            turns = f"{counted(count, 'turn')} of {_named(one)} {'waits' if count == 1 else 'wait'}"
-            yield _hit(one, f"{turns} for the engine, tried {counted(tried, 'time')}{why}.")
+            turns = f"{counted(count, 'turn')} of {_named(one.session)} {'waits' if count == 1 else 'wait'}"
+            sentence = f"{turns} for the engine, tried {counted(tried, 'time')}{why}."
+            yield _hit(one.conversation_id, sentence)
 
 
-def _hit(one: Ingestion, sentence: str) -> Hit:
-    owner = one.conversation_id
+def _hit(owner: ConversationId | None, sentence: str) -> Hit:
     rows = () if owner is None else (conversation_row(owner),)
     return hit(SUSPICIOUS, sentence, *rows, owner=owner)
 
 
-def _named(one: Ingestion) -> str:
-    return f"session {one.session.session_key or one.session.session_id}"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
+def _named(session: HostSession) -> str:
+    return f"session {session.session_key or session.session_id}"
 
 
 #: Entries of a gap that are named with their first words.
@@ -165,24 +159,16 @@ _BEHIND: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (
 )
 
 
-class BadLines(Record, frozen=True):
-    """Sessions in files with lines that cannot be read, and the conversations that they belong to."""
-
-    counts: Mapping[HostSession, int]
-    owners: Mapping[HostSession, ConversationId]
+#: A session in a file, its lines that cannot be read, and its conversation.
+_BadLines = tuple[HostSession, int, ConversationId | None]
 
 
-def _unreadable(found: BadLines, limits: Limits) -> Iterator[Hit]:
-    for session, count in found.counts.items():
-        owner = found.owners.get(session)
-        rows = () if owner is None else (conversation_row(owner),)
-        name = session.session_key or session.session_id
-        yield hit(
-            SUSPICIOUS, f"{counted(count, 'line')} of session {name} cannot be read.", *rows, owner=owner
-        )
+def _unreadable(found: Sequence[_BadLines], limits: Limits) -> Iterator[Hit]:
+    for session, count, owner in found:
+        yield _hit(owner, f"{counted(count, 'line')} of {_named(session)} cannot be read.")
 
 
-_LINES: Final[tuple[Rule[BadLines], ...]] = (
+_LINES: Final[tuple[Rule[Sequence[_BadLines]], ...]] = (
     Rule(
         "H3",
         WARNING,
@@ -207,7 +193,8 @@ async def _read_sessions(run: Run) -> None:
         run.ask(_BEHIND, compared)
     if run.wants(("H3",)):
         counts = await asyncio.to_thread(bad_lines, listing.sessions)
-        run.ask(_LINES, BadLines(counts, await run.database.read(owners_of, list(counts))))
+        owners = await run.database.read(owners_of, list(counts))
+        run.ask(_LINES, [(one, count, owners.get(one)) for one, count in counts.items()])
 
 
 def _why_not(check: Check, schema: Schema, folders: Folders) -> str:

@@ -115,11 +115,6 @@ class HostFile(Record, frozen=True):
         """Entries in the file, whether the host sees them or not."""
         return len(self.entries)
 
-    @property
-    def modified(self) -> datetime:
-        """When the file was last written, UTC."""
-        return datetime.fromtimestamp(self.stamp.modified_ns / 10**9, UTC)
-
     def last_message(self) -> HostEntry | None:
         """The last entry in the file that is a message."""
         return next((one for one in reversed(self.entries) if one.is_message), None)
@@ -634,7 +629,7 @@ def store_message(
         sender=sender_metadata(message),
         created_at=host.created_at,
         parts=tuple(map(_kept_part, parts)),
-        payloads=taken.payloads,
+        payloads=tuple(taken.payloads),
         may_mirror=is_mirror(message, role, content),
         is_reasoned=top.reasoning is not None or any(part.part_type == "reasoning" for part in parts),
     )

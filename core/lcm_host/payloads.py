@@ -329,22 +329,13 @@ class Payload(Record, frozen=True):
         return f"{self.file_id}{self.ending}"
 
 
-class TakenOut(Record, frozen=True):
-    """A message without its large payloads."""
-
-    message: JsonObject
-    content: str  #: what it says
-    tokens: int
-    payloads: tuple[Payload, ...]
-
-
-class _Taking(Struct):
-    """One message on the way."""
+class Taking(Struct):
+    """A message without what was taken out of it so far."""
 
     message: JsonObject
     role: str  #: as it is stored
     top: TopLevel
-    content: str
+    content: str  #: what it says
     tokens: int
     threshold: int
     new_id: NewId
@@ -379,12 +370,12 @@ def take_out(
     threshold: int,
     new_id: NewId,
     count: Count,
-) -> TakenOut:
+) -> Taking:
     """Take out pictures, large file blocks, large answers of tools, and what else is large.
 
     *content* and *tokens* are those of the whole message; from *threshold* tokens on something is large.
     """
-    taking = _Taking(message, role, top, content, tokens, max(1, threshold), new_id, count)
+    taking = Taking(message, role, top, content, tokens, max(1, threshold), new_id, count)
     _native_pictures(taking)
     _inline_picture(taking)
     if role == "user":
@@ -393,13 +384,13 @@ def take_out(
         _tool_results(taking)
     elif "content" in taking.message:
         _raw_payload(taking)
-    return TakenOut(taking.message, taking.content, taking.tokens, tuple(taking.payloads))
+    return taking
 
 
 # -- pictures in messages --------------------------------------------------------------------------------
 
 
-def _native_pictures(taking: _Taking) -> None:
+def _native_pictures(taking: Taking) -> None:
     content = taking.message.get("content")
     if not isinstance(content, list):
         return
@@ -426,7 +417,7 @@ def _native_pictures(taking: _Taking) -> None:
     taking.put(blocks)
 
 
-def _picture_file(taking: _Taking, picture: Picture, name: str) -> Payload:
+def _picture_file(taking: Taking, picture: Picture, name: str) -> Payload:
     name, mime = well_formed(name), well_formed(picture.mime)
     size = len(picture.data)
     payload = Payload(
@@ -464,7 +455,7 @@ def _pure_picture(text: str) -> Picture | None:
     return picture
 
 
-def _inline_picture(taking: _Taking) -> None:
+def _inline_picture(taking: Taking) -> None:
     """Base64 in a message, as text."""
     if taking.role == "tool":
         content, count = taking.message.get("content"), len(taking.payloads)
@@ -501,7 +492,7 @@ def _after_media(text: str) -> tuple[str, str, Picture] | None:
     return text[: line.start()].strip(BLANKS), name[1], picture
 
 
-def _without_pictures(taking: _Taking, value: Json) -> Json:
+def _without_pictures(taking: Taking, value: Json) -> Json:
     """A tool's answer with references in the place of texts that are pictures; the very same without any."""
     if isinstance(value, str):
         picture = _pure_picture(value)
@@ -530,7 +521,7 @@ _ATTRIBUTE: Final = re.compile(
 )
 
 
-def _file_blocks(taking: _Taking) -> None:
+def _file_blocks(taking: Taking) -> None:
     """Large file blocks in what a user says."""
     text, pieces, at = taking.content, [], 0
     ids: list[Json] = []
@@ -567,7 +558,7 @@ def _attributes(text: str) -> dict[str, str]:
     return found
 
 
-def _text_file(taking: _Taking, text: str, name: str | None, mime: str | None) -> Payload:
+def _text_file(taking: Taking, text: str, name: str | None, mime: str | None) -> Payload:
     name = None if name is None else well_formed(name)
     mime = None if mime is None else well_formed(mime)
     payload = Payload(
@@ -603,7 +594,7 @@ _IMAGE_REFERENCE: Final = re.compile(
 )
 
 
-def _tool_results(taking: _Taking) -> None:
+def _tool_results(taking: Taking) -> None:
     content = taking.message.get("content")
     blocks = content if isinstance(content, list) else []
     if isinstance(content, str):
@@ -613,7 +604,7 @@ def _tool_results(taking: _Taking) -> None:
         taking.put(found)
 
 
-def _tool_result(taking: _Taking, block: Json) -> Json:
+def _tool_result(taking: Taking, block: Json) -> Json:
     """The block that replaces a large answer; else the block itself."""
     kind = type_of(block)
     if not isinstance(block, dict) or (kind != "text" and kind not in _RESULT_BLOCKS):
@@ -635,7 +626,7 @@ def _tool_result(taking: _Taking, block: Json) -> Json:
     return _result_block(taking, block, name, _reference(head, payload, "output"), payload)
 
 
-def _result_block(taking: _Taking, block: JsonObject, name: str, reference: str, payload: Payload) -> Json:
+def _result_block(taking: Taking, block: JsonObject, name: str, reference: str, payload: Payload) -> Json:
     kind = type_of(block)
     named = block.get("rawType") if kind == "text" else kind
     result_type = _FUNCTION_OUTPUT if named == _FUNCTION_OUTPUT else "tool_result"
@@ -676,7 +667,7 @@ def _is_image_reference(text: str) -> bool:
 _REFERENCES: Final = ("[LCM File:", "[LCM Tool Output:", "[LCM Raw Payload:")
 
 
-def _raw_payload(taking: _Taking) -> None:
+def _raw_payload(taking: Taking) -> None:
     """What is still large, as a whole."""
     message = taking.message
     if taking.tokens < taking.threshold or message.get("rawPayloadExternalized") is True:

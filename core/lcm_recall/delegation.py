@@ -66,7 +66,6 @@ class Task(Record, frozen=True):
     provider: str | None
     model: str | None
     seconds: float  #: until the run has to be over
-    request_id: str
 
     @property
     def message(self) -> str:
@@ -370,7 +369,7 @@ async def answer_query(
     try:
         caps = shared_caps(len(plan.buckets), plan.token_cap)
         runs = [
-            _run(plan, bucket, cap, origin, request, settings, delegations, delegate)
+            _run(plan, bucket, cap, origin, settings, delegations, delegate)
             for bucket, cap in zip(plan.buckets, caps, strict=False)
         ]
         outcomes = list(await asyncio.gather(*runs))
@@ -388,40 +387,27 @@ async def _run(
     bucket: Bucket,
     cap: int,
     origin: str,
-    request: str,
     settings: RecallSettings,
     delegations: Delegations,
     delegate: Delegate,
 ) -> _Outcome:
     """One conversation: once with the model of the settings, and once without where that was the fault."""
-    begun = time.monotonic()
-    provider, model = _override(settings)
-    failure: DelegationError | None = None
-    for override in ((provider, model), (None, None)) if provider or model else ((None, None),):
-        if failure is not None and not is_refused_model(str(failure)):
-            break
+    begun, override = time.monotonic(), _override(settings)
+    while True:
+        failure = reply = None
         try:
-            reply = await _asked(plan, bucket, cap, origin, request, delegations, delegate, override)
+            reply = await _asked(plan, bucket, cap, origin, delegations, delegate, override)
         except DelegationError as error:
             failure = error
-            continue
-        return _Outcome(
-            bucket.conversation_id,
-            "ok",
-            bucket.summaries,
-            reply,
-            elapsed_ms=_passed(begun),
-        )
-    assert failure is not None
-    return _Outcome(
-        bucket.conversation_id,
-        "failed",
-        bucket.summaries,
-        phase=failure.phase,
-        code=failure.code,
-        error=str(failure),
-        elapsed_ms=_passed(begun),
-    )
+            if any(override) and is_refused_model(str(error)):
+                override = None, None
+                continue
+        owner, summaries = bucket.conversation_id, bucket.summaries
+        elapsed = int((time.monotonic() - begun) * 1000)
+        if failure is None:
+            return _Outcome(owner, "ok", summaries, reply, elapsed_ms=elapsed)
+        phase, code = failure.phase, failure.code
+        return _Outcome(owner, "failed", summaries, None, phase, code, str(failure), elapsed)
 
 
 async def _asked(
@@ -429,7 +415,6 @@ async def _asked(
     bucket: Bucket,
     cap: int,
     origin: str,
-    request: str,
     delegations: Delegations,
     delegate: Delegate,
     override: tuple[str | None, str | None],
@@ -453,7 +438,6 @@ async def _asked(
         grant,
         *override,
         plan.work_seconds,
-        request,
     )
     try:
         text = await asyncio.wait_for(delegate(task), plan.deadline_seconds)
@@ -500,10 +484,6 @@ def is_refused_model(text: str) -> bool:
 def _agent_of(session_key: str) -> str:
     parts = session_key.split(":")
     return parts[1] if len(parts) > 2 and parts[0] == "agent" and parts[1] else "main"
-
-
-def _passed(begun: float) -> int:
-    return int((time.monotonic() - begun) * 1000)
 
 
 def _nested(caller: Caller) -> JsonObject:

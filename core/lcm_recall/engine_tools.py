@@ -12,7 +12,7 @@ from lcm_core.base.javascript import Json, JsonObject, first_units, read_json, t
 from lcm_core.base.records import ConversationId, LargeFile, Message, Summary, SummaryId, SummaryText
 from lcm_core.base.times import engine_label, engine_moment, iso_z
 from lcm_core.base.tokens import Estimator, estimate
-from lcm_core.base.values import Record, to_json
+from lcm_core.base.values import Record, Struct, field, to_json
 from lcm_core.store.search import Kind, Order, RecalledRows
 
 from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolAnswer, ToolError, grouped, id_in
@@ -381,14 +381,21 @@ class ExpandedMessage(Record, frozen=True):
     tokens: int  #: as stored, else as estimated
 
 
-class Expansion(Record, frozen=True):
-    """What lies below one summary, as far as the cap reached."""
+class Expansion(Struct):
+    """What lies below one summary, as far as a walk down came; it ends for good where the cap is reached."""
 
     summary_id: SummaryId
-    children: tuple[SummaryText, ...]
-    messages: tuple[ExpandedMessage, ...]
-    tokens: int
-    truncated: bool
+    children: list[SummaryText] = field(default_factory=list)
+    messages: list[ExpandedMessage] = field(default_factory=list)
+    tokens: int = 0
+    truncated: bool = False
+
+    def take(self, tokens: int, cap: float) -> bool:
+        """Whether so many more fit; where they do not, the walk is over."""
+        fits = self.tokens + tokens <= cap and len(self.children) + len(self.messages) < MAX_STEPS
+        self.truncated = not fits
+        self.tokens += tokens if fits else 0
+        return fits
 
 
 class Expansions(Record, frozen=True):
@@ -446,57 +453,6 @@ class Expansions(Record, frozen=True):
         }
 
 
-class _Walk:
-    """One walk down, which ends for good where the cap is reached."""
-
-    def __init__(self, rows: RecalledRows, include_messages: bool, cap: float) -> None:
-        self.children: list[SummaryText] = []
-        self.messages: list[ExpandedMessage] = []
-        self.tokens = 0
-        self.truncated = False
-        self._rows = rows
-        self._include_messages = include_messages
-        self._cap = cap
-
-    def down(self, root: Summary, depth: int) -> None:
-        """Go *depth* levels down: each source, then what lies below it, before the next one.
-
-        A source that the way has come through is not entered again: a damaged file may hold a circle.
-        """
-        way: list[tuple[Summary, Iterator[SummaryText], int]] = []
-        self._enter(way, root, depth)
-        while way and not self.truncated:
-            _, sources, left = way[-1]
-            source = next(sources, None)
-            if source is None:
-                way.pop()
-            elif self._take(source.summary.tokens):
-                self.children.append(source)
-                self._enter(way, source.summary, left - 1)
-
-    def _enter(
-        self, way: list[tuple[Summary, Iterator[SummaryText], int]], summary: Summary, left: int
-    ) -> None:
-        if left <= 0 or any(one.summary_id == summary.summary_id for one, _, _ in way):
-            return
-        if summary.kind == "condensed":
-            edges = self._rows.edges("summary_id", summary.summary_id)
-            way.append((summary, iter(self._rows.summaries([edge.source for edge in edges])), left))
-        elif self._include_messages:
-            for message in self._rows.messages(self._rows.message_ids(summary.summary_id)):
-                tokens = message.tokens or estimate(message.content, Estimator.WEIGHTED)
-                if not self._take(tokens):
-                    return
-                self.messages.append(ExpandedMessage(message, tokens))
-
-    def _take(self, tokens: int) -> bool:
-        """Whether so many more fit; where they do not, the walk is over."""
-        fits = self.tokens + tokens <= self._cap and len(self.children) + len(self.messages) < MAX_STEPS
-        self.truncated = not fits
-        self.tokens += tokens if fits else 0
-        return fits
-
-
 def expand_summary(
     rows: RecalledRows,
     summary_id: SummaryId,
@@ -505,12 +461,39 @@ def expand_summary(
     include_messages: bool = False,
     cap: float = math.inf,
 ) -> Expansion:
-    """What lies below a summary; nothing below one that is not there."""
-    walk = _Walk(rows, include_messages, cap)
+    """What lies below a summary: each source, then what lies below it, before the next one.
+
+    Nothing below one that is not there. A source that the way has come through is not entered again: a
+    damaged file may hold a circle.
+    """
+    found = Expansion(summary_id)
+    way: list[tuple[Summary, Iterator[SummaryText], int]] = []
+
+    def enter(summary: Summary, left: int) -> None:
+        if left <= 0 or any(one.summary_id == summary.summary_id for one, _, _ in way):
+            return
+        if summary.kind == "condensed":
+            edges = rows.edges("summary_id", summary.summary_id)
+            way.append((summary, iter(rows.summaries([edge.source for edge in edges])), left))
+        elif include_messages:
+            for message in rows.messages(rows.message_ids(summary.summary_id)):
+                tokens = message.tokens or estimate(message.content, Estimator.WEIGHTED)
+                if not found.take(tokens, cap):
+                    return
+                found.messages.append(ExpandedMessage(message, tokens))
+
     root = rows.summary(summary_id)
     if root is not None:
-        walk.down(root.summary, depth)
-    return Expansion(summary_id, tuple(walk.children), tuple(walk.messages), walk.tokens, walk.truncated)
+        enter(root.summary, depth)
+    while way and not found.truncated:
+        _, sources, left = way[-1]
+        source = next(sources, None)
+        if source is None:
+            way.pop()
+        elif found.take(source.summary.tokens, cap):
+            found.children.append(source)
+            enter(source.summary, left - 1)
+    return found
 
 
 def expand_all(
@@ -523,18 +506,14 @@ def expand_all(
 ) -> Expansions:
     """Several summaries, which share a cap in their order; the first that passes it is the last."""
     each: list[Expansion] = []
-    tokens = 0
     for summary_id in summary_ids:
-        if tokens >= cap:
+        left = cap - sum(one.tokens for one in each)
+        if left <= 0 or (each and each[-1].truncated):
             return Expansions(tuple(each), True)
-        one = expand_summary(
-            rows, summary_id, depth=depth, include_messages=include_messages, cap=cap - tokens
+        each.append(
+            expand_summary(rows, summary_id, depth=depth, include_messages=include_messages, cap=left)
         )
-        each.append(one)
-        tokens += one.tokens
-        if one.truncated:
-            return Expansions(tuple(each), True)
-    return Expansions(tuple(each), False)
+    return Expansions(tuple(each), bool(each) and each[-1].truncated)
 
 
 def expansion_text(expansions: Expansions) -> str:

@@ -166,14 +166,6 @@ class EnginePattern:
         except (regex.error, RecursionError, MemoryError, OverflowError) as error:
             raise PatternError(str(error)) from None
 
-    def first(self, text: str, seconds: float | None = None) -> Match | None:
-        """The first match in *text*.
-
-        Raises:
-            TimeoutError: *seconds* were not enough.
-        """
-        return next(self.all(text, seconds), None)
-
     def all(self, text: str, seconds: float | None = None) -> Iterator[Match]:
         """All matches, one behind the other; after an empty one the next is looked for a unit further on.
 
@@ -383,12 +375,12 @@ class _Translator:
                 if single and also_single:
                     if first > last:
                         raise PatternError("Range out of order in character class")
-                    pieces.append(f"{_in_class(first)}-{_in_class(last)}")
+                    pieces.append(f"{_literal(first)}-{_literal(last)}")
                 else:  # a class at either end makes the dash a dash
-                    pieces += [_in_class(first) if single else first, _in_class("-")]
-                    pieces.append(_in_class(last) if also_single else last)
+                    pieces += [_literal(first) if single else first, _literal("-")]
+                    pieces.append(_literal(last) if also_single else last)
             else:
-                pieces.append(_in_class(first) if single else first)
+                pieces.append(_literal(first) if single else first)
         if not pieces:
             return r"[\s\S]" if negated else "(?!)"
         return f"[{'^' if negated else ''}{''.join(pieces)}]"
@@ -462,9 +454,6 @@ def _groups_of(pattern: str) -> tuple[int, dict[str, int]]:
 
 def _literal(sign: str) -> str:
     return sign if sign.isascii() and sign.isalnum() else f"\\u{ord(sign):04x}"
-
-
-_in_class = _literal
 
 
 # -- words -----------------------------------------------------------------------------------------------
@@ -728,7 +717,7 @@ def _by_pattern(searched: SearchRows, search: Search, kind: Kind, clock: Clock) 
 
 def _first(pattern: EnginePattern, text: str, clock: Clock) -> str | None:
     try:
-        match = pattern.first(text, clock.left)
+        match = next(pattern.all(text, clock.left), None)
     except TimeoutError:
         raise too_slow() from None
     return None if match is None else match.text
@@ -812,18 +801,23 @@ class BoundedFile(Record, frozen=True):
     size: int  #: bytes of the whole file
 
 
-def read_bounded(file: LargeFile, settings: RecallSettings, limit: int) -> BoundedFile | None:
-    """The first *limit* bytes of a large file; None when it is not there, or outside the folder."""
-    stored = resolve_stored(
+def path_of_file(file: LargeFile, settings: RecallSettings) -> Path | None:
+    """Where a large file is; None when it is not on this machine, or outside the folder."""
+    return resolve_stored(
         file.storage_uri,
         conversation_id=file.conversation_id,
         large_files_dir=settings.large_files_dir,
         state_dir=settings.state_dir,
-    )
-    if stored.path is None:
+    ).path
+
+
+def read_bounded(file: LargeFile, settings: RecallSettings, limit: int) -> BoundedFile | None:
+    """The first *limit* bytes of a large file; None when it is not there, or outside the folder."""
+    path = path_of_file(file, settings)
+    if path is None:
         return None
     try:
-        data, size = read_bytes(stored.path, limit)
+        data, size = read_bytes(path, limit)
     except NotFoundError:
         return None
     return BoundedFile(data, size > len(data), size)

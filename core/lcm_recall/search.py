@@ -21,7 +21,7 @@ from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.files import INDEX, RECENT, cache_path, make_private, read_limited
-from lcm_core.base.paths import read_head, resolve_stored
+from lcm_core.base.paths import read_head
 from lcm_core.base.records import ConversationId, FileId, MessageId, SummaryId, Timestamp
 from lcm_core.base.text import fold
 from lcm_core.base.times import sort_key
@@ -46,7 +46,7 @@ from lcm_core.store.search import (
 )
 from rapidfuzz import fuzz, process
 
-from lcm_recall.queries import RecallSettings
+from lcm_recall.queries import RecallSettings, path_of_file
 from lcm_recall.terms import KnownWords, Mode, Query, Term
 
 # -- the private index -----------------------------------------------------------------------------------
@@ -722,16 +722,11 @@ def file_text(rows: SearchedRows, file_id: str, settings: RecallSettings) -> tup
     file = RecalledRows(rows.db, rows.schema).file(FileId(file_id))
     if file is None:
         return "", ""
-    stored = resolve_stored(
-        file.storage_uri,
-        conversation_id=file.conversation_id,
-        large_files_dir=settings.large_files_dir,
-        state_dir=settings.state_dir,
-    )
-    if stored.path is None:
+    path = path_of_file(file, settings)
+    if path is None:
         return "", "large files that are not on this machine"
     try:
-        read = read_head(stored.path, FILE_BYTES)
+        read = read_head(path, FILE_BYTES)
     except NotFoundError:
         return "", "large files that cannot be read"
     return read.text, "" if read.complete else f"large files beyond {FILE_BYTES:,} bytes"

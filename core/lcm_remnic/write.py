@@ -469,29 +469,25 @@ def reindex(writer: Writer, table: str, place: int, old: SqlValue, new: SqlValue
     Gives why that failed: the search table is damaged, and stays as it is. Search is derived, so nothing else
     waits for it.
     """
-    if not schema.has_table(writer, schema.SEARCH[table][0]):
+    search, column = schema.SEARCH[table]
+    if not schema.has_table(writer, search):
         return ""
+    sizes = f"{search}_docsize"
     try:
-        _reindex(writer, table, place, old, new)
+        known = schema.has_table(writer, sizes)
+        indexed = bool(known and writer.tuples(f"SELECT 1 FROM {sizes} WHERE id = ?", (place,)))
+        with _savepoint(writer):
+            # What is not indexed is not taken out: that would spoil the index.
+            if old is not None and (indexed or not known):
+                writer.execute(
+                    f"INSERT INTO {search} ({search}, rowid, {column}) VALUES ('delete', ?, ?)", (place, old)
+                )
+                indexed = False
+            if new is not None and not indexed:
+                writer.execute(f"INSERT INTO {search} (rowid, {column}) VALUES (?, ?)", (place, new))
     except sqlite3.DatabaseError as error:
         return str(error)
     return ""
-
-
-def _reindex(writer: Writer, table: str, place: int, old: SqlValue, new: SqlValue) -> None:
-    """The same; what is not indexed is not taken out, which would spoil the index."""
-    search, column = schema.SEARCH[table]
-    sizes = f"{search}_docsize"
-    known = schema.has_table(writer, sizes)
-    indexed = bool(known and writer.tuples(f"SELECT 1 FROM {sizes} WHERE id = ?", (place,)))
-    with _savepoint(writer):
-        if old is not None and (indexed or not known):
-            writer.execute(
-                f"INSERT INTO {search} ({search}, rowid, {column}) VALUES ('delete', ?, ?)", (place, old)
-            )
-            indexed = False
-        if new is not None and not indexed:
-            writer.execute(f"INSERT INTO {search} (rowid, {column}) VALUES (?, ?)", (place, new))
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -161,11 +161,6 @@ VIEWS: Final = (
 )
 
 
-def view_called(word: str) -> OtherView | None:
-    """The view that the key bar calls *word*."""
-    return next((view for view in VIEWS if view.word == word), None)
-
-
 # -- the search ------------------------------------------------------------------------------------------
 # The commands of the screen first, then every place, id, change, setting and theme.
 #
@@ -225,15 +220,13 @@ ELSEWHERE: Final = (
     ),
 )
 
-Go = Callable[[], Awaitable[None] | None]
-
 
 class Goal(Record, frozen=True):
     """Something that `:` leads to."""
 
     title: str
     does: str  #: what choosing it would do, a sentence
-    go: Go
+    go: Callable[[], Any]
     words: tuple[str, ...] = ()  #: what else people call it
     number: ConversationId | None = None  #: the conversation that it opens: a number alone names it
 
@@ -380,7 +373,8 @@ class CommandSource(Provider):
         screen = self.screen
         if not isinstance(screen, CommandScreen) or OTHER_VIEW.id not in screen.commands:
             return None
-        return view_called(screen.told(OTHER_VIEW.id).title)
+        word = screen.told(OTHER_VIEW.id).title
+        return next((view for view in VIEWS if view.word == word), None)
 
     def _key_of(self, command: Key[Any]) -> str:
         screen = self.screen
@@ -423,7 +417,9 @@ class Anywhere(Provider):
         except LcmError:
             listed, changes = [], []
         found += [self._conversation(screen, one, words) for one, words in listed]
-        found += changes_of(screen, changes)
+        for place in changes:
+            title = f"Change: {place.operation.title}  {place.operation.id}"
+            found.append(Goal(title, "Show what it did.", partial(screen.open, place)))
         self._goals = found
 
     async def search(self, query: str) -> Hits:
@@ -456,12 +452,12 @@ class Anywhere(Provider):
                 conversation, seq = found
                 does = f"Open conversation {conversation.conversation_id} on it."
                 place = places.Messages(conversation, seq=seq)
-                yield Goal(f"Message m{number[1]} #{seq}", does, partial(_open, screen, place))
+                yield Goal(f"Message m{number[1]} #{seq}", does, partial(screen.open, place))
         begins = asked if asked.startswith("sum_") else f"sum_{asked}"
         if re.fullmatch(r"sum_[0-9a-zA-Z_-]{3,}", begins):
             for conversation, name in await screen.session.read(summaries_named, begins, MOST_IDS):
                 does = f"Open the summary DAG of conversation {conversation.conversation_id} on it."
-                goal = partial(_open, screen, places.Summaries(conversation, select=name))
+                goal = partial(screen.open, places.Summaries(conversation, select=name))
                 yield Goal(f"Summary {name}", does, goal)
 
     # -- names ---------------------------------------------------------------------------------------------
@@ -470,7 +466,7 @@ class Anywhere(Provider):
         known = f"{one.title}  " if one.title else ""
         said = f"  “{clip(words, 40)}”" if words else ""
         title = f"Conversation {one.conversation_id}  {known}{one.agent or ''} {one.lane}{said}"
-        go = partial(_open, screen, places.Messages(one))
+        go = partial(screen.open, places.Messages(one))
         return Goal(title, "Open its messages.", go, number=one.conversation_id)
 
     def _screens(self, screen: CommandScreen) -> Iterable[Goal]:
@@ -478,14 +474,16 @@ class Anywhere(Provider):
             ("Health of the database", "Run the checks and list their findings.", places.Health()),
             ("History", "List changes made by lcm-tui, and undo them.", places.History()),
         ):
-            yield Goal(f"Screen: {title}", does, partial(_open, screen, place))
+            yield Goal(f"Screen: {title}", does, partial(screen.open, place))
         for title, does, words in ELSEWHERE:
             say = partial(screen.app.notify, does, timeout=10)
             yield Goal(title, does, say, phrases(words))
 
     def _themes(self) -> Iterable[Goal]:
         for name in sorted(self.app.available_themes):
-            yield Goal(f"Theme: {name}", "Use this theme from now on.", partial(_set_theme, self, name))
+            yield Goal(
+                f"Theme: {name}", "Use this theme from now on.", partial(setattr, self.app, "theme", name)
+            )
 
     def _settings(self, screen: CommandScreen) -> Iterable[Goal]:
         from lcm_tui.tables.settings import SETTINGS_WORDS, all_settings, settings_document
@@ -501,13 +499,6 @@ class Anywhere(Provider):
         for one in all_settings(held):
             go = partial(screen.app.notify, f"{one.name}: {one.said}. {one.change}", timeout=8)
             yield Goal(f"Setting: {one.name}", f"Now {one.said}. {one.change}", go)
-
-
-def changes_of(screen: CommandScreen, found: Sequence[places.OneOperation]) -> Iterable[Goal]:
-    """Changes by id and title."""
-    for place in found:
-        one = place.operation
-        yield Goal(f"Change: {one.title}  {one.id}", "Show what it did.", partial(_open, screen, place))
 
 
 def _matches(asked: str, title: str, text: str, phrases: Sequence[str] = ()) -> float:
@@ -538,14 +529,6 @@ def _matches(asked: str, title: str, text: str, phrases: Sequence[str] = ()) -> 
 def _hit(score: float, goal: Goal) -> Hit:
     title = escape(safe_line(goal.title))
     return Hit(score, title, goal.go, text=safe_line(goal.title), help=escape(safe_line(goal.does)))
-
-
-def _open(screen: CommandScreen, place: places.Place) -> None:
-    screen.open(place)
-
-
-def _set_theme(provider: Provider, name: str) -> None:
-    provider.app.theme = name
 
 
 def _alike(asked: str, titles: Sequence[str]) -> list[tuple[int, float]]:
