@@ -17,9 +17,8 @@ from typing import Annotated, Final, TypeVar
 
 from lcm_core.base.errors import LcmError, NotFoundError, UsageError
 from lcm_core.base.javascript import JsonObject, trimmed, well_formed
-from lcm_core.base.records import ConversationId, Timestamp
+from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, fold, safe_line
-from lcm_core.base.times import with_z
 from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.store.database import Database, Reader
@@ -36,7 +35,16 @@ from msgspec import UNSET, Meta, UnsetType, structs
 from lcm_recall.answer import Adds, Parameters, repeats
 from lcm_recall.delegation import DEFAULT_ANSWER_TOKENS, MAX_BUCKETS, DelegationError, Task, timed_out
 from lcm_recall.queries import RecallSettings
-from lcm_recall.read import Passage, Verdict, beginning_of, cite, document_of, read_below, text_of, verify
+from lcm_recall.read import (
+    Passage,
+    Verdict,
+    beginning_of,
+    document_of,
+    passage_of,
+    read_below,
+    text_of,
+    verify,
+)
 from lcm_recall.search import search
 from lcm_recall.terms import Query, parse
 
@@ -240,19 +248,7 @@ def _around(document: Document, query: Query, tokens: int) -> Passage:
         start = max(
             0, min(places, default=0) - tokens
         )  # a quarter of about four characters a token before it
-    text = beginning_of(whole[start:], tokens)
-    return Passage(
-        cite(document),
-        document.kind,
-        document.conversation_id,
-        document.label,
-        Timestamp(with_z(document.at)),
-        0,
-        estimate(text, Estimator.WEIGHTED),
-        start,
-        start + len(text) >= len(whole),
-        text,
-    )
+    return passage_of(document, 0, whole, start, tokens)
 
 
 # -- the question ----------------------------------------------------------------------------------------
@@ -562,10 +558,7 @@ class Inquiry(Struct):
 
     async def _read(self, ask: Callable[[Memory], T]) -> T:
         async def load(reader: Reader) -> T:
-            def asked(rows: Rows) -> T:
-                return ask(Memory(rows, reader.schema, self.settings, self.within))
-
-            return await reader.run(asked)
+            return await reader.run(lambda rows: ask(Memory(rows, reader.schema, self.settings, self.within)))
 
         return await self.database.read(load)
 

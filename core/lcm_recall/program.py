@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Concatenate, ParamSpec, TypeVar
 
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.settings import Settings
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.opening import Rows
+from lcm_core.store.schema import Schema
 from lcm_core.store.search import Filter
 from lcm_core.writers.cost import Model
 
@@ -22,6 +25,9 @@ from lcm_recall.read import verify as look_up
 from lcm_recall.search import Found
 from lcm_recall.search import search as find
 from lcm_recall.terms import parse
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 async def search(
@@ -45,11 +51,7 @@ async def search(
         raise UsageError("A page has at least 1 hit, and begins with number 0 or a later one.")
     asked, recalling = parse(query), _settings(database, settings)
     wanted = Filter(None if conversations is None else tuple(conversations))
-
-    async def load(reader: Reader) -> Found:
-        return await reader.run(find, reader.schema, asked, wanted, recalling, limit=limit, offset=offset)
-
-    return await database.read(load)
+    return await _read(database, find, asked, wanted, recalling, limit=limit, offset=offset)
 
 
 async def expand(
@@ -71,20 +73,16 @@ async def expand(
         NotFoundError: the id or the level does not exist.
         UsageError: the cursor is not valid.
     """
-    recalling = _settings(database, settings)
-
-    async def load(reader: Reader) -> Page:
-        return await reader.run(
-            lambda rows: read_below(
-                *(rows, reader.schema, name, recalling),
-                tokens=tokens,
-                cursor=cursor,
-                level=level,
-                within=conversations,
-            )
-        )
-
-    return await database.read(load)
+    return await _read(
+        database,
+        read_below,
+        name,
+        _settings(database, settings),
+        tokens=tokens,
+        cursor=cursor,
+        level=level,
+        within=conversations,
+    )
 
 
 async def levels(
@@ -97,11 +95,7 @@ async def levels(
     Raises:
         NotFoundError: the summary does not exist.
     """
-
-    async def load(reader: Reader) -> tuple[Level, ...]:
-        return await reader.run(levels_below, reader.schema, summary_id, conversations)
-
-    return await database.read(load)
+    return await _read(database, levels_below, summary_id, conversations)
 
 
 async def verify(database: Database, citation: str, *, settings: Settings | None = None) -> Verdict:
@@ -110,12 +104,7 @@ async def verify(database: Database, citation: str, *, settings: Settings | None
     Raises:
         UsageError: it is not a citation.
     """
-    recalling = _settings(database, settings)
-
-    async def load(reader: Reader) -> Verdict:
-        return (await reader.run(look_up, reader.schema, citation, recalling))[0]
-
-    return await database.read(load)
+    return (await _read(database, look_up, citation, _settings(database, settings)))[0]
 
 
 async def ask(
@@ -137,6 +126,15 @@ async def ask(
     inquiry = Inquiry(database, _settings(database, settings), question, limits or AskLimits(), within)
     await inquiry.gather(for_model=model is not None)
     return inquiry.evidence if model is None else await inquiry.ask(model)
+
+
+async def _read(
+    database: Database, load: Callable[Concatenate[Rows, Schema, P], T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    async def loaded(reader: Reader) -> T:
+        return await reader.run(load, reader.schema, *args, **kwargs)
+
+    return await database.read(loaded)
 
 
 def _settings(database: Database, settings: Settings | None) -> RecallSettings:

@@ -24,7 +24,7 @@ from lcm_core.store.search import Document, DocumentKind, RecalledRows, Searched
 from lcm_recall.delegation import Task
 from lcm_recall.engine_tools import expand_summary
 from lcm_recall.queries import RecallSettings
-from lcm_recall.search import file_text
+from lcm_recall.search import with_file
 
 # -- evidence --------------------------------------------------------------------------------------------
 # What answers a question where no model is used (docs/engine/recall.md, "Without a sub-agent").
@@ -164,8 +164,8 @@ def page_of(numbered: Iterable[tuple[int, tuple[Document, int]]], tokens: int, a
         if begin and begin >= len(whole):
             break
         begun = True
-        passage = _passage(document, level, whole, begin, left)
-        if passage is None:
+        passage = passage_of(document, level, whole, begin, left)
+        if whole[begin:] and not passage.text:
             return Page(tuple(passages), f"{number}.{begin}")
         passages.append(passage)
         left -= passage.tokens
@@ -228,15 +228,8 @@ def document_of(db: Rows, schema: Schema, name: str, settings: RecallSettings) -
     )
     for kind in kinds:
         found = rows.some(kind, [message[1] if message else name])
-        if not found:
-            continue
-        one = found[0]
-        text = file_text(rows, one.id, settings)[0] if kind is DocumentKind.FILE else ""
-        if not text:
-            return one
-        return Document(
-            one.kind, one.id, one.conversation_id, one.label, one.at, (*one.texts, ("file", text))
-        )
+        if found:
+            return with_file(rows, found[0], settings)[0]
     return None
 
 
@@ -292,16 +285,13 @@ def _all_below(
                 yield from ((one, level + 1) for one in rows.some(DocumentKind.MESSAGE, [str(message_id)]))
 
 
-def _passage(document: Document, level: int, whole: str, start: int, left: int) -> Passage | None:
-    """As much of a text as fits, cut in two where it does not; None when nothing of it does."""
+def passage_of(document: Document, level: int, whole: str, start: int, left: int) -> Passage:
+    """As much of a text from a place on as fits, cut in two where it does not."""
     text = whole[start:]
     tokens = estimate(text, Estimator.WEIGHTED)
     if tokens > left:
         text = beginning_of(text, left)
-        if not text:
-            return None
         tokens = estimate(text, Estimator.WEIGHTED)
-    complete = start + len(text) >= len(whole)
     return Passage(
         cite(document),
         document.kind,
@@ -311,7 +301,7 @@ def _passage(document: Document, level: int, whole: str, start: int, left: int) 
         level,
         tokens,
         start,
-        complete,
+        start + len(text) >= len(whole),
         text,
     )
 

@@ -25,7 +25,7 @@ from lcm_core.base.paths import read_head
 from lcm_core.base.records import ConversationId, FileId, MessageId, SummaryId, Timestamp
 from lcm_core.base.text import fold
 from lcm_core.base.times import sort_key
-from lcm_core.base.values import Record, Struct, field
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import FileState, Rows, file_state
 from lcm_core.store.private_index import Looked, PrivateIndex, open_index
@@ -406,7 +406,7 @@ class _Search(Struct):
                 reached = window[0]
                 for document in self.rows.within(kind, window, self.wanted, needles):
                     had = len(self.found)
-                    yield self.with_file(document) if kind is DocumentKind.FILE else document
+                    yield self._whole(document)
                     self._report((before + sizes[kind] - window[1]) / whole, now=had == 0 < len(self.found))
             else:
                 left = 0
@@ -494,24 +494,18 @@ class _Search(Struct):
             self.unranked.append(f"{left:,} more {NAMES[kind]} that may be hits")
             self.at_least = True
 
-    def with_file(self, document: Document) -> Document:
-        text, gap = file_text(self.rows, document.id, self.settings)
+    def _whole(self, document: Document) -> Document:
+        whole, gap = with_file(self.rows, document, self.settings)
         if gap:
             self.gaps[gap] = None
-        return Document(
-            document.kind,
-            document.id,
-            document.conversation_id,
-            document.label,
-            document.at,
-            (*document.texts, *((("file", text),) if text else ())),
-        )
+        return whole
 
     def _look(self, document: Document) -> _Candidate | None:
-        length = sum(len(text) for _, text in document.texts)
+        shorter = 1 + sum(len(text) for _, text in document.texts) / 4_000
         if self.query.pattern is not None:
-            count = 1 if any(self._matches(text) for _, text in document.texts) else 0
-            return self._candidate(document, 0.0, float(count), length) if count else None
+            if not any(self._matches(text) for _, text in document.texts):
+                return None
+            return _Candidate(document.kind, document.id, sort_key(document.at), 0.0, 1 / shorter, True)
         part = words = 0.0
         held = True  #: each term as a word
         folded = [fold(text) for _, text in document.texts]
@@ -526,7 +520,8 @@ class _Search(Struct):
         spelled = all(
             any(term.is_spelled_in(text) for _, text in document.texts) for term in self.query.terms
         )
-        return self._candidate(document, words if held else 0.0, part, length, spelled=spelled)
+        words = words / shorter if held else 0.0
+        return _Candidate(document.kind, document.id, sort_key(document.at), words, part / shorter, spelled)
 
     def _matches(self, text: str) -> bool:
         assert self.query.pattern is not None
@@ -540,14 +535,6 @@ class _Search(Struct):
         except TimeoutError:
             self.given_up += 1
             return False
-
-    def _candidate(
-        self, document: Document, words: float, part: float, length: int, *, spelled: bool = True
-    ) -> _Candidate:
-        shorter = 1 + length / 4_000
-        return _Candidate(
-            document.kind, document.id, sort_key(document.at), words / shorter, part / shorter, spelled
-        )
 
 
 def _often(count: int) -> float:
@@ -649,8 +636,7 @@ def _hits(
     for kind in DocumentKind:
         ids = [one.id for one, _ in page if one.kind is kind]
         for document in running.rows.some(kind, ids):
-            whole = running.with_file(document) if kind is DocumentKind.FILE else document
-            documents[kind, document.id] = whole
+            documents[kind, document.id] = running._whole(document)
     messages = [MessageId(int(one.id)) for one, _ in page if one.kind is DocumentKind.MESSAGE]
     summaries = [SummaryId(one.id) for one, _ in page if one.kind is DocumentKind.SUMMARY]
     over = covering(db, schema, messages)
@@ -717,19 +703,22 @@ def _places(text: str, query: Query) -> Iterator[tuple[int, int]]:
         yield from term.places(text, folded)
 
 
-def file_text(rows: SearchedRows, file_id: str, settings: RecallSettings) -> tuple[str, str]:
-    """The text of a large file, and what of it was not read."""
-    file = RecalledRows(rows.db, rows.schema).file(FileId(file_id))
+def with_file(rows: SearchedRows, document: Document, settings: RecallSettings) -> tuple[Document, str]:
+    """A large file with its text, and what of that was not read; every other document as it is."""
+    if document.kind is not DocumentKind.FILE:
+        return document, ""
+    file = RecalledRows(rows.db, rows.schema).file(FileId(document.id))
     if file is None:
-        return "", ""
+        return document, ""
     path = path_of_file(file, settings)
     if path is None:
-        return "", "large files that are not on this machine"
+        return document, "large files that are not on this machine"
     try:
         read = read_head(path, FILE_BYTES)
     except NotFoundError:
-        return "", "large files that cannot be read"
-    return read.text, "" if read.complete else f"large files beyond {FILE_BYTES:,} bytes"
+        return document, "large files that cannot be read"
+    texts = (*document.texts, *((("file", read.text),) if read.text else ()))
+    return replace(document, texts=texts), "" if read.complete else f"large files beyond {FILE_BYTES:,} bytes"
 
 
 def _near(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.values import Record, replace
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.opening import Rows
 from lcm_core.store.search import RecalledRows
 from lcm_prompts import recall_block
 
@@ -97,10 +96,7 @@ class RecallTools:
 
     async def _read(self, ask: Callable[[RecalledRows], T]) -> T:
         async def load(reader: Reader) -> T:
-            def asked(rows: Rows) -> T:
-                return ask(RecalledRows(rows, reader.schema))
-
-            return await reader.run(asked)
+            return await reader.run(lambda rows: ask(RecalledRows(rows, reader.schema)))
 
         return await self._database.read(load)
 

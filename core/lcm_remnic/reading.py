@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -208,24 +209,18 @@ class Contents(Record, frozen=True):
 class StoredPart(Record, frozen=True):
     """A row of Remnic's parts."""
 
-    id: int
-    ordinal: SqlValue
+    ordinal: int | None
     kind: str
-    payload: str
-    tool_name: SqlValue
-    file_path: SqlValue
 
 
 class StoredTurn(Record, frozen=True):
     """A row of Remnic's messages with its parts."""
 
-    id: int
     turn_index: int
     role: str
     content: str
     tokens: int
     created_at: str
-    metadata: str | None
     origin: Origin | None
     parts: tuple[StoredPart, ...]
 
@@ -249,7 +244,7 @@ class StoredSession(Record, frozen=True):
     session: SessionId
     turns: tuple[StoredTurn, ...]  #: in order
     nodes: tuple[StoredNode, ...]
-    records: Mapping[str, str]  #: what was kept of conversations, by key
+    records: int  #: conversations of which an import of ours kept the rest
 
 
 def read_contents(path: Path) -> Contents:
@@ -296,12 +291,10 @@ def _load_contents(rows: Rows) -> Contents:
     for name, row in nodes.items():
         depth = number(row["depth"])
         counted[name] = SessionEntry(SessionId(name), 0, 0, 0, row["n"], depth, 0, None, None)
-    records: dict[str, int] = {}
-    for key in _record_keys(rows):
-        name = key.removeprefix(_RECORDS).partition(":")[2]
-        records[name] = records.get(name, 0) + 1
+    records = Counter(_recorded_sessions(rows))
+    for name in records:
         counted.setdefault(name, SessionEntry(SessionId(name), 0, 0, 0, 0, None, 0, None, None))
-    entries = (replace(one, records=records.get(one.session, 0)) for one in counted.values())
+    entries = (replace(one, records=records[one.session]) for one in counted.values())
     return Contents(version, tuple(sorted(entries, key=lambda one: (one.first_at or "", one.session))))
 
 
@@ -315,34 +308,33 @@ def _part_counts(rows: Rows) -> dict[str, int]:
     return {text(row["session_id"]) or "": row["n"] for row in found}
 
 
-def _record_keys(rows: Rows) -> list[str]:
+def _recorded_sessions(rows: Rows) -> list[str]:
+    """The session of each conversation of which something was kept."""
     if not schema.has_table(rows, schema.META):
         return []
     found = rows.tuples(
         "SELECT key FROM lcm_meta WHERE substr(key, 1, ?) = ? ORDER BY key", (len(_RECORDS), _RECORDS)
     )
-    return [row[0] for row in found if isinstance(row[0], str)]
+    keys = [row[0] for row in found if isinstance(row[0], str)]
+    return [key.removeprefix(_RECORDS).partition(":")[2] for key in keys]
 
 
-def session_names(path: Path, wanted: Iterable[str] = ()) -> tuple[SessionId, ...]:
-    """The sessions that are meant by ids or beginnings of ids; all without any.
+def session_named(path: Path, name: str) -> SessionId:
+    """The session of an id or of the beginning of one.
 
     Raises:
         NotFoundError: there is no such session, or several begin so.
     """
     every = [one.session for one in read_contents(path).sessions]
-    found: dict[SessionId, None] = {}
-    for name in wanted:
-        matching = [one for one in every if one == name] or [one for one in every if one.startswith(name)]
-        if len(matching) != 1:
-            what = f"{len(matching)} sessions begin with {name}" if matching else f"No session matched {name}"
-            raise NotFoundError(
-                f"{what} in {path}. `lcm-tui remnic list` shows them.",
-                code="SESSION_NOT_FOUND",
-                details={"sessionId": name},
-            )
-        found[matching[0]] = None
-    return tuple(found) or tuple(every)
+    matching = [one for one in every if one == name] or [one for one in every if one.startswith(name)]
+    if len(matching) != 1:
+        what = f"{len(matching)} sessions begin with {name}" if matching else f"No session matched {name}"
+        raise NotFoundError(
+            f"{what} in {path}. `lcm-tui remnic list` shows them.",
+            code="SESSION_NOT_FOUND",
+            details={"sessionId": name},
+        )
+    return matching[0]
 
 
 def read_session(path: Path, session: SessionId) -> StoredSession:
@@ -379,33 +371,17 @@ def _load_session(rows: Rows, session: SessionId) -> StoredSession:
             (session,),
         )
     )
-    keys = [key for key in _record_keys(rows) if key.removeprefix(_RECORDS).partition(":")[2] == session]
-    records = {
-        row["key"]: text(row["value"]) or ""
-        for row in rows.rows_in("SELECT key, value FROM lcm_meta WHERE key IN (?*)", keys)
-    }
+    records = _recorded_sessions(rows).count(session)
     return StoredSession(session, turns, nodes, records)
 
 
 def _turn(row: Row, parts: list[Row]) -> StoredTurn:
     return StoredTurn(
-        row["id"],
         number(row["turn_index"]) or 0,
         text(row["role"]) or "",
         text(row["content"]) or "",
         number(row["token_count"]) or 0,
         text(row["created_at"]) or "",
-        text(row["metadata"]),
         origin_in(row["metadata"]),
-        tuple(
-            StoredPart(
-                each["id"],
-                each["ordinal"],
-                text(each["kind"]) or "",
-                text(each["payload"]) or "",
-                text(each["tool_name"]),
-                text(each["file_path"]),
-            )
-            for each in parts
-        ),
+        tuple(StoredPart(number(each["ordinal"]), text(each["kind"]) or "") for each in parts),
     )

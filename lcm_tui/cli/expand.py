@@ -87,16 +87,16 @@ def expand(
 
     async def load(reader: Reader) -> tuple[str, Page]:
         whole = await whole_id(reader, name)
-        page = await reader.run(
-            lambda rows: read_below(
-                *(rows, reader.schema, whole, settings),
-                tokens=tokens,
-                cursor=cursor,
-                with_messages=not no_messages,
-                level=level,
-            )
+        return whole, await reader.run(
+            read_below,
+            reader.schema,
+            whole,
+            settings,
+            tokens=tokens,
+            cursor=cursor,
+            with_messages=not no_messages,
+            level=level,
         )
-        return whole, page
 
     name, page = run.read(load)
     data = to_json(ReadPage(name, page.tokens, page.passages, page.next))
@@ -114,7 +114,7 @@ def _levels(run: Run, name: str) -> Answer:
 
     async def load(reader: Reader) -> tuple[str, tuple[Level, ...]]:
         whole = await whole_id(reader, name)
-        return whole, await reader.run(lambda rows: levels_below(rows, reader.schema, whole))
+        return whole, await reader.run(levels_below, reader.schema, whole)
 
     whole, levels = run.read(load)
     names = "number summaries messages missing tokens tokens_to_here"

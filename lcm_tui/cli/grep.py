@@ -236,16 +236,17 @@ def grep(
     async def load(reader: Reader) -> tuple[str, Found]:
         named, within = await in_scope(reader, scope.conversation_id, scope.session_key, scope.agent)
         wanted = scope.filter(within, since, before)
-        found = await reader.run(
-            lambda rows: search(
-                *(rows, reader.schema, parsed, wanted, settings),
-                limit=limit,
-                offset=cursor,
-                index=cache,
-                full_text=True,
-            )
+        return named, await reader.run(
+            search,
+            reader.schema,
+            parsed,
+            wanted,
+            settings,
+            limit=limit,
+            offset=cursor,
+            index=cache,
+            full_text=True,
         )
-        return named, found
 
     named, found = run.read(load)
     if by_cache:

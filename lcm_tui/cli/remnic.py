@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, LcmError, UsageError
 from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.text import counted, preview, some
 from lcm_core.base.values import Record, replace, to_json
+from lcm_core.engine.markers import beginning
 from lcm_remnic import write as journal
 from lcm_remnic.importing import Looking, import_into, left_behind
-from lcm_remnic.reading import read_contents, read_session, session_names
-from lcm_remnic.records import Report, Step, What
+from lcm_remnic.reading import (
+    Contents,
+    SessionEntry,
+    StoredNode,
+    StoredSession,
+    StoredTurn,
+    read_contents,
+    read_session,
+    session_named,
+)
+from lcm_remnic.records import Report, Step, What, Why
 from lcm_remnic.source import Source
-from lcm_remnic.write import Undone, preview_undo, undo_import, writing
+from lcm_remnic.write import Import, Undone, preview_undo, undo_import, writing
 from lcm_remnic.write import create as create_remnic
 
 from lcm_tui.cli import options
@@ -27,23 +39,18 @@ from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.working import carry_out, interruptible
-from lcm_tui.tables.blocks import Facts, Note, json_of
-from lcm_tui.tables.blocks import OutputBlock as Block
-from lcm_tui.tables.remnic import (
-    DIFFERENCES,
-    IMPORTS,
-    NODES,
-    SESSIONS,
-    TURNS,
-    contents_blocks,
-    differences_table,
-    highest_nodes,
-    newest_turns,
-    remarks,
-    report_blocks,
-    session_blocks,
-    undone_blocks,
+from lcm_tui.tables.blocks import (
+    Cell,
+    Facts,
+    ListColumn,
+    Note,
+    OutputColumn,
+    Table,
+    When,
+    json_of,
+    list_table,
 )
+from lcm_tui.tables.blocks import OutputBlock as Block
 
 _ROWS = {
     What.TURN: "messages",
@@ -56,6 +63,200 @@ _ROWS = {
 _NOTHING = "Nothing to import: Remnic has all of it."
 _STOPPED = "Stopped. Finished conversations stay; run the same command again to continue."
 _UNDONE = "Nothing was changed; --apply makes the change."
+
+
+# -- tables ---------------------------------------------------------------------------------------------
+
+#: How the rows of an import are called.
+_ROW_NAMES = {
+    What.TURN: "Messages",
+    What.PART: "Parts",
+    What.NODE: "Summaries",
+    What.RECORD: "Records",
+    What.EVENT: "Compaction events",
+    What.SEARCH: "Search rows",
+}
+#: Ids of a list that are named.
+_NAMED = 5
+_LEFT_BEHIND = {
+    "large_files": "large files",
+    "focus_briefs": "focus briefs",
+    "focus_brief_sources": "sources of focus briefs",
+    "conversation_bootstrap_state": "bootstrap states",
+    "conversation_compaction_maintenance": "compaction states",
+    "conversation_compaction_telemetry": "telemetry rows",
+}
+#: Reasons that have a sentence of their own.
+_TOLD = frozenset({Why.NO_SEQ, Why.NO_TURN, Why.ELSEWHERE})
+
+
+# fmt: off
+SESSIONS: Final[tuple[ListColumn[SessionEntry, None], ...]] = (
+    ListColumn("session", heading="Session", grows=True, json="sessionId", value="session"),
+    ListColumn("turns", heading="Turns", right=True, json="turns", value="turns"),
+    ListColumn("imported", heading="Imported", right=True, spare=2, json="importedTurns", value="imported"),
+    ListColumn("parts", heading="Parts", right=True, spare=3, json="parts", value="parts"),
+    ListColumn("nodes", heading="Nodes", right=True, json="nodes", value="nodes"),
+    ListColumn("depth", heading="Depth", right=True, spare=1, json="maxDepth", value="max_depth"),
+    ListColumn("tokens", heading="Tokens", right=True, json="tokens", value="tokens"),
+    ListColumn("first", heading="First", spare=4, json="firstAt", value="first_at", time=True),
+    ListColumn("last", heading="Last", spare=5, json="lastAt", value="last_at", time=True),
+    ListColumn("records", json="recordedConversations", value="records"),
+)
+IMPORTS: Final[tuple[ListColumn[Import, None], ...]] = (
+    ListColumn("import", heading="Import", json="importId", value="id"),
+    ListColumn("begun", heading="Begun", json="begunAt", value="begun_at", time=True),
+    ListColumn("undone", json="undoneAt", value="undone_at"),
+    ListColumn("rows", heading="Rows", right=True, json="rows", value="rows"),
+    ListColumn("state", heading="State", json="state", value="state"),
+    ListColumn("source", heading="From", grows=True, json="source", value="source"),
+)
+NODES: Final[tuple[ListColumn[StoredNode, None], ...]] = (
+    ListColumn("node", heading="Node", json="nodeId", value="id"),
+    ListColumn("depth", heading="Depth", right=True, json="depth", value="depth"),
+    ListColumn("below", heading="Below", json="parentId", value="parent_id"),
+    ListColumn("first", json="firstTurn", value="start"),
+    ListColumn("last", json="lastTurn", value="end"),
+    ListColumn("turns", heading="Turns", value=lambda one: f"{one.start}-{one.end}"),
+    ListColumn("tokens", heading="Tokens", right=True, spare=1, json="tokenCount", value="tokens"),
+    ListColumn("created", json="createdAt", value="created_at", time=True),
+    ListColumn("text", heading="Text", grows=True, json="content", value="text",
+               text=lambda text: preview(beginning(text))),
+)
+TURNS: Final[tuple[ListColumn[StoredTurn, None], ...]] = (
+    ListColumn("turn", heading="Turn", right=True, json="turnIndex", value="turn_index"),
+    ListColumn("role", heading="Role", json="role", value="role"),
+    ListColumn("count", heading="Parts", right=True, spare=2, value=lambda one: len(one.parts)),
+    ListColumn("tokens", heading="Tokens", right=True, spare=1, json="tokenCount", value="tokens"),
+    ListColumn("created", heading="Time", spare=3, json="createdAt", value="created_at", time=True),
+    ListColumn("conversation", json="conversationId",
+               value=lambda one: None if one.origin is None else one.origin.conversation_id),
+    ListColumn("seq", json="seq", value=lambda one: None if one.origin is None else one.origin.seq),
+    ListColumn("origin", heading="From", spare=4,
+               value=lambda one: None if one.origin is None else one.origin.text),
+    ListColumn("text", heading="Text", grows=True, json="content", value="content", text=preview),
+    ListColumn("parts", json="parts", value=lambda one: to_json(one.parts)),
+)
+DIFFERENCES: Final[tuple[ListColumn[Step, None], ...]] = (
+    ListColumn("difference", heading="Difference", json="difference", value="kind.value"),
+    ListColumn("row", heading="Row", json="row", value="what.value"),
+    ListColumn("name", heading="Which", grows=True, json="name", value="name"),
+    ListColumn("table", json="table", value="table"),
+    ListColumn("columns", heading="Columns", grows=True, json="columns", value="columns",
+               text=lambda columns: ", ".join(columns) or None),
+    ListColumn("session", heading="Session", spare=1, json="sessionId", value="session"),
+)
+# fmt: on
+
+
+def _contents_blocks(when: When, held: Contents, imports: Sequence[Import]) -> list[Block]:
+    """The sessions of a database, and the imports into it."""
+    blocks: list[Block] = [list_table(SESSIONS, held.sessions, when, empty="No session is recorded.")]
+    if imports:
+        blocks.append(list_table(IMPORTS, imports, when, title="Imports by lcm-tui"))
+    return blocks
+
+
+def _newest_turns(held: StoredSession, limit: int) -> Sequence[StoredTurn]:
+    """The turns of a session that are shown."""
+    return held.turns[-limit:]
+
+
+def _highest_nodes(held: StoredSession, limit: int) -> Sequence[StoredNode]:
+    """The nodes of a session that are shown, the highest first."""
+    return sorted(held.nodes, key=lambda one: (-one.depth, one.start, one.id))[:limit]
+
+
+def _session_blocks(when: When, held: StoredSession, limit: int) -> list[Block]:
+    """Turns and nodes of a session, the newest turns, the highest nodes first."""
+    facts: list[tuple[str, Cell]] = [
+        ("Session", held.session),
+        ("Turns", len(held.turns)),
+        ("Nodes", len(held.nodes)),
+        ("Imported conversations", held.records),
+    ]
+    blocks: list[Block] = [
+        Facts(facts),
+        list_table(NODES, _highest_nodes(held, limit), when, title="Nodes", empty="No node."),
+        list_table(TURNS, _newest_turns(held, limit), when, title="Turns", empty="No turn."),
+    ]
+    if len(held.turns) > limit or len(held.nodes) > limit:
+        blocks.append(Note(f"At most {limit:,} of each are shown, the newest turns; --limit shows more."))
+    return blocks
+
+
+def _report_blocks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[Block]:
+    """What an import did or would do."""
+    columns = (
+        OutputColumn("Rows"),
+        OutputColumn("Insert", right=True),
+        OutputColumn("Change", right=True),
+        OutputColumn("Move", right=True),
+        OutputColumn("Extra", right=True),
+        OutputColumn("Same", right=True),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (_ROW_NAMES[what], one.missing, one.changed, one.moved, one.extra, one.same)
+        for what, one in report.rows.items()
+    ]
+    facts: list[tuple[str, Cell]] = [
+        ("Conversations scanned", report.conversations),
+        ("Sessions with changes", report.sessions),
+        ("Multi-parent collapsed", report.collapsed),
+    ]
+    blocks: list[Block] = [Facts(facts), Table(columns, rows)]
+    blocks += [Note(one) for one in _remarks(report, left_behind)]
+    return blocks
+
+
+def _remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str]:
+    """What does not come along, in sentences."""
+    found = []
+    if report.no_messages:
+        what = counted(len(report.no_messages), "summary is", "summaries are")
+        found.append(f"{what} skipped because no message is below: {some(report.no_messages, _NAMED)}.")
+    if report.elsewhere:
+        what = counted(len(report.elsewhere), "summary is", "summaries are")
+        found.append(
+            f"{what} skipped: Remnic has the id in another session: {some(report.elsewhere, _NAMED)}."
+        )
+    found += [f"Skipped: {one}." for one in report.conflicts[:_NAMED]]
+    if len(report.conflicts) > _NAMED:
+        found.append(f"{len(report.conflicts) - _NAMED:,} more conversations are skipped in the same way.")
+    if report.unreadable:
+        what = counted(report.unreadable, "message has", "messages have")
+        which = some(report.unheld["messages", Why.NO_SEQ].rows, _NAMED, report.unreadable)
+        found.append(f"{what} no seq of its own and cannot be identified in Remnic: skipped: {which}.")
+    for (table, why), rows in sorted(report.unheld.items()):
+        if why not in _TOLD:
+            what = counted(rows.count, "row")
+            found.append(f"{what} of {table} cannot be held ({why}): {some(rows.rows, _NAMED, rows.count)}.")
+    kept = [f"{count:,} {_LEFT_BEHIND.get(table, table)}" for table, count in left_behind if count]
+    if kept:
+        these = " and ".join([", ".join(kept[:-1]), kept[-1]] if kept[1:] else kept)
+        found.append(f"Remnic has no place for {these}; they stay in the source only.")
+    return found
+
+
+def _differences_table(when: When, steps: Sequence[Step], total: int) -> Table:
+    """The rows that differ."""
+    title = f"{total:,} differences" if total != 1 else "1 difference"
+    if len(steps) < total:
+        title = f"{title}, the first {len(steps):,}"
+    return list_table(DIFFERENCES, steps, when, title=title, empty="Nothing differs.")
+
+
+def _undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:
+    """What an undo did or would do."""
+    facts: list[tuple[str, Cell]] = [
+        ("Import", one.id),
+        ("From", one.source),
+        ("Removed" if done else "Rows to remove", found.removed),
+        ("Restored" if done else "Rows to restore", found.restored),
+        ("Already removed or restored", found.gone),
+        ("Changed since, not touched", found.left),
+    ]
+    return [Facts(facts)]
 
 
 # -- options ---------------------------------------------------------------------------------------------
@@ -143,7 +344,7 @@ def list_(run: Run, *, where: RemnicOptions) -> Answer:
         "sessions": [json_of(SESSIONS, one) for one in held.sessions],
         "imports": [json_of(IMPORTS, one) for one in imports],
     }
-    return run.answer("remnic.list", data, contents_blocks(run.time, held, imports))
+    return run.answer("remnic.list", data, _contents_blocks(run.time, held, imports))
 
 
 @command("remnic show", examples=("remnic show 27046938 --remnic lcm.sqlite",))
@@ -155,17 +356,17 @@ def list_(run: Run, *, where: RemnicOptions) -> Answer:
 def show(run: Run, *, session_id: str, where: RemnicOptions, limit: int) -> Answer:
     """Show the turns and summaries of a session, and their hierarchy."""
     path = where.path
-    [name] = session_names(path, [session_id])
+    name = session_named(path, session_id)
     held = read_session(path, name)
     data: Document = {
         "remnic": str(path),
         "sessionId": name,
         "turnCount": len(held.turns),
         "nodeCount": len(held.nodes),
-        "nodes": [json_of(NODES, one) for one in highest_nodes(held, limit)],
-        "turns": [json_of(TURNS, one) for one in newest_turns(held, limit)],
+        "nodes": [json_of(NODES, one) for one in _highest_nodes(held, limit)],
+        "turns": [json_of(TURNS, one) for one in _newest_turns(held, limit)],
     }
-    return run.answer("remnic.show", data, session_blocks(run.time, held, limit))
+    return run.answer("remnic.show", data, _session_blocks(run.time, held, limit))
 
 
 # -- import and verify -----------------------------------------------------------------------------------
@@ -309,14 +510,14 @@ def verify(
         "differenceCount": total,
         "differences": [json_of(DIFFERENCES, one) for one in kept],
     }
-    table = differences_table(run.time, kept, total)
+    table = _differences_table(run.time, kept, total)
     told = _reported(run, "remnic.verify", path, report, behind, [table], more)
     return told if same else replace(told, exit_code=ExitCode.FINDINGS)
 
 
 def _import_blocks(run: Run, path: Path, report: Report, behind: dict[str, int]) -> list[Block]:
     files = Facts([("From", str(run.settings.database.value)), ("Remnic", str(path))])
-    return [files, *report_blocks(report, behind.items())]
+    return [files, *_report_blocks(report, behind.items())]
 
 
 def _reported(
@@ -340,7 +541,7 @@ def _reported(
             {"table": table, "reason": why.value, **to_json(one)}
             for (table, why), one in sorted(report.unheld.items())
         ],
-        "warnings": list(remarks(report, behind.items())),
+        "warnings": list(_remarks(report, behind.items())),
     }
     blocks = [*_import_blocks(run, path, report, behind), *blocks]
     return run.answer(command, {**data, **(more or {})}, blocks)
@@ -366,7 +567,7 @@ def undo(run: Run, *, import_id: str | None, where: RemnicOptions, flags: Change
     data = {"remnic": str(path), "applied": flags.apply, **some_of(one, "id source")}
     if not flags.apply or not flags.yes:
         planned = preview_undo(path, one)
-        blocks = undone_blocks(one, planned, done=False)
+        blocks = _undone_blocks(one, planned, done=False)
         if not flags.apply:
             return run.answer("remnic.undo", {**data, **to_json(planned)}, [*blocks, Note(_UNDONE)])
     meter = ProgressLine(silent=0.5)
@@ -384,4 +585,4 @@ def undo(run: Run, *, import_id: str | None, where: RemnicOptions, flags: Change
             raise CancelledError(_STOPPED) from None
 
     found = carry_out(run, "Undo this import?", work, yes=flags.yes, shown=lambda: blocks, meter=meter)
-    return run.answer("remnic.undo", {**data, **to_json(found)}, undone_blocks(one, found, done=True))
+    return run.answer("remnic.undo", {**data, **to_json(found)}, _undone_blocks(one, found, done=True))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 from lcm_core.base.diff import unified_text
@@ -21,7 +21,7 @@ from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Position, Window
 from lcm_host.codex import CodexDiff, Held, Spoken, compare_with_codex, read_held
-from lcm_host.ingestion import ingestions, owners_of
+from lcm_host.ingestion import Ingestion, ingestions, owners_of
 from lcm_host.reading import SessionEntry, SessionExtent, SessionPage, extents, read_page
 from lcm_host.sessions import (
     ColdPlace,
@@ -140,25 +140,22 @@ def _name(session: HostSession) -> str:
     return f"{session.agent or ''}/{session.session_id}"
 
 
-class _Known(NamedTuple):
-    """What the engine's database knows of some sessions."""
+def _known(
+    run: Run, sessions: Sequence[HostSession]
+) -> tuple[Mapping[HostSession, ConversationId], Mapping[HostSession, int]]:
+    """The conversations of some sessions, and how many messages of those that were compared are not in them.
 
-    owners: Mapping[HostSession, ConversationId]
-    behind: Mapping[HostSession, int]  #: messages that are not in it, of the sessions that were compared
-
-
-def _known(run: Run, sessions: Sequence[HostSession]) -> _Known:
-    """Nothing where no database was named and none is there."""
+    Nothing where no database was named and none is there.
+    """
     database = run.settings.database
     if not sessions or (database.source is SettingSource.DEFAULT and not database.value.exists()):
-        return _Known({}, {})
-    return run.read(_load_known, run.settings, sessions)
+        return {}, {}
 
+    async def load(reader: Reader) -> tuple[dict[HostSession, ConversationId], list[Ingestion]]:
+        return await owners_of(reader, sessions), await ingestions(reader, sessions, run.settings.engine)
 
-async def _load_known(reader: Reader, settings: Settings, sessions: Sequence[HostSession]) -> _Known:
-    compared = await ingestions(reader, sessions, settings.engine)
-    behind = {one.session: one.behind for one in compared if one.problem is None}
-    return _Known(await owners_of(reader, sessions), behind)
+    owners, compared = run.read(load)
+    return owners, {one.session: one.behind for one in compared if one.problem is None}
 
 
 class SessionRow(Record, frozen=True):

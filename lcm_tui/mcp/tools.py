@@ -366,14 +366,15 @@ class Memory:
                 none = ReadPage(name.partition("@")[0], 0, (), None, sizes)
                 return Answer(scope, none, list(_level_lines(name, sizes)))
             page = await reader.run(
-                lambda rows: read_below(
-                    *(rows, reader.schema, name, self._settings),
-                    tokens=tokens,
-                    cursor=cursor,
-                    with_messages=not summaries_only,
-                    level=level,
-                    within=scope.ids,
-                )
+                read_below,
+                reader.schema,
+                name,
+                self._settings,
+                tokens=tokens,
+                cursor=cursor,
+                with_messages=not summaries_only,
+                level=level,
+                within=scope.ids,
             )
             data = ReadPage(name, page.tokens, page.passages, page.next, [])
             return Answer(scope, data, list(_page_lines(page)))
@@ -394,7 +395,7 @@ class Memory:
         async def load(reader: Reader) -> Answer[Described]:
             scope, name = await self._named(reader, id)
             verdict, document = await reader.run(
-                lambda rows: verify(rows, reader.schema, name, self._settings, within=scope.ids)
+                verify, reader.schema, name, self._settings, within=scope.ids
             )
             if document is None:
                 if "@" not in name:
@@ -634,17 +635,19 @@ class Memory:
     ) -> Found:
         limit, offset = page
         return await reader.run(
-            lambda rows: search(
-                *(rows, reader.schema, query, wanted, self._settings),
-                limit=limit,
-                offset=offset,
-                seconds=seconds,
-                near_seconds=near,
-                words=self._words,
-                full_text=True,
-                index=index_of(self._database.path, self._index_folder) if self._by_index else None,
-                ranked=_RANKED,
-            )
+            search,
+            reader.schema,
+            query,
+            wanted,
+            self._settings,
+            limit=limit,
+            offset=offset,
+            seconds=seconds,
+            near_seconds=near,
+            words=self._words,
+            full_text=True,
+            index=index_of(self._database.path, self._index_folder) if self._by_index else None,
+            ranked=_RANKED,
         )
 
     def _moment(self, name: str, text: str | None) -> str | None:

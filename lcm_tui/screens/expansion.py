@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from lcm_core.base.records import Conversation, SummaryId
 from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
-from lcm_recall.read import Level, Page, Passage, levels_below, read_level
+from lcm_recall.read import Level, Passage, levels_below, read_level
 from textual import on
 from textual.app import ComposeResult
 
@@ -92,10 +92,6 @@ class LevelTexts(Record, frozen=True):
         """Of what was read, estimated."""
         return sum(one.tokens for one in self.passages)
 
-    def with_page(self, page: Page) -> LevelTexts:
-        """The same with one more page."""
-        return LevelTexts(self.level, (*self.passages, *page.passages), page.next)
-
 
 async def load_levels(reader: Reader, summary_id: SummaryId) -> tuple[Level, ...]:
     """The levels below a summary, without texts.
@@ -103,18 +99,15 @@ async def load_levels(reader: Reader, summary_id: SummaryId) -> tuple[Level, ...
     Raises:
         NotFoundError: the summary is gone.
     """
-    return await reader.run(lambda rows: levels_below(rows, reader.schema, summary_id))
+    return await reader.run(levels_below, reader.schema, summary_id)
 
 
 async def load_page(reader: Reader, texts: LevelTexts, *, again: bool) -> LevelTexts:
     """One page more of a level; *again*: as much as was read, as it is now."""
     before = LevelTexts(texts.level) if again else texts
     tokens = {"tokens": texts.tokens} if again and texts.passages else {}
-    return before.with_page(
-        await reader.run(
-            lambda rows: read_level(rows, reader.schema, before.level, cursor=before.next, **tokens)
-        )
-    )
+    page = await reader.run(read_level, reader.schema, before.level, cursor=before.next, **tokens)
+    return LevelTexts(before.level, (*before.passages, *page.passages), page.next)
 
 
 # -- the screen ------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lcm_core.api import DatabaseError, LcmError, RefusedError
 from lcm_core.base.errors import FileMissingError
-from lcm_remnic.reading import read_contents, read_session, session_names
+from lcm_remnic.reading import read_contents, read_session
 from lcm_remnic.write import create
 
 from tests.conftest import DatabaseFactory
@@ -143,7 +143,7 @@ def test_odd_values_in_remnic_are_read_compared_and_completed(
                 except sqlite3.IntegrityError:
                     continue
     read_contents(remnic)
-    for session in session_names(remnic):
+    for session in (one.session for one in read_contents(remnic).sessions):
         read_session(remnic, session)
     _orderly(lambda: imported(source, remnic))
     _orderly(lambda: differences(source, remnic))
@@ -187,7 +187,7 @@ def test_damaged_pages_end_in_a_sentence(
         content[at : at + 8] = chance.randbytes(8)
     remnic.write_bytes(content)
     for work in (
-        lambda: [read_session(remnic, one) for one in session_names(remnic)],
+        lambda: [read_session(remnic, one.session) for one in read_contents(remnic).sessions],
         lambda: differences(source, remnic),
         lambda: imported(source, remnic),
     ):
