@@ -152,7 +152,7 @@ def _document(run: Run, name: str) -> Answer:
     settings = recall_settings(run.settings)
 
     async def load(reader: Reader) -> tuple[Verdict, Document | None]:
-        return await reader.run(lambda rows: verify(rows, reader.schema, name, settings))
+        return await reader.run(verify, reader.schema, name, settings)
 
     verdict, document = run.read(load)
     data = to_json(Described.of(name, verdict, document))
