@@ -82,7 +82,6 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             places.Messages()
             | places.Context()
             | places.Summaries()
-            | places.CoverageMap()
             | places.Expansion()
             | places.Previous()
             | places.Trace()
@@ -157,7 +156,6 @@ OfConversation = (
     places.Messages
     | places.Context
     | places.Summaries
-    | places.CoverageMap
     | places.Expansion
     | places.Previous
     | places.Trace
@@ -181,10 +179,6 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
             from lcm_tui.screens.dag import DagScreen
 
             return DagScreen(place.conversation, select=place.select, find=place.find)
-        case places.CoverageMap():
-            from lcm_tui.screens.coverage import CoverageScreen
-
-            return CoverageScreen(place.conversation, select=place.select)
         case places.Expansion():
             from lcm_tui.screens.expansion import ExpansionScreen
 
@@ -273,13 +267,13 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
 #: What most operators open first, each behind the largest parts of it. A key may wait for one of these, never
 #: for several.
 FIRST: Final = (
-    *("lcm_tui.screens.conversation", "lcm_tui.screens.dag"),
+    *("lcm_tui.screens.conversation", "lcm_tui.screens.coverage", "lcm_tui.screens.dag"),
     *("lcm_core.engine.sent", "lcm_core.store.context_view", "lcm_tui.screens.context"),
     *("lcm_core.engine.sessions", "lcm_core.operations.assembly", "lcm_core.operations.stale"),
 )
 #: What comes after that, and what drafts need; model libraries come only with a call.
 LATER: Final = (
-    *("lcm_tui.screens.coverage", "lcm_tui.screens.context_items", "lcm_tui.screens.files"),
+    *("lcm_tui.screens.context_items", "lcm_tui.screens.files"),
     *("lcm_tui.screens.previous", "lcm_tui.flows.drafts", "lcm_tui.screens.search"),
     *("lcm_host.checks", "lcm_core.change.commit", "lcm_core.change.preview", "lcm_tui.screens.change_pane"),
     *("lcm_tui.screens.preview", "lcm_tui.screens.history", "lcm_tui.screens.health"),

@@ -52,7 +52,7 @@ PICTURES = (
     Picture("conversation-80x24", ("enter",), "#384", SMALL),
     Picture("dag", ("s", "l", "j", "l"), "63 summaries"),
     Picture("dag-80x24", ("s", "l", "j", "l"), "D3", SMALL),
-    Picture("map", ("s", "m"), "in the context"),
+    Picture("map", ("s", "shift+tab"), "the selected summary"),
     Picture("context", ("c",), "fresh tail"),
     Picture("context-sent", ("c", "m", "j", "j"), "stored"),
     Picture("context-80x24", ("c",), "fresh tail", SMALL),

@@ -81,13 +81,6 @@ class Expansion(NamedTuple):
     summary_id: SummaryId
 
 
-class CoverageMap(NamedTuple):
-    """The summaries of a conversation over its messages, standing on a summary."""
-
-    conversation: Conversation
-    select: SummaryId | None = None
-
-
 class Earlier(NamedTuple):
     """A place of one conversation as it was at a point of its past."""
 
@@ -289,7 +282,7 @@ class Search(NamedTuple):
 
 
 #: What can be looked at as it was.
-OfThen: TypeAlias = Context | Item | Summaries | CoverageMap | Previous
+OfThen: TypeAlias = Context | Item | Summaries | Previous
 
 Place: TypeAlias = (
     Messages
@@ -298,7 +291,6 @@ Place: TypeAlias = (
     | Item
     | Sent
     | Summaries
-    | CoverageMap
     | Earlier
     | Expansion
     | Previous

@@ -152,7 +152,6 @@ VIEWS: Final = (
         ("beside each other", "two columns", "split view", "other view"),
     ),
     OtherView("Unified", "Unified", "Show two texts as one, changes marked with - and +.", ""),
-    OtherView("Tree", "Tree of summaries", "Show the summaries as a tree.", ""),
     OtherView("As list", "List of summaries", "Show the summaries of the previous context as a list.", ""),
     OtherView("Preview", "Preview of the change", "Show what was in front before the diff.", ""),
     OtherView("Text", "Text of the file", "Show the text of the file.", ""),

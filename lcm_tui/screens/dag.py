@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Container, Sequence
-from datetime import tzinfo
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record
 from lcm_core.store import lineage
 from lcm_core.store import summaries as store
-from lcm_core.store.lineage import SourceMessage
 from lcm_core.store.messages import get_message
-from lcm_core.store.summaries import SummaryEntry
 from textual import on
 from textual.app import ComposeResult
 
@@ -26,25 +24,22 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks, TextFinder
 from lcm_tui.kit.panes import Rows, TwoPanes
 from lcm_tui.kit.session import Session
-from lcm_tui.kit.spans import Block, Document, Line, Span, heading
+from lcm_tui.kit.spans import Block, Document, Span, heading
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, pruning
+from lcm_tui.screens.coverage import ZOOM, CoveragePane
+from lcm_tui.screens.dag_lines import ReadBehind, SummaryTree, TreeFinder
 from lcm_tui.screens.dag_tree import (
     Folding,
     Known,
-    Match,
-    Painter,
     Place,
     Section,
     Survey,
-    Tree,
-    Way,
-    Wrong,
     key_of,
     read_wrong,
     survey,
 )
-from lcm_tui.screens.frame import CommandScreen, DataScreen
+from lcm_tui.screens.frame import DataScreen
 from lcm_tui.tables.summaries import message_document, read_summary_document
 
 if TYPE_CHECKING:
@@ -123,442 +118,6 @@ async def _message(session: Session, known: Known, place: Place) -> Document:
     return await asyncio.to_thread(message_document, entry, zone=session.zone)
 
 
-# -- the tree --------------------------------------------------------------------------------------------
-# What is unfolded, and where the cursor is, by path.
-
-#: A heading over more than so many is folded at first.
-FEW = 5
-
-
-class SummaryTree(LineView[Place]):
-    """The rows of one conversation's summaries; it reads nothing and says what it needs."""
-
-    def __init__(self, conversation_id: ConversationId, marks: Container[SummaryId] = ()) -> None:
-        """*marks*: the summaries that the operator has marked."""
-        super().__init__(self._draw_place, empty="Reading …", id="lines")
-        self.known = Known(conversation_id)
-        self.unfolding = Tree()
-        self.surveyed = asyncio.Event()  #: the graph was read
-        self.judged = asyncio.Event()  #: which texts are broken was read
-        self._painter = Painter(self.known, self.unfolding, None, marks)
-        self._sections: set[Section] = set()  #: headings that were there before
-        self._returning: tuple[Way, int] | None = None  #: to where the cursor was, and in which row
-
-    # -- what is selected ----------------------------------------------------------------------------------
-
-    @property
-    def summary(self) -> SummaryId | None:
-        """The selected summary."""
-        place = self.selected
-        return SummaryId(place.step) if place is not None and isinstance(place.step, str) else None
-
-    @property
-    def message(self) -> SourceMessage | None:
-        """The selected message."""
-        return self.known.message_of(self.selected) if self.selected is not None else None
-
-    # -- what it shows -------------------------------------------------------------------------------------
-
-    def left_as(self) -> Folding:
-        """What is unfolded, and where the cursor is; before it could return there, where it should."""
-        way, row = self._returning or (
-            self.selected.path if self.selected is not None else (),
-            self._offset(self._cursor) - self._top,
-        )
-        return Folding(self.unfolding, self._sections, way, row)
-
-    def return_to(self, left: Folding, *, select: bool) -> None:
-        """Unfold what was left unfolded; *select*: the cursor goes back to its row once that is read."""
-        self.unfolding, self._sections = left.tree, left.sections
-        self._painter = replace(self._painter, tree=left.tree)
-        self._returning = (left.way, left.row) if select and left.way else None
-
-    def _place_on(self, way: Way) -> Place | None:
-        """As far on a way as is known, unfolded; None: nothing of it is there."""
-        at, place = self.known.tops, self.unfolding.top
-        for step in way:
-            if step not in at:
-                break
-            place = place.to(step)
-            at = list(self.known.below(step))
-        if place is self.unfolding.top:
-            return None
-        self.unfolding.unfold_above(place)
-        return place
-
-    def lay_rows(self, select: Place | None = None) -> None:
-        """Compute all rows again, from what is known and unfolded; the cursor stays on its summary."""
-        if select is not None:
-            self._returning = None
-        returning = self._returning
-        if returning is not None:
-            select = self._place_on(returning[0])
-        rows = self.unfolding.rows(self.known.tops, self.known.below)
-        if select is None and self.selected is not None and self.selected not in rows:
-            select = self._place_now(self.selected)
-            rows = self.unfolding.rows(self.known.tops, self.known.below)
-        self.replace(rows, select=select, changed=False)
-        if returning is not None and select is not None:
-            self._show_from(self._offset(self._cursor) - returning[1])
-            if select.path == returning[0]:
-                self._returning = None
-        self.redraw()
-
-    def _move_to(self, place: int, *, reveal: bool = True) -> None:
-        """Whoever moves the cursor does not want to return any more."""
-        self._returning = None
-        super()._move_to(place, reveal=reveal)
-
-    def _place_now(self, place: Place) -> Place | None:
-        """Where what stood at a place stands now, unfolded to; None when it stands nowhere any more."""
-        above = place.above
-        if isinstance(place.step, str):
-            path = self.known.path_to(SummaryId(place.step))
-        elif place.step is not None and above is not None and isinstance(above.step, str):
-            path = self.known.path_to(SummaryId(above.step))
-            if path is not None and place.step in self.known.below(above.step):
-                path = (*path, place.step)
-        else:
-            path = None
-        return None if path is None else self.unfolded_to(path)
-
-    def show_times_in(self, zone: tzinfo | None) -> None:
-        """Write times in a time zone; None: that of the machine."""
-        self._painter = replace(self._painter, zone=zone)
-
-    def show_wrong(self, wrong: Wrong) -> None:
-        """Say which summaries are broken or stale, and how many are broken below those that are folded."""
-        if self.known.learn_wrong(wrong):
-            self.redraw()
-
-    def take_survey(self, found: Survey) -> None:
-        """Take the whole graph; what was unfolded below a root stays so when something was made from it."""
-        roots = self.known.roots
-        self.known.learn_survey(found)
-        self.surveyed.set()
-        self.empty = "This conversation has no summaries."
-        for section, nodes in found.sections.items():
-            if section not in self._sections and (len(nodes) <= FEW or not found.graph.roots):
-                self.unfolding.unfolded.add(self.unfolding.at((section,)))
-        self._sections = set(found.sections)
-        for root in set(roots) - set(self.known.roots):
-            path = self.known.path_to(root)
-            if path is not None and path[0] != root:
-                self.unfolding.graft(self.unfolding.at((root,)), self.unfolding.at(path))
-
-    def unfolded_to(self, path: Way) -> Place:
-        """The place at the end of *path*, with everything above it unfolded."""
-        place = self.unfolding.at(path)
-        self.unfolding.unfold_above(place)
-        return place
-
-    def reveal(self, path: Way) -> None:
-        """Stand on the place at the end of *path*."""
-        self.lay_rows(self.unfolded_to(path))
-
-    # -- folding -------------------------------------------------------------------------------------------
-
-    def can_unfold(self, place: Place | None) -> bool:
-        """Whether a place can be unfolded, or folded again."""
-        if place is None or place.step is None:
-            return False
-        return self.known.can_unfold(place.step) and not place.repeats
-
-    def is_unfolded(self, place: Place) -> bool:
-        """Whether what is below a place is shown."""
-        return place in self.unfolding.unfolded
-
-    def toggle(self, place: Place) -> None:
-        """Unfold a place, or fold it."""
-        if self.can_unfold(place):
-            self.unfolding.unfolded ^= {place}
-            self._respread(place)
-
-    def _respread(self, place: Place) -> None:
-        """Show what is below a place now, and leave all other rows as they are."""
-        index = self.index_of(place)
-        if index is not None:
-            rows = self.unfolding.respliced(self.keys, index, self.known.below)
-            self.replace(rows, changed=False)
-            self.redraw([place])
-
-    def step_out(self, place: Place) -> None:
-        """Fold a place; from one that is folded go to its consumer."""
-        if self.is_unfolded(place):
-            self.toggle(place)
-        elif place.above is not None:
-            self.select(place.above)
-
-    def step_in(self, place: Place) -> None:
-        """Unfold a place; from one that is unfolded go to the first below it."""
-        if not self.is_unfolded(place):
-            self.toggle(place)
-        elif place.step is not None and (below := self.known.below(place.step)):
-            self.select(place.to(below[0]))
-
-    def fold_all(self) -> None:
-        """Fold everything; the cursor goes out to the left margin."""
-        above = list(self.selected.upward()) if self.selected is not None else [None]
-        self.unfolding.unfolded.clear()
-        self.lay_rows(above[-1])
-
-    def unfold_below(self, place: Place) -> None:
-        """Unfold every summary below a place; when nothing was folded there, below everything."""
-        tree, known = self.unfolding, self.known
-        starts = [place]
-        opened = False
-        if isinstance(place.step, Section):
-            opened = place not in tree.unfolded
-            tree.unfolded.add(place)
-            starts = [place.to(step) for step in known.below(place.step)]
-        if not tree.unfold_all(starts, known.edges) and not opened:
-            tops = [tree.top.to(step) for step in known.tops]
-            tree.unfolded.update(top for top in tops if isinstance(top.step, Section))
-            below = [
-                top.to(step)
-                for top in tops
-                if isinstance(top.step, Section)
-                for step in known.below(top.step)
-            ]
-            tree.unfold_all([*tops, *below], known.edges)
-        self.lay_rows()
-
-    # -- what it needs -------------------------------------------------------------------------------------
-
-    def unread_rows(self) -> list[SummaryId]:
-        """The summaries in sight whose rows have not been read; else those near it, a page at a time."""
-        first = self.index_of(self.visible_keys[0]) if self.visible_keys else None
-        if first is None:
-            return []
-        page = len(self.visible_keys)
-        for margin, wanted in ((0, 0), (page // 2, page)):
-            if self._unread_within(first - margin, first + page + margin):
-                return self._unread_within(first - wanted, first + page + wanted)
-        return []
-
-    def _unread_within(self, start: int, end: int) -> list[SummaryId]:
-        places = self.keys[max(0, start) : end]
-        ids = dict.fromkeys(SummaryId(place.step) for place in places if isinstance(place.step, str))
-        return [summary_id for summary_id in ids if self.known.unread_entry(summary_id)]
-
-    def learn_rows(self, asked: Sequence[SummaryId], entries: Sequence[SummaryEntry]) -> bool:
-        """Take rows that were asked for and draw those anew that changed; returns whether any is in sight."""
-        changed = self.known.learn_entries(asked, entries)
-        drawn = self._lines.keys()
-        self._forget([place for place in drawn if place.step in changed])
-        seen = any(place.step in changed for place in self.visible_keys)
-        if seen:
-            self.refresh()
-        return seen
-
-    def unread_below(self) -> list[SummaryId]:
-        """The summaries that are unfolded and whose messages have not been read."""
-        ids = {SummaryId(place.step) for place in self.unfolding.unfolded if isinstance(place.step, str)}
-        return [summary_id for summary_id in ids if self.known.unread_messages(summary_id)]
-
-    def places_of(self, summary_ids: Collection[SummaryId]) -> list[Place]:
-        """The rows of some summaries."""
-        return [place for place in self.keys if place.step in summary_ids]
-
-    # -- searching -----------------------------------------------------------------------------------------
-
-    def match_at(self, place: Place | None) -> Match | None:
-        """What a place is to a search."""
-        if place is None or place.step is None or isinstance(place.step, Section):
-            return None
-        if isinstance(place.step, str):
-            return Match(SummaryId(place.step))
-        leaf = place.above.step if place.above is not None else None
-        if not isinstance(leaf, str):
-            return None
-        below = list(self.known.messages.get(SummaryId(leaf), ()))
-        return Match(SummaryId(leaf), below.index(place.step) if place.step in below else None)
-
-    def go_to(self, match: Match) -> bool:
-        """Stand on a match, where it stands first; False when it stands nowhere any more."""
-        path = self.known.path_to(match.summary_id)
-        if path is None:
-            return False
-        if match.message is not None:
-            messages = list(self.known.messages.get(match.summary_id, ()))
-            path = (*path, *messages[match.message : match.message + 1])
-        self.reveal(path)
-        return True
-
-    def _draw_place(self, place: Place, width: int) -> Sequence[Line]:
-        return (self._painter.line(place, width),)
-
-
-# -- reading behind the rows -----------------------------------------------------------------------------
-# What comes into sight and what was unfolded.
-
-
-class ReadBehind:
-    """Readers of a tree, each of which reads until nothing is wanted and runs once at a time."""
-
-    def __init__(self, screen: CommandScreen, tree: SummaryTree) -> None:
-        self._screen = screen
-        self._tree = tree
-        self._running: set[str] = set()
-
-    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run a reader, unless the one of that name runs already."""
-        if name not in self._running:
-            self._running.add(name)
-            self._screen.work_on(name, self._run, name, work, exclusive=False)
-
-    async def _run(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        finally:
-            self._running.discard(name)
-
-    def fill(self) -> None:
-        """Read what is in sight and what was unfolded, as far as it is not known."""
-        self.fill_rows()
-        self.start("below", self._read_below)
-
-    def fill_rows(self) -> None:
-        """Read the rows in sight that are not known."""
-        self.start("rows", self._read_rows)
-
-    async def _read_rows(self) -> None:
-        while wanted := self._tree.unread_rows():
-            entries = await self._screen.session.read(store.summary_entries, wanted)
-            if self._tree.learn_rows(wanted, entries):
-                self._screen.refresh_bars()
-
-    async def _read_below(self) -> None:
-        tree, session = self._tree, self._screen.session
-        while leaves := tree.unread_below():
-            if tree.known.learn_messages(await session.read(lineage.messages_under, leaves)):
-                tree.lay_rows()
-                self.fill_rows()
-
-
-# -- finding ---------------------------------------------------------------------------------------------
-# In what is known at once, then in the texts of all summaries.
-
-
-class TreeFinder:
-    """Goes from match to match of a tree, in its order, round its end."""
-
-    label = "find ids, models, failures and text"
-
-    def __init__(
-        self,
-        tree: SummaryTree,
-        texts: Callable[[str], Awaitable[Collection[SummaryId]]],
-        moved: Callable[[], None],
-    ) -> None:
-        """*texts* gives the summaries whose text holds a needle.
-
-        *moved* is called when there are other matches, and when another of them was selected.
-        """
-        self.needle = ""
-        self._broken = False  #: goes from broken summary to broken summary
-        self._tree = tree
-        self._texts = texts
-        self._moved = moved
-        self._matches: list[Match] = []  #: in the order of the tree
-
-    @property
-    def place(self) -> str:
-        """What was searched for, and which of the matches is selected; empty: nothing was."""
-        if not self.needle and not self._broken:
-            return ""
-        here = self._tree.match_at(self._tree.selected)
-        at = f"{self._matches.index(here) + 1:,} of " if here in self._matches else ""
-        return f"{'broken' if self._broken else f'/{self.needle}'} {at}{len(self._matches):,}"
-
-    def why_not_search(self) -> str | None:
-        """A tree can always be searched."""
-        return None
-
-    def begin(self) -> None:
-        """The search begins below the cursor."""
-
-    def typed(self, text: str) -> None:
-        """Nothing before it is all typed: the texts of all summaries are read for it."""
-
-    async def confirm(self, text: str) -> str | None:
-        """Search what is known, then all texts; go to the first match below the cursor."""
-        self.needle, self._broken = text, False
-        self._matches = []
-        self._moved()
-        if not text:
-            return None
-        await self._tree.surveyed.wait()
-        known = self._tree.known
-        found = set(known.matches(text))
-        gone_there = bool(found) and self._take(found)
-        found |= {Match(summary_id) for summary_id in await self._texts(text)}
-        await self._tree.judged.wait()
-        found.update(known.matches(text))
-        if gone_there:
-            self._matches = sorted(found, key=known.rank)
-            self._moved()
-        elif not self._take(found):
-            return f"No summary here contains “{text}”."
-        return None
-
-    async def look_for(self, needle: str) -> None:
-        """Search for what was found elsewhere; the cursor stays, and `n` and `N` go on from it."""
-        self.needle, self._broken, self._matches = needle, False, []
-        await self._tree.surveyed.wait()
-        found = {Match(summary_id) for summary_id in await self._texts(needle)}
-        if self.needle == needle:
-            known = self._tree.known
-            self._matches = sorted(found.union(known.matches(needle)), key=known.rank)
-            self._moved()
-
-    async def go_to_broken(self) -> str | None:
-        """Go to the first broken summary; `n` and `N` go on from there."""
-        self.needle, self._broken = "", True
-        await self._tree.surveyed.wait()
-        await self._tree.judged.wait()
-        self.take_broken()
-        here = self._tree.match_at(self._tree.selected)
-        if here not in self._matches[:1] and not any(self._tree.go_to(match) for match in self._matches):
-            return "No summary here is broken."
-        self._moved()
-        return None
-
-    def take_broken(self) -> None:
-        """What is broken was read again."""
-        if self._broken:
-            known = self._tree.known
-            self._matches = sorted(map(Match, known.broken), key=known.rank)
-
-    def _take(self, found: set[Match]) -> bool:
-        self._matches = sorted(found, key=self._tree.known.rank)
-        return self._go(forward=True)
-
-    async def go(self, *, forward: bool) -> str | None:
-        """Go to the match after the cursor, or the one before it."""
-        self._go(forward=forward)
-        return None
-
-    def why_not_next(self) -> str | None:
-        """There is a next match only when something was found."""
-        return None if self._matches else "search first: / finds text"
-
-    def leave(self) -> bool:
-        """The cursor stays where it was led."""
-        return False
-
-    def _go(self, *, forward: bool) -> bool:
-        tree, rank = self._tree, self._tree.known.rank
-        here = tree.match_at(tree.selected)
-        at = rank(here) if here is not None else (-1, 0)
-        ahead = [match for match in self._matches if (rank(match) > at if forward else rank(match) < at)]
-        for match in (*ahead, *self._matches) if forward else (*reversed(ahead), *reversed(self._matches)):
-            if tree.go_to(match):
-                self._moved()
-                return True
-        return False
-
-
 # -- what it reads ---------------------------------------------------------------------------------------
 # The graph, and which summaries are stale.
 
@@ -589,6 +148,8 @@ DETAIL_SECONDS = 0.06
 #: Reading the whole graph again takes at most one part in so many of the time.
 SHARE = 5
 LONGEST_WAIT = 0.6
+#: The map of more summaries is late: the tree does not wait for it.
+MANY = 2_000
 #: After all texts were read, the next reading waits so many times as long.
 CALM = 20
 
@@ -614,8 +175,17 @@ d previews dissolving a condensed summary of the context: its sources take its p
 (●), and d then dissolves all of them: several of the context, or one and its sources. U lists changes and
 undoes them. r drafts a new text for a summary, W for it and everything below it, R lists broken summaries.
 
-m switches to the coverage map: which summaries cover which messages. > reads what is below the selected
-summary level by level, with the tokens that each level costs.
+The map above the tree (m folds it away or shows it, tab goes there) has the messages from left to right, and
+in each row the summaries of a depth over what they cover; the selected one is marked, and what is chosen in
+the map is selected in the tree. ← → go along the messages, ↑ ↓ to what was made from a summary and to its
+sources, page keys by what is shown; + and - zoom. The row "context" is what the model reads: a digit is the
+depth of the summary, L a leaf, m a message itself, t the fresh tail, ! messages that are in no form in the
+context (after /new on purpose), & messages that are in it twice; in another row & is what several summaries
+cover. The legend has the other signs; the selected block, and without colours every one, is drawn in letters:
+c in the context, u under another, o orphan, b broken, s stale; a capital where a summary begins (Cccc). Where
+a cell stands for several summaries, one that is broken, orphan or stale decides. M goes to the first message.
+
+> reads what is below the selected summary level by level, with the tokens that each level costs.
 
 [ and ] step through this conversation's changes and compactions: the DAG as it was before each, and at last
 as it is now. The past is read-only.
@@ -635,6 +205,7 @@ focus (tab); n and N go to the next and the previous match.
         self.steps = actions.Steps(self, conversation)
         self.lines = SummaryTree(self.conversation_id, self.marks)
         self.lines.also_moves("fold, then up to what was made from it; unfold, then down to its first source")
+        self.map = CoveragePane(conversation, self._choose)
         self.text = TextView(id="text")
         self._in_tree = TreeFinder(self.lines, self._texts_with, self._match_selected)
         self._in_text = TextFinder(self.text)
@@ -642,6 +213,7 @@ focus (tab); n and N go to the next and the previous match.
         self._wanted = select  #: where to stand as soon as the way there is known
         self._find = find  #: what the tree is searched for as soon as it has been read
         self._graph_seconds = 0.0
+        self._unmapped = False  #: the map has to be read
         self._outdated = False  #: which texts are broken has to be read again
         self._calm_until = 0.0  #: but not before this moment
         self._later: Timer | None = None  #: of that moment
@@ -650,8 +222,10 @@ focus (tab); n and N go to the next and the previous match.
     # -- what it is made of --------------------------------------------------------------------------------
 
     def compose_body(self) -> ComposeResult:
-        """The tree under its heading, and the detail; the tree as it was left."""
+        """The map, the tree under its heading, and the detail; all as it was left."""
         self._return()
+        self.map.fold_as_left(self.session)
+        yield self.map
         heading = Heading(self.lines.known.columns, zone=lambda: self.session.zone, id="heading")
         tree = Rows(heading, self.lines, id="tree-pane")
         yield TwoPanes(tree, self.text, shares=(2 / 3, 0.6), beside=WIDE)
@@ -678,8 +252,8 @@ focus (tab); n and N go to the next and the previous match.
         return None if place is None or isinstance(place.step, Section) else str(place.step)
 
     def step_back(self) -> bool:
-        """Leave the text first."""
-        if not self.text.has_focus:
+        """Leave the text or the map first."""
+        if self.lines.has_focus:
             return super().step_back()
         self.lines.focus()
         return True
@@ -706,7 +280,10 @@ focus (tab); n and N go to the next and the previous match.
         """The whole graph; of a large one not all the time."""
         if self.lines.surveyed.is_set():
             await asyncio.sleep(min(LONGEST_WAIT, (SHARE - 1) * self._graph_seconds))
-        return await read_tree(self.session, self.conversation_id, self.lines.known.survey)
+        found = await read_tree(self.session, self.conversation_id, self.lines.known.survey)
+        if self.map.display and len(found.survey.visits) <= MANY:
+            await self.map.read(self.session)
+        return found
 
     def show(self, data: Reading) -> None:
         """Show the tree as it is now; selection, unfolding and place stay by path."""
@@ -740,6 +317,11 @@ focus (tab); n and N go to the next and the previous match.
     def _read_on(self) -> None:
         """Start what a new state of the tree calls for."""
         self._behind.fill()
+        if len(self.lines.known.survey.visits) <= MANY:
+            self.map.show(self._covering)
+        else:
+            self._unmapped = True
+            self._behind.start("map", self._read_map)
         self._say_count()
         self._outdated = True
         self._behind.start("wrong", self._read_wrong)
@@ -756,13 +338,54 @@ focus (tab); n and N go to the next and the previous match.
             self._outdated = False
             begun = time.monotonic()
             try:
-                self.lines.show_wrong(await read_wrong(self.session, self.conversation_id))
+                wrong = await read_wrong(self.session, self.conversation_id)
+                self.lines.show_wrong(wrong)
+                await self.map.learn_wrong(wrong)
+                self.map.show(self._covering)
             finally:
                 self.lines.judged.set()  # whoever waits for it goes on with what is known
             self._in_tree.take_broken()
             self._say_count()
             now = time.monotonic()
             self._calm_until = now + CALM * (now - begun)
+
+    # -- the map -----------------------------------------------------------------------------------------
+
+    @property
+    def _covering(self) -> SummaryId | None:
+        """The selected summary, of a message its leaf: what stands in the map, too."""
+        return self.lines.left_as().summary
+
+    async def _read_map(self) -> None:
+        """Read the map behind the rows, again when the file has changed; not while it is folded away."""
+        while self._unmapped and self.map.display:
+            self._unmapped = False
+            if self.map.rows.coverage is None:
+                nodes = self.lines.known.survey.graph.nodes.values()
+                self.map.expect(Counter(node.depth or 0 for node in nodes))
+            await self.map.read(self.session)
+            self.map.show(self._covering)
+
+    def _choose(self, summary_id: SummaryId) -> None:
+        """Stand on what was chosen in the map."""
+        path = self.lines.known.path_to(summary_id)
+        if path is not None and summary_id != self._covering:
+            self.lines.reveal(path)
+            self._behind.fill()
+
+    def _fold_map(self) -> None:
+        """Fold the map away, or show it and go there."""
+        self.map.toggle(self.session)
+        if self.map.display:
+            self._unmapped = True
+            self._behind.start("map", self._read_map)
+            self.map.rows.focus()
+        else:
+            self.lines.focus()
+        self.work_on("remember", asyncio.to_thread, self.session.remembered.write)
+
+    def _why_no_map(self) -> str | None:
+        return None if self.map.display else f"the map is folded away: {self.key_of('other-view')} shows it"
 
     def _judge(self) -> None:
         """Read which texts are broken, unless that was done just now."""
@@ -790,6 +413,8 @@ focus (tab); n and N go to the next and the previous match.
 
     @on(LineView.Highlighted, "#lines")
     def _want_detail(self) -> None:
+        if self.map.display:
+            self.map.rows.stand_on(self._covering)
         self.work_on("detail", self._read_detail, self.lines.selected)
 
     async def _read_detail(self, place: Place | None) -> None:
@@ -824,6 +449,8 @@ focus (tab); n and N go to the next and the previous match.
         place = self.lines.selected
         if place is None:
             return "nothing is selected"
+        if self.map.rows.has_focus:
+            return None
         if self.text.has_focus:
             return "the text has the focus: esc goes back to the tree"
         if isinstance(place.step, int):
@@ -837,17 +464,15 @@ focus (tab); n and N go to the next and the previous match.
         return None if self.lines.can_unfold(place) else "no source of it is recorded"
 
     def _open_row(self) -> None:
-        """Unfold or fold a summary or a heading; open the conversation at a message."""
+        """Unfold or fold a summary or heading; open the conversation at a message; leave the map."""
         place, source = self.lines.selected, self.lines.message
-        if source is not None and source.message is not None:
+        if self.map.rows.has_focus:
+            self.lines.focus()
+        elif source is not None and source.message is not None:
             self.open(places.Messages(self.conversation, seq=source.message.seq))
         elif place is not None:
             self.lines.toggle(place)
             self._behind.fill()
-
-    def _show_map(self) -> None:
-        """Show the same summaries over the messages; of a message the leaf, so that `m` leads back to it."""
-        self.open_instead(places.CoverageMap(self.conversation, self.lines.left_as().summary))
 
     def _why_none_broken(self) -> str | None:
         lines = self.lines
@@ -910,6 +535,18 @@ focus (tab); n and N go to the next and the previous match.
         select = ("summary", found) if found is not None else None
         self.open(places.Context(self.conversation, select=select))
 
+    async def _open_messages(self) -> None:
+        """Go to the first message of the selected summary, or to the selected one."""
+        message, covering = self.lines.message, self._covering
+        if message is not None and message.message is not None:
+            self.open(places.Messages(self.conversation, seq=message.message.seq))
+        elif covering is not None:
+            found = await self.session.read(store.seq_ranges, self.conversation_id, [covering])
+            if covering in found:
+                self.open(places.Messages(self.conversation, seq=found[covering].first))
+            else:
+                self.app.notify("It covers no message of this conversation.", timeout=4)
+
     def _why_no_previous(self) -> str | None:
         summary_id, known = self.lines.summary, self.lines.known
         if summary_id is None:
@@ -955,12 +592,12 @@ focus (tab); n and N go to the next and the previous match.
     KEYS: ClassVar[Sequence[Key[DagScreen]]] = (
         commands.OPEN.does(_open_row, _why_not_open),
         commands.OTHER_VIEW.does(
-            _show_map, title="Map", help="Switch between the tree of the summaries and the coverage map."
+            _fold_map, title="Map", help="Show the coverage map over the tree, or fold it away."
         ),
-        pruning.rewrite_key(_rewritable),
         *pruning.edit_keys(_rewritable, hidden=False),
         actions.trace_key(lambda s: s.lines.summary, hidden=False),
         actions.dissolve_key(lambda s: s.lines.summary, held_above=_held_above),
+        pruning.rewrite_key(_rewritable),
         commands.EXPAND.does(_expand, _why_not_expanded),
         pruning.repair_key(lambda s: s.conversation),
         pruning.rewrite_subtree_key(_rewritable),
@@ -988,6 +625,30 @@ focus (tab); n and N go to the next and the previous match.
             "Go to the next place this summary appears in the DAG.",
             _go_elsewhere,
             _why_not_elsewhere,
+            hidden=True,
+        ),
+        Key(
+            "zoom-in",
+            "plus",
+            "Zoom in",
+            "Show fewer messages in the map, around the selected summary.",
+            lambda s: s.map.rows.zoom(1 / ZOOM),
+            lambda s: s._why_no_map() or s.map.rows.why_not_closer(),
+            hidden=True,
+        ),
+        Key(
+            "zoom-out",
+            "minus",
+            "Zoom out",
+            "Show more messages in the map, around the selected summary.",
+            lambda s: s.map.rows.zoom(ZOOM),
+            lambda s: s._why_no_map() or s.map.rows.why_not_wider(),
+            hidden=True,
+        ),
+        commands.MESSAGES.does(
+            _open_messages,
+            lambda s: "no summary is selected" if s._covering is None else None,
+            help="Go to the first message that the selected summary covers.",
             hidden=True,
         ),
         commands.FOLD_ALL.does(_fold_all),

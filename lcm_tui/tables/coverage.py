@@ -241,17 +241,19 @@ def wrapped(entries: Sequence[Line], width: int, gap: str = "  ") -> list[Line]:
 
 
 def block_line(coverage: Coverage, block: Block, scale: Scale, width: int) -> Line:
-    """A summary in one line: its id, depth, state, and which messages it covers, as much as has room."""
+    """A summary in one line: place, state, which messages it covers, the scale; as much as has room."""
+    level = coverage.levels[coverage.level_of(block.summary_id) or 0]
+    at, number = level.blocks.index(block) + 1, len(level.blocks)
     name: Line = (
-        Span(f"{depth_name(block.depth)} ", "dim"),
+        Span(f"{depth_name(block.depth)} {at:,} of {number:,} ", "dim"),
         Span(block.summary_id, "key"),
         Span(f" {state_text(block.state)}", LOOKS[block.state].style),
     )
     parts = [name, (Span(runs_text(coverage, block.runs)),), (Span(counted(block.messages, "message")),)]
-    level = coverage.levels[coverage.level_of(block.summary_id) or 0]
     [first, *_] = scale.cells_of((block.first, block.first + 1)) or [None]
     if first is not None and (number := cells_of(level, scale)[first].summaries) > 1:
-        parts.insert(1, (Span(f"1 of {number:,} in this cell", "dim"),))
+        parts.append((Span(f"1 of {number:,} in this cell", "dim"),))
+    parts.append((Span(scale_text(scale), "dim"),))
     return fitted(parts, width)
 
 

@@ -20,7 +20,6 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "ConversationsScreen": (3, ()),
         "ConversationScreen": (3, ("enter",)),
         "DagScreen": (3, ("s",)),
-        "CoverageScreen": (3, ("s", "m")),
         "ExpansionScreen": (6, ("s", "greater_than_sign")),
         "ContextScreen": (3, ("c",)),
         "ItemScreen": (3, ("c", "enter")),

@@ -239,7 +239,7 @@ async def test_opening_reads_as_little_of_a_large_graph_as_of_a_small_one(databa
         change(path, *(making(name, kind="leaf", depth=0) for name in leaves), *(
             edge(ROOTS[3], name, 100 + number) for number, name in enumerate(leaves)
         ))  # fmt: skip
-        async with open_app(path) as pilot:
+        async with open_app(path, size=NARROW) as pilot:
             database = pilot.app.session.database
             await settled(pilot)
             before = database.statements
@@ -265,7 +265,7 @@ async def test_all_summaries_can_be_seen_and_broken_ones_say_how(database_file: 
         for summary_id, content, model in query(path, "SELECT summary_id, content, model FROM summaries")
     }
     checked: set[str] = set()
-    async with open_app(path, size=(80, 120)) as pilot:
+    async with open_app(path, size=(80, 140)) as pilot:
         owners = query(path, "SELECT summary_id, conversation_id FROM summaries")
         for owner in sorted({owner for summary_id, owner in owners if summary_id in edited}):
             screen = await go_to(pilot, DagScreen(conversation(pilot, owner)))

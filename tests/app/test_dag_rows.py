@@ -15,7 +15,7 @@ from lcm_core.store.lineage import messages_under
 from lcm_core.store.summaries import load_graph
 
 from lcm_tui.kit.listing import Marks
-from lcm_tui.screens.dag import SummaryTree
+from lcm_tui.screens.dag_lines import SummaryTree
 from lcm_tui.screens.dag_tree import Folding, Known, Section, Tree, survey
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS

@@ -59,7 +59,7 @@ async def test_a_divider_is_dragged_and_stays_there_another_day_in_another_termi
     assert read_shares(path) == {}
 
 
-PANED = ["DagScreen", "HealthScreen", "CoverageScreen", "PreviousScreen", "BriefsScreen"]
+PANED = ["DagScreen", "HealthScreen", "PreviousScreen", "BriefsScreen"]
 
 
 @pytest.mark.parametrize("name", sampled(PANED, ["PreviousScreen"]))
