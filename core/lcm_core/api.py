@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from lcm_core.checks.check import Folders, Stage
     from lcm_core.engine.assembly import Assembled
     from lcm_core.engine.graph import SummaryGraph
+    from lcm_core.engine.markers import BadKind
     from lcm_core.engine.rules import EngineRules
     from lcm_core.engine.sent import ApiRequest, api_request
     from lcm_core.operations.dissolve import plan_dissolve
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
     )
     from lcm_core.operations.merge import plan_merge
     from lcm_core.operations.prune import plan_archive
-    from lcm_core.operations.repair import BadKind, RepairList
+    from lcm_core.operations.repair import RepairList
     from lcm_core.operations.transplant import plan_transplant
     from lcm_core.writers.cost import Model
     from lcm_core.writers.extractive import ExtractiveSummarizer
@@ -213,7 +214,8 @@ _LATER: Final = {
     "lcm_core.operations.drafting": "Draft",
     "lcm_core.operations.merge": "plan_merge",
     "lcm_core.operations.prune": "plan_archive",
-    "lcm_core.operations.repair": "BadKind RepairList",
+    "lcm_core.engine.markers": "BadKind",
+    "lcm_core.operations.repair": "RepairList",
     "lcm_core.operations.transplant": "plan_transplant",
     "lcm_core.base.engine_settings": "EngineSettings",
     "lcm_core.base.settings": "Options Settings resolve",

@@ -63,14 +63,14 @@ def _draws() -> bool:
 
 
 async def _load(reader: Reader, run: Run, named: Selector) -> tuple[Conversation, Coverage]:
-    from lcm_core.operations.repair import bad_in
+    from lcm_core.store.summaries import broken_in
 
     conversation = await chosen(reader, named)
     owner = conversation.conversation_id
     engine = settings_for_session(run.settings.engine, conversation.session_key)
     coverage = await read_coverage(reader, owner, configured(engine_rules(reader.schema), engine).tail)
     stale = {one.summary_id for one in await stale_in(reader, owner)}
-    return conversation, coverage.marked((await bad_in(reader, owner)).keys(), stale)
+    return conversation, coverage.marked((await broken_in(reader, owner)).keys(), stale)
 
 
 def _blocks(

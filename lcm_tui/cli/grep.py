@@ -132,7 +132,7 @@ scope_options = gather(
         cls=Sectioned,
         section=options.FILTERS,
         is_flag=True,
-        help="Only summaries whose text is a failure marker or empty.",
+        help="Only broken summaries, as repair lists them.",
     ),
 )
 

@@ -12,7 +12,8 @@ from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted
 from lcm_core.base.values import Record
-from lcm_core.operations.repair import SURE, BadKind, RepairList, conversations_of, find_repair
+from lcm_core.engine.markers import BadKind
+from lcm_core.operations.repair import SURE, RepairList, conversations_of, find_repair
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 

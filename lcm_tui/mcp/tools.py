@@ -20,17 +20,18 @@ import mcp_types as types
 import msgspec
 from lcm_core import __version__
 from lcm_core.base.errors import LcmError, NotFoundError, UsageError
-from lcm_core.base.records import ConversationId, Timestamp
+from lcm_core.base.records import ConversationId, SummaryId, Timestamp
 from lcm_core.base.text import ELLIPSIS, counted, safe_line, safe_text
 from lcm_core.base.times import iso_z, span_of, typed_moment, with_z
 from lcm_core.base.values import Record, replace, to_json
+from lcm_core.engine.markers import BadKind
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.conversations import count_rows
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import whole_id
 from lcm_core.store.opening import file_state
 from lcm_core.store.search import DocumentKind, Filter
-from lcm_core.store.summaries import BrokenSummary, broken_in
+from lcm_core.store.summaries import broken_in
 from lcm_recall.ask import Asked, AskedAnswer, AskLimits, Failure, Inquiry
 from lcm_recall.queries import recall_settings
 from lcm_recall.read import (
@@ -174,6 +175,14 @@ class ItemPage(Record, frozen=True):
     total: int
     items: list[Item]
     next_cursor: str | None
+
+
+class BrokenSummary(Record, frozen=True):
+    """A summary that certainly is none."""
+
+    summary_id: SummaryId
+    conversation_id: ConversationId
+    kind: BadKind
 
 
 class Status(Record, frozen=True):
@@ -541,7 +550,8 @@ class Memory:
         async def look(reader: Reader) -> None:
             left.extend((await scope_of(reader, self._allowed)).ids)
             while left:
-                broken.extend(await broken_in(reader, left[0]))
+                found = await broken_in(reader, left[0])
+                broken.extend(BrokenSummary(one, left[0], kind) for one, kind in found.items())
                 del left[0]
 
         async def load(reader: Reader) -> Answer[Status]:

@@ -11,7 +11,7 @@ from lcm_core.base.text import cell_width
 from lcm_core.base.values import Record
 from lcm_core.change.plan import Ref
 from lcm_core.change.preview import Shifted
-from lcm_core.engine.markers import BrokenKind
+from lcm_core.engine.markers import BadKind
 from lcm_core.store import context as store
 from lcm_core.store.context import ContextEntry
 from lcm_core.store.summaries import broken_among
@@ -185,7 +185,7 @@ class ChangePane(Vertical):
         self._compared: Shown | None = None  #: whose rows are compared
         self._brief: Sequence[str] = ()  #: the lines of the brief that it puts in force
         self._entries: dict[Ref, ContextEntry] = {}
-        self._broken: dict[Ref, BrokenKind] = {}  #: of those
+        self._broken: dict[Ref, BadKind] = {}  #: of those
         self._statements: Sequence[str] | None = None  #: None: nobody has looked yet
         self._panes_bar = PaneBar(self._pane_names, self.show_pane)
 

@@ -15,7 +15,7 @@ from lcm_core.base.times import format_local, parse_utc
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
 from lcm_core.store.lineage import SourceMessage
-from lcm_core.store.summaries import SummaryEntry
+from lcm_core.store.summaries import SummaryEntry, broken_in
 
 from lcm_tui.kit.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
 from lcm_tui.tables.messages import message_name
@@ -30,7 +30,7 @@ from lcm_tui.tables.summaries import (
 )
 
 if TYPE_CHECKING:
-    from lcm_core.operations.repair import BadKind
+    from lcm_core.engine.markers import BadKind
 
     from lcm_tui.kit.session import Session
 
@@ -256,10 +256,9 @@ class Wrong(Record, frozen=True):
 
 async def read_wrong(session: Session, conversation_id: ConversationId) -> Wrong:
     """What a repair lists, and what was made from texts that were replaced since; reads every text."""
-    from lcm_core.operations.repair import bad_in
     from lcm_core.operations.stale import stale_in
 
-    broken = await session.read(bad_in, conversation_id)
+    broken = await session.read(broken_in, conversation_id)
     stale = await session.read(stale_in, conversation_id)
     return Wrong(broken, frozenset(one.summary_id for one in stale))
 

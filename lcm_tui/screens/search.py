@@ -465,9 +465,9 @@ HINTS: Final = (
 _HINTED: Final = 8
 NARROWING: Final = """
 Limits the search; separate several words by blanks: kinds (messages, summaries, briefs, files, or how they
-begin), roles (tool, user, assistant, system), in-context or out-of-context, broken (summaries whose text is a
-failure marker or empty), one conversation by its number (3), and one time: the last days, hours or weeks (7d,
-12h, 2w), a day (2026-03-02), or from one to another (2026-03-02..2026-03-09; either side may be empty).
+begin), roles (tool, user, assistant, system), in-context or out-of-context, broken (summaries that a repair
+lists), one conversation by its number (3), and one time: the last days, hours or weeks (7d, 12h, 2w), a day
+(2026-03-02), or from one to another (2026-03-02..2026-03-09; either side may be empty).
 "summaries 3 7d" are the summaries of conversation 3 of the last seven days. The title says what the search is
 limited to; an empty line searches everything again.
 """

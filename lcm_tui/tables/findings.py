@@ -68,7 +68,7 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def is_broken_summary(finding: Finding) -> bool:
-    """Whether it is a broken summary, as the first screen counts them and a repair lists them."""
+    """Whether it is a broken summary, which lists, counts, repairs and searches go by too."""
     return finding.confidence is Confidence.BROKEN and finding.check in BROKEN_SUMMARIES
 
 

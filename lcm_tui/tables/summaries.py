@@ -14,7 +14,7 @@ from lcm_core.base.text import clip, safe_line
 from lcm_core.base.times import format_local, format_zoned, parse_utc
 from lcm_core.base.tokens import estimate_utf16, estimate_weighted, estimator_of
 from lcm_core.engine.content import ContentPart
-from lcm_core.engine.markers import BrokenKind, is_capped
+from lcm_core.engine.markers import BadKind, is_capped
 from lcm_core.store import lineage
 from lcm_core.store.lineage import Relative, SourceMessage, SummaryDetail
 from lcm_core.store.messages import MessageEntry
@@ -35,11 +35,13 @@ SHORT_ID_CELLS = 13
 _LONG_ID = re.compile(r"\b(?:sum|focus|file)_[0-9A-Za-z]{10,}")
 
 BROKEN_MEANS = {
-    BrokenKind.OLD: "Not a summary: it begins with the fallback marker of the oldest engine versions.",
-    BrokenKind.FALLBACK: "Not a summary: the model returned nothing, so the truncated source was stored.",
-    BrokenKind.TRUNCATED: "Not a summary: every attempt was longer than the source, which was truncated.",
-    BrokenKind.EMERGENCY: "Not a summary: no model was available, so the truncated source was stored.",
-    BrokenKind.EMPTY: "The text is empty.",
+    BadKind.OLD: "Not a summary: it begins with the fallback marker of the oldest engine versions.",
+    BadKind.FALLBACK: "Not a summary: the model returned nothing, so the truncated source was stored.",
+    BadKind.TRUNCATED: "Not a summary: every attempt was longer than the source, which was truncated.",
+    BadKind.EMERGENCY: "Not a summary: no model was available, so the truncated source was stored.",
+    BadKind.EMPTY: "The text is empty.",
+    BadKind.ERROR: "Not a summary: the error of a provider was stored.",
+    BadKind.COPY: "Not a summary: it is the beginning of its source, without a mark.",
 }
 
 

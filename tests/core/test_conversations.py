@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 from lcm_core.api import Database, NotFoundError
 from lcm_core.base.times import parse_utc
-from lcm_core.engine.markers import classify
+from lcm_core.checks import run_checks
+from lcm_core.operations.repair import find_repair
 from lcm_core.store import conversations as store
+from lcm_core.store.database import Reader
+from lcm_core.store.search import Document, DocumentKind, Filter, SearchedRows
 from lcm_core.store.statistics import sums_of, sums_since
 
+from lcm_tui.tables.findings import is_broken_summary
 from tests.conftest import DatabaseFactory
 from tests.databases import building, query, run
 from tests.support import VERSIONS
@@ -57,8 +61,16 @@ async def test_counts_are_those_of_plain_sql(path: Path, opened: Database):
         )
 
 
-async def test_sums_are_those_of_plain_sql_and_broken_is_what_classify_says(path: Path, opened: Database):
-    has_model = opened.schema.has("summaries", "model")
+async def _documents_of(reader: Reader, only: Filter) -> list[Document]:
+    return await reader.run(
+        lambda db: SearchedRows(db, reader.schema).within(DocumentKind.SUMMARY, (0, 2**62), only)
+    )
+
+
+async def test_sums_are_those_of_plain_sql_and_every_face_counts_the_same_as_broken(
+    path: Path, opened: Database
+):
+    report = await run_checks(opened)
     for (key,) in query(path, "SELECT conversation_id FROM conversations"):
         sums = await opened.read(sums_of, key)
         [(messages, tokens)] = query(
@@ -73,12 +85,15 @@ async def test_sums_are_those_of_plain_sql_and_broken_is_what_classify_says(path
             key,
         )
         assert sums.context_tokens == context
-        texts = query(
-            path,
-            f"SELECT content, {'model' if has_model else 'NULL'} FROM summaries WHERE conversation_id = ?",
-            key,
-        )
-        assert sums.broken == sum(classify(text, model) is not None for text, model in texts)
+        broken = {one.summary.summary_id for one in (await opened.read(find_repair, key)).bad}
+        assert sums.broken == len(broken)
+        assert broken == {
+            finding.rows[0].key[0]
+            for finding in report.findings()
+            if finding.conversation_id == key and is_broken_summary(finding)
+        }
+        found = await opened.read(_documents_of, Filter(conversations=(key,), broken=True))
+        assert broken == {document.id for document in found}
 
 
 async def test_the_newest_activity_comes_first_whatever_format_its_time_has(database_copy: DatabaseFactory):

@@ -31,9 +31,9 @@ from lcm_core.engine.coverage import (
 from lcm_core.engine.coverage import CoverageBlock as Block
 from lcm_core.engine.graph import GraphColumns
 from lcm_core.engine.rules import engine_rules
-from lcm_core.operations.repair import bad_in
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.coverage import linked_runs, read_coverage
+from lcm_core.store.summaries import broken_in
 
 from tests.conftest import DatabaseFactory
 from tests.databases import building, connect, new_database, reading
@@ -360,7 +360,7 @@ async def test_damage_is_where_the_rows_have_it(database_file: DatabaseFactory):
         maps = await maps_of(database)
         one = maps[1]
         assert one.blocks["sum_9960da692838a8de"].state is State.ORPHAN
-        broken = await database.read(bad_in, 1)
+        broken = await database.read(broken_in, 1)
         assert broken
         assert {
             name for name, block in one.marked(broken, ()).blocks.items() if block.state is State.BROKEN

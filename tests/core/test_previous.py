@@ -245,6 +245,8 @@ async def test_a_broken_summary_gives_way_to_the_next_one_in_a_rewrite(database_
     two = Rows(path).stood_before(node)[:3]
     broken = "cut\n[Truncated from 900 tokens]"
     run(path, f"UPDATE summaries SET content = '{broken}' WHERE summary_id = '{two[0]}'")
+    for one in two[1:]:  # a copy of its source is broken too
+        run(path, f"UPDATE summaries SET content = 'Sound.' WHERE summary_id = '{one}'")
     async with await Database.open(path) as database:
         found = await database.read(previous_of, node)
     assert chosen(found.as_given) == two[:2]

@@ -42,11 +42,12 @@ from lcm_core.checks.check import (
 )
 from lcm_core.checks.metadata import TOKEN_COUNT, Miscounted
 from lcm_core.checks.structure import SECOND, MessageColumns, Structure, load_structure
-from lcm_core.checks.summaries import MOST_CHARACTERS, are_twins, note_left_out
+from lcm_core.checks.summaries import are_twins, note_left_out
 from lcm_core.engine.blocks import tokens_as_sent
 from lcm_core.engine.pairing import MISSING_RESULT
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.messages import whole_messages
+from lcm_core.store.summaries import MOST_CHARACTERS
 
 # -- repeated messages -----------------------------------------------------------------------------------
 # Messages that were stored again: replayed blocks, floods, duplicates (E3, E4). Pure.

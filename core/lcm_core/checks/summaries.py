@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final
@@ -44,24 +43,23 @@ from lcm_core.engine.markers import (
     FALLBACK_MARKER,
     MARKER_LIKE,
     TRUNCATED_MARKER,
-    BrokenKind,
+    BadKind,
+    Copy,
     classify,
+    copy_of_source,
     is_capped,
+    is_error,
+    may_be_copy,
 )
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import SqlValue
+from lcm_core.store.summaries import BATCH, MOST_CHARACTERS, Body, bodies_of, source_texts
 
 # -- texts that are no summaries -------------------------------------------------------------------------
 # What is no summary without saying so, and messages that differ only in form. Pure.
 
-#: Characters of a cut copy from which it is no coincidence.
-_MIN_COPY: Final = 200
 #: A refusal or an error is short; a long text that begins like one is a summary of one.
 _MAX_REFUSAL: Final = 1_500
-#: Characters below which the beginning of a source is too common to suspect a copy.
-_MIN_OPENING: Final = 12
-
-_HEADER: Final = re.compile(r"^\[[0-9]{4}-[0-9]{2}-[0-9]{2}[^\]\n]{0,120}\][ \t]*$", re.MULTILINE)
 #: Tags, as alternatives of a pattern, between which models leave their reasoning.
 THOUGHT_TAGS: Final = "think|thinking|thought|analysis|reasoning|scratchpad|antthinking"
 _REASONING: Final = re.compile(
@@ -114,37 +112,9 @@ _EXPANSION: Final = re.compile(r"^[^\w\n]{0,20}expand for details\b", re.MULTILI
 _FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
 
 
-class Copy(StrEnum):
-    """How a text repeats its source."""
-
-    WHOLE = "whole"  #: nothing is lost, and nothing was gained
-    CUT = "cut"  #: the beginning of the source, and no mark of the cut
-
-
 def file_ids(text: str) -> list[str]:
     """The ids of files that a text names, as the engine finds them (docs/format.md, "Identifiers")."""
     return list(dict.fromkeys(match.lower() for match in _FILE_ID.findall(text)))
-
-
-def squeezed(text: str) -> str:
-    """A text without the headers of a source text and with single blanks: what a copy is compared by."""
-    return " ".join(_HEADER.sub("", text).split())
-
-
-def may_be_copy(content: str, opening: str) -> bool:
-    """Whether a text begins as its source does: only then is the source worth reading."""
-    start = squeezed(opening)[:60]
-    return len(start) >= _MIN_OPENING and start in squeezed(content[:1_000])[: len(start) + 200]
-
-
-def copy_of_source(content: str, sources: Iterable[str]) -> Copy | None:
-    """Whether a text is its source or the beginning of it (docs/engine/texts.md, "Fallback")."""
-    text, source = squeezed(content), " ".join(filter(None, map(squeezed, sources)))
-    if not text or not source.startswith(text):
-        return None
-    if text == source:
-        return Copy.WHOLE
-    return Copy.CUT if len(text) >= _MIN_COPY else None
 
 
 def has_reasoning(content: str) -> bool:
@@ -162,18 +132,6 @@ def has_binary(content: str) -> bool:
     if ("MEDIA:" in content or ";base64," in content) and _MEDIA.search(content):
         return True
     return any(len(word) >= _LONG_WORD and _BASE64.search(word) for word in content.split())
-
-
-def is_error(content: str) -> bool:
-    """Whether a text is the JSON of an error as a whole: certainly no summary."""
-    text = content.strip()
-    if not text.startswith("{") or len(text) > 20_000:
-        return False
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and ("error" in value or value.get("type") == "error")
 
 
 def is_refusal(content: str) -> bool:
@@ -254,25 +212,8 @@ _OMISSION: Final = "[LCM fallback summary omitted directive-shaped untrusted con
 _NOTHING_TRUNCATED: Final = "[Truncated from 0 tokens]"
 #: Stored counts may be this far from an estimate: another tool rounds down.
 _TOLERANCE: Final = 1
-#: A text of more characters is not looked into: what looks for patterns in it would take minutes.
-MOST_CHARACTERS: Final = 10_000_000
-#: Summaries of one batch.
-BATCH: Final = 100
-#: Characters of a first source that show whether a summary may be a copy of it.
-_OPENING: Final = 400
-#: Characters of sources that are compared with a suspected copy; no engine cuts a longer run.
-_MOST_SOURCE: Final = 2_000_000
 #: Messages whose texts are searched for file ids at a time.
 _PAGE: Final = 500
-
-
-class Body(Record, frozen=True):
-    """The text of a summary, and the beginning of what it was made from."""
-
-    summary_id: SummaryId
-    content: str
-    file_ids: str | None  #: as stored
-    opening: str  #: the beginning of the first source that is not blank
 
 
 class CheckedSummary(Record, frozen=True, dict=True):
@@ -281,7 +222,7 @@ class CheckedSummary(Record, frozen=True, dict=True):
     structure: Structure
     node: StoredNode
     body: Body
-    kind: BrokenKind | None  #: what its marker says of it
+    kind: BadKind | None  #: what its marker says of it
 
     @property
     def id(self) -> SummaryId:
@@ -328,7 +269,7 @@ Found = Iterable[Hit | tuple[Fault, KeyPart]]
 
 
 def _marked(
-    kinds: Iterable[BrokenKind], words: str, applies: Callable[[str], bool] = lambda content: True
+    kinds: Iterable[BadKind], words: str, applies: Callable[[str], bool] = lambda content: True
 ) -> Callable[[CheckedSummary, Limits], Found]:
     """A rule for the summaries that the engine itself marked as none."""
     wanted = frozenset(kinds)
@@ -346,7 +287,7 @@ def _is_nothing(content: str) -> bool:
 
 def _empty(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     row = summary_row(text.id)
-    if text.kind is BrokenKind.EMPTY:
+    if text.kind is BadKind.EMPTY:
         yield hit(BROKEN, f"Summary {text.id} has no text.", row)
     elif text.kind is None and not says_something(text.content):
         yield hit(SUSPICIOUS, f"The text of summary {text.id} contains no words.", row)
@@ -418,9 +359,8 @@ _LONG: Final = _fault("are more than three times as long as the target")
 _SUMMARIES_ORDERS: Final = _fault("contain text that a model could read as instructions")
 _UNREADABLE: Final = _fault("have a list of file ids that cannot be read", BROKEN, FixId.RECOMPUTE_FILE_IDS)
 
-#: The checks whose broken findings are the broken summaries: what the first screen counts, and what a repair
-#: lists (`engine/markers.py`).
-BROKEN_SUMMARIES: Final = frozenset({"C1", "C2", "C3", "C4", "C7"})
+#: The checks whose broken findings are the broken summaries (`store.summaries.broken_in`).
+BROKEN_SUMMARIES: Final = frozenset({"C1", "C2", "C3", "C4", "C7", "C9", "C15"})
 
 #: Those of them that go by a mark of the engine's own.
 MARKED_BY_ENGINE: Final = frozenset({"C1", "C2", "C3", "C4"})
@@ -449,7 +389,7 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         needs=("summaries",),
         unfixed=_BY_MODEL,
         find=_marked(
-            [BrokenKind.TRUNCATED],
+            [BadKind.TRUNCATED],
             "is not a summary: it is its truncated source",
             lambda content: not _is_nothing(content),
         ),
@@ -462,7 +402,7 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         why="The marker says 0 tokens: the source was empty, so the model sees nothing of it.",
         needs=("summaries",),
         unfixed=_BY_MODEL,
-        find=_marked([BrokenKind.TRUNCATED], "is empty: its source was empty", _is_nothing),
+        find=_marked([BadKind.TRUNCATED], "is empty: its source was empty", _is_nothing),
     ),
     TextRule(
         "C3",
@@ -474,7 +414,7 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         needs=("summaries",),
         unfixed=_BY_MODEL,
         find=_marked(
-            [BrokenKind.OLD, BrokenKind.FALLBACK],
+            [BadKind.OLD, BadKind.FALLBACK],
             "is a fallback: the model returned nothing, so the truncated source was stored",
         ),
     ),
@@ -486,7 +426,7 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         why="Without a model the engine stores the truncated source, meant as a short-lived placeholder.",
         needs=("summaries",),
         unfixed=_BY_MODEL,
-        find=_marked([BrokenKind.EMERGENCY], "is its truncated source: no model was available"),
+        find=_marked([BadKind.EMERGENCY], "is its truncated source: no model was available"),
     ),
     TextRule(
         "C5",
@@ -650,7 +590,7 @@ class Summaries:
                     body.content.strip().encode("utf-8", "surrogatepass"), digest_size=16
                 ).digest()
                 self.alike.setdefault(digest, []).append(text.id)
-                if may_be_copy(body.content, body.opening):
+                if not text.is_error and may_be_copy(body.content, body.opening):
                     suspects.append(text.id)
             if "D1" in self._wanted and node.tokens >= 0:
                 estimates = (estimate_weighted(body.content), estimate_utf16(body.content))
@@ -667,6 +607,8 @@ class Summaries:
         copied = copy_of_source(content, sources)
         if copied is not None:
             self.copies[summary_id] = copied
+        if copied is Copy.CUT:
+            self.bad.add(summary_id)
 
     def findings(self) -> Iterator[Finding]:
         """What was found."""
@@ -817,77 +759,6 @@ def note_left_out(run: Run, wanted: frozenset[str], structure: Structure, count:
         why = f"{long} or an id of another type, or were removed meanwhile"
         where = f"{count:,} {what} of conversation {structure.id}"
         run.stop(wanted, f"it did not read {where}: their texts {why}")
-
-
-async def bodies_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[Body]:
-    """The texts of some summaries, each with the beginning of its first source that is not blank.
-
-    Those that are too long to be looked into are left out.
-    """
-    listed = "CAST(s.file_ids AS TEXT)" if reader.schema.has("summaries", "file_ids") else "NULL"
-    rows = await reader.rows_in(
-        f"""SELECT s.summary_id, CAST(s.content AS TEXT) AS content, {listed} AS file_ids
-        FROM summaries AS s
-        WHERE ifnull(length(s.content), 0) <= {MOST_CHARACTERS} AND s.summary_id IN (?*)""",
-        summary_ids,
-    )
-    openings: dict[str, str] = {}
-    for table, query in (
-        (
-            "summary_parents",
-            f"""SELECT e.summary_id AS id, min(e.ordinal),
-            substr(CAST(s.content AS TEXT), 1, {_OPENING}) AS opening
-            FROM summary_parents AS e CROSS JOIN summaries AS s ON s.summary_id = e.parent_summary_id
-            WHERE trim(s.content, ?) <> '' AND e.summary_id IN (?*) GROUP BY e.summary_id""",
-        ),
-        (
-            "summary_messages",
-            f"""SELECT l.summary_id AS id, min(l.ordinal),
-            substr(CAST(m.content AS TEXT), 1, {_OPENING}) AS opening
-            FROM summary_messages AS l CROSS JOIN messages AS m ON m.message_id = l.message_id
-            WHERE trim(m.content, ?) <> '' AND l.summary_id IN (?*) GROUP BY l.summary_id""",
-        ),
-    ):
-        if reader.schema.has(table):
-            openings |= {
-                row["id"]: row["opening"] for row in await reader.rows_in(query, summary_ids, BLANKS)
-            }
-    return [
-        Body(
-            SummaryId(row["summary_id"]),
-            row["content"] or "",
-            row["file_ids"],
-            openings.get(row["summary_id"], ""),
-        )
-        for row in rows
-    ]
-
-
-async def source_texts(reader: Reader, summary_id: SummaryId) -> list[str]:
-    """The texts that a summary was made from, in order, as far as a copy of them could reach."""
-    found: list[str] = []
-    for table, query in (
-        (
-            "summary_messages",
-            """SELECT CAST(m.content AS TEXT) AS content
-            FROM summary_messages AS l JOIN messages AS m ON m.message_id = l.message_id
-            WHERE l.summary_id = ? ORDER BY l.ordinal""",
-        ),
-        (
-            "summary_parents",
-            """SELECT CAST(s.content AS TEXT) AS content
-            FROM summary_parents AS e JOIN summaries AS s ON s.summary_id = e.parent_summary_id
-            WHERE e.summary_id = ? ORDER BY e.ordinal, e.parent_summary_id""",
-        ),
-    ):
-        if reader.schema.has(table):
-            found += [row["content"] or "" for row in await reader.rows(query, summary_id)]
-    length = 0
-    for index, text in enumerate(found):
-        length += len(text)
-        if length > _MOST_SOURCE:
-            return found[: index + 1]
-    return found
 
 
 async def files_named(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -17,8 +19,8 @@ from lcm_core.base.text import BLANKS
 # does.
 
 
-class BrokenKind(StrEnum):
-    """What is wrong with the text of a summary."""
+class BadKind(StrEnum):
+    """What is wrong with the text of a summary; the check that says so is `check`."""
 
     OLD = "old"  #: begins with the fallback marker, as the oldest versions wrote it
     FALLBACK = "fallback"  #: the summariser gave nothing; the text is a cut of the source
@@ -27,6 +29,32 @@ class BrokenKind(StrEnum):
     )
     EMERGENCY = "emergency"  #: no model could be found; the text is a cut of the source
     EMPTY = "empty"  #: no text at all; the doctor does not report it
+    ERROR = "error"  #: the JSON of a provider's error
+    COPY = "copy"  #: the beginning of its source, without a mark
+    CAPPED = "capped"  #: cut at the hard cap
+    REASONING = "reasoning"
+    REFUSAL = "refusal"
+    WORDLESS = "wordless"
+
+    @property
+    def check(self) -> str:
+        """The id of the check (docs/decisions.md, "Checks")."""
+        return _CHECKS[self]
+
+
+_CHECKS: Final = {
+    BadKind.OLD: "C3",
+    BadKind.FALLBACK: "C3",
+    BadKind.TRUNCATED: "C1",
+    BadKind.EMERGENCY: "C4",
+    BadKind.EMPTY: "C7",
+    BadKind.ERROR: "C15",
+    BadKind.COPY: "C9",
+    BadKind.CAPPED: "C5",
+    BadKind.REASONING: "C12",
+    BadKind.REFUSAL: "C15",
+    BadKind.WORDLESS: "C7",
+}
 
 
 FALLBACK_MARKER: Final = "[LCM fallback summary; truncated for context management]"
@@ -37,8 +65,7 @@ EMERGENCY_MODEL: Final = "emergency-fallback"
 UNKNOWN_MODEL: Final = "unknown"
 
 #: A summary that holds none of these (letter case counts), has another model than `EMERGENCY_MODEL` and is
-#: not blank is not broken: a query can leave its text unread (with ``trim(content, BLANKS)``, for SQLite's
-#: plain ``trim`` removes spaces only).
+#: not blank has no mark.
 MARKER_LIKE: Final[tuple[str, ...]] = (
     FALLBACK_MARKER,
     DIRECTIVE_MARKER,
@@ -51,25 +78,25 @@ FALLBACK_WINDOW: Final = 80  #: likewise for the fallback marker
 _CAPPED: Final = re.compile(r"\[Capped(?: from [0-9]+ tokens)?(?: to ~[0-9]+)?\]\s*\Z")
 
 
-def classify(content: str, model: str | None) -> BrokenKind | None:
+def classify(content: str, model: str | None) -> BadKind | None:
     """What is wrong with a summary, or None. Only the first place of a marker counts, as for the engine.
 
     *model* None means that this schema does not record it; migrating gives such rows the model ``unknown``,
     and so they count here.
     """
     if content.startswith(DIRECTIVE_MARKER):
-        return BrokenKind.FALLBACK
+        return BadKind.FALLBACK
     if content.startswith(FALLBACK_MARKER):
-        return BrokenKind.OLD
+        return BadKind.OLD
     if DIRECTIVE_MARKER in content:
-        return BrokenKind.FALLBACK
+        return BadKind.FALLBACK
     if _first_is_within(content, TRUNCATED_MARKER, TRUNCATED_WINDOW):
-        return BrokenKind.TRUNCATED
+        return BadKind.TRUNCATED
     if _first_is_within(content, FALLBACK_MARKER, FALLBACK_WINDOW):
-        return BrokenKind.FALLBACK
+        return BadKind.FALLBACK
     if model == EMERGENCY_MODEL or (model in (None, UNKNOWN_MODEL) and EMERGENCY_MARKER in content):
-        return BrokenKind.EMERGENCY
-    return None if content.strip(BLANKS) else BrokenKind.EMPTY
+        return BadKind.EMERGENCY
+    return None if content.strip(BLANKS) else BadKind.EMPTY
 
 
 def _first_is_within(content: str, marker: str, window: int) -> bool:
@@ -80,9 +107,61 @@ def _first_is_within(content: str, marker: str, window: int) -> bool:
     return len(content[at:].encode("utf-16-le", "surrogatepass")) // 2 <= window
 
 
+def broken_kind(content: str, model: str | None) -> BadKind | None:
+    """Why a text is certainly no summary, as far as it shows without its source."""
+    return classify(content, model) or (BadKind.ERROR if is_error(content) else None)
+
+
+def is_error(content: str) -> bool:
+    """Whether a text is the JSON of an error as a whole: certainly no summary."""
+    text = content.strip()
+    if not text.startswith("{") or len(text) > 20_000:
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and ("error" in value or value.get("type") == "error")
+
+
 def is_capped(content: str) -> bool:
     """Whether the text was cut at the hard cap (docs/engine/texts.md, "Escalation"); no doctor reports it."""
     return _CAPPED.search(content, max(len(content) - 200, 0)) is not None
+
+
+#: Characters of a cut copy from which it is no coincidence.
+_MIN_COPY: Final = 200
+#: Characters below which the beginning of a source is too common to suspect a copy.
+_MIN_OPENING: Final = 12
+_HEADER: Final = re.compile(r"^\[[0-9]{4}-[0-9]{2}-[0-9]{2}[^\]\n]{0,120}\][ \t]*$", re.MULTILINE)
+
+
+class Copy(StrEnum):
+    """How a text repeats its source."""
+
+    WHOLE = "whole"  #: nothing is lost, and nothing was gained
+    CUT = "cut"  #: the beginning of the source, and no mark of the cut
+
+
+def squeezed(text: str) -> str:
+    """A text without the headers of a source text and with single blanks: what a copy is compared by."""
+    return " ".join((_HEADER.sub("", text) if "[" in text else text).split())
+
+
+def may_be_copy(content: str, opening: str) -> bool:
+    """Whether a text begins as its source does: only then is the source worth reading."""
+    start = squeezed(opening)[:60]
+    return len(start) >= _MIN_OPENING and start in squeezed(content[:1_000])[: len(start) + 200]
+
+
+def copy_of_source(content: str, sources: Iterable[str]) -> Copy | None:
+    """Whether a text is its source or the beginning of it (docs/engine/texts.md, "Fallback")."""
+    text, source = squeezed(content), " ".join(filter(None, map(squeezed, sources)))
+    if not text or not source.startswith(text):
+        return None
+    if text == source:
+        return Copy.WHOLE
+    return Copy.CUT if len(text) >= _MIN_COPY else None
 
 
 # -- the gist --------------------------------------------------------------------------------------------

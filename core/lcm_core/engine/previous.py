@@ -16,7 +16,7 @@ from typing import Final
 
 from lcm_core.base.records import Summary, SummaryId
 from lcm_core.base.values import Record
-from lcm_core.engine.markers import BrokenKind
+from lcm_core.engine.markers import BadKind
 
 #: How many summaries are given at the most.
 MOST: Final = 2
@@ -57,7 +57,7 @@ class Candidate(Record, frozen=True):
 
     summary: Summary
     content: str
-    broken: BrokenKind | None
+    broken: BadKind | None
     first_seq: int | None  #: messages that it covers; None: no message is linked to it, its place is by time
     last_seq: int | None
     refused: str | None = None  #: why it was not in the context then; None: it did
@@ -67,7 +67,7 @@ class PreviousNode(Record, frozen=True):
     """A summary that is part of a previous context, and where it comes from."""
 
     summary: Summary
-    broken: BrokenKind | None
+    broken: BadKind | None
     first_seq: int | None
     last_seq: int | None
     origin: str  #: one clause

@@ -18,7 +18,7 @@ from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.guard import check_whole
 from lcm_core.engine.graph import SummaryGraph
-from lcm_core.engine.markers import BrokenKind, classify
+from lcm_core.engine.markers import BadKind, broken_kind
 from lcm_core.engine.previous import NOTHING, PreviousChoice
 from lcm_core.engine.rules import configured, engine_rules
 from lcm_core.operations.rows import no_such_summary
@@ -87,9 +87,10 @@ class Material(Record, frozen=True):
 
     summary: Summary
     base: DraftBase
-    broken: BrokenKind | None  #: what is wrong with the present text
+    broken: BadKind | None  #: what is wrong with the present text
     source: SummarySource
     previous: PreviousChoice  #: never a later summary, never a broken one; empty where none is given
+    broken_sources: tuple[SummaryId, ...]  #: what those lack, no text made from them can hold
 
     @property
     def depth(self) -> int:
@@ -99,15 +100,6 @@ class Material(Record, frozen=True):
     def is_source_of(self, base: DraftBase) -> bool:
         """Whether what a draft was made from, by its *base*, is still what the summary is made from."""
         return base.source_digest in (self.base.source_digest, earlier_digest_of(self.source))
-
-    @property
-    def broken_sources(self) -> tuple[SummaryId, ...]:
-        """Its sources that are no summaries: what those lack, no text made from them can hold."""
-        return tuple(
-            one.summary.summary_id
-            for one in self.source.summaries
-            if classify(one.content, one.summary.model) is not None
-        )
 
 
 async def read_material(
@@ -132,12 +124,20 @@ async def read_material(
         found = await previous_of(reader, summary_id, rendering.rules)
         previous = found.for_rewrite if found.applies else NOTHING
     summary = text.summary
+    stored = [one.summary.summary_id for one in source.summaries if one.summary.summary_id not in overrides]
+    broken = await summary_store.broken_among(reader, [summary.summary_id, *stored])
     return Material(
         summary,
         DraftBase(text.content, digest_of(source)),
-        classify(text.content, summary.model),
+        broken.get(summary_id),
         source,
         previous,
+        tuple(
+            key
+            for one in source.summaries
+            if (key := one.summary.summary_id) in broken
+            or (key in overrides and broken_kind(one.content, one.summary.model) is not None)
+        ),
     )
 
 

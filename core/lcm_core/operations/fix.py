@@ -57,7 +57,7 @@ from lcm_core.checks.proofs import (
     true_order,
 )
 from lcm_core.checks.structure import NO_LINKS, SAME_MOMENT, Links, StoredNode, Structure
-from lcm_core.checks.summaries import bodies_of, file_ids, files_named, known_files
+from lcm_core.checks.summaries import file_ids, files_named, known_files
 from lcm_core.engine.blocks import tokens_as_sent
 from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.rows import delete, pages, updates
@@ -65,6 +65,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.messages import parts_without_call, whole_messages
 from lcm_core.store.opening import SqlValue
 from lcm_core.store.rows import StoredRow, columns_by, rows_by
+from lcm_core.store.summaries import bodies_of
 
 # -- what findings ask for -------------------------------------------------------------------------------
 # Conversation by conversation.

@@ -1,15 +1,15 @@
 """Which summaries are bad, what was made from them, and in which order they are to be repaired.
 
-A repair is a batch of `lcm_core.operations.drafting`; this says what is in it. What counts as bad is what the
-checks say (C1 to C4, C7, C9 and C15 where they are sure; C5, C7, C12 and C15 where they only suspect), by the
-same functions. A consumer that was made from a bad source (C10) has no mark; it is listed and chosen apart.
+A repair is a batch of `lcm_core.operations.drafting`; this says what is in it. What is certainly broken is
+what `lcm_core.store.summaries` says, for lists, counts and checks (C1 to C4, C7, C9, C15) too; what is only
+suspected (C5, C7, C12, C15) is repaired when it is named. A consumer that was made from a bad source (C10)
+has no mark; it is listed and chosen apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 from lcm_core.base.records import ConversationId, Summary, SummaryId
@@ -17,62 +17,21 @@ from lcm_core.base.times import sort_key
 from lcm_core.base.values import Record
 from lcm_core.checks import summaries as texts
 from lcm_core.checks.structure import conversation_ids
-from lcm_core.checks.summaries import BATCH, bodies_of, source_texts
 from lcm_core.engine.graph import SummaryGraph
-from lcm_core.engine.markers import BrokenKind, classify, is_capped
+from lcm_core.engine.markers import BadKind, broken_kind, is_capped
 from lcm_core.operations.drafting import BatchItem, make_items, sources_first
 from lcm_core.operations.rows import no_such_summary
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
+from lcm_core.store.summaries import BATCH, bodies_of
 
 #: The reason of an item that is chosen because its sources were bad.
 CONTAMINATED: Final = "contaminated"
 
 
-class BadKind(StrEnum):
-    """What is wrong with the text of a summary; the check that says so is `check`."""
-
-    OLD = "old"
-    FALLBACK = "fallback"
-    TRUNCATED = "truncated"
-    EMERGENCY = "emergency"
-    EMPTY = "empty"
-    ERROR = "error"  #: the JSON of a provider's error
-    COPY = "copy"  #: the beginning of its source, without a mark
-    CAPPED = "capped"  #: cut at the hard cap
-    REASONING = "reasoning"
-    REFUSAL = "refusal"
-    WORDLESS = "wordless"
-
-    @property
-    def check(self) -> str:
-        """The id of the check (docs/decisions.md, "Checks")."""
-        return _CHECKS[self]
-
-
-_CHECKS: Final = {
-    BadKind.OLD: "C3",
-    BadKind.FALLBACK: "C3",
-    BadKind.TRUNCATED: "C1",
-    BadKind.EMERGENCY: "C4",
-    BadKind.EMPTY: "C7",
-    BadKind.ERROR: "C15",
-    BadKind.COPY: "C9",
-    BadKind.CAPPED: "C5",
-    BadKind.REASONING: "C12",
-    BadKind.REFUSAL: "C15",
-    BadKind.WORDLESS: "C7",
-}
-_MARKED: Final = {
-    BrokenKind.OLD: BadKind.OLD,
-    BrokenKind.FALLBACK: BadKind.FALLBACK,
-    BrokenKind.TRUNCATED: BadKind.TRUNCATED,
-    BrokenKind.EMERGENCY: BadKind.EMERGENCY,
-    BrokenKind.EMPTY: BadKind.EMPTY,
-}
 #: Certainly no summaries; the others are repaired when they are named.
-SURE: Final = frozenset({*_MARKED.values(), BadKind.ERROR, BadKind.COPY})
+SURE: Final = frozenset(BadKind) - {BadKind.CAPPED, BadKind.REASONING, BadKind.REFUSAL, BadKind.WORDLESS}
 
 
 class BadSummary(Record, frozen=True):
@@ -136,7 +95,14 @@ async def find_repair(
     wanted = [one for one in graph.nodes if one in rows and (not summary_ids or one in summary_ids)]
     if since is not None:
         wanted = [one for one in wanted if sort_key(rows[one].created_at) >= since]
-    kind_of = {one: kind for one, kind in (await _kinds(reader, rows, wanted)).items() if kind in kinds}
+    kind_of = await summary_store.broken_among(reader, wanted)
+    if not SURE.issuperset(kinds):
+        rest = [one for one in wanted if one not in kind_of]
+        for start in range(0, len(rest), BATCH):
+            for body in await bodies_of(reader, rest[start : start + BATCH]):
+                if (kind := suspected(body.content)) is not None:
+                    kind_of[body.summary_id] = kind
+    kind_of = {one: kind for one, kind in kind_of.items() if kind in kinds}
     spoiled = graph.above(kind_of) & rows.keys()
     bad_ids = sources_first(graph, kind_of, rows)
     spoiled_ids = sources_first(graph, spoiled, rows)
@@ -149,12 +115,6 @@ async def find_repair(
         tuple(make_items(graph, bad_ids, rows, reasons)),
         tuple(make_items(graph, everyone, rows, reasons)),
     )
-
-
-async def bad_in(reader: Reader, conversation_id: ConversationId) -> dict[SummaryId, BadKind]:
-    """The summaries of a conversation that a repair lists, and what is wrong with each; reads every text."""
-    found = await find_repair(reader, conversation_id)
-    return {one.summary.summary_id: one.kind for one in found.bad}
 
 
 def _contaminated(
@@ -172,29 +132,14 @@ def _contaminated(
     )
 
 
-async def _kinds(
-    reader: Reader, rows: dict[SummaryId, Summary], wanted: list[SummaryId]
-) -> dict[SummaryId, BadKind]:
-    """What is wrong with some summaries; those that are sound are left out."""
-    found: dict[SummaryId, BadKind] = {}
-    for start in range(0, len(wanted), BATCH):
-        for body in await bodies_of(reader, wanted[start : start + BATCH]):
-            kind = kind_of_text(body.content, rows[body.summary_id].model)
-            if kind is None and texts.may_be_copy(body.content, body.opening):
-                copied = texts.copy_of_source(body.content, await source_texts(reader, body.summary_id))
-                kind = BadKind.COPY if copied is texts.Copy.CUT else None
-            if kind is not None:
-                found[body.summary_id] = kind
-    return found
-
-
 def kind_of_text(content: str, model: str | None) -> BadKind | None:
-    """What is wrong with a text, as far as the text itself shows."""
-    marked = classify(content, model)
-    if marked is not None:
-        return _MARKED[marked]
+    """What is wrong with a text, or may be, as far as the text itself shows."""
+    return broken_kind(content, model) or suspected(content)
+
+
+def suspected(content: str) -> BadKind | None:
+    """What may be wrong with a text; a repair takes it when it is named."""
     tests = (
-        (BadKind.ERROR, texts.is_error),
         (BadKind.WORDLESS, lambda text: not texts.says_something(text)),
         (BadKind.CAPPED, is_capped),
         (BadKind.REFUSAL, texts.is_refusal),

@@ -18,13 +18,12 @@ from hashlib import sha256
 from typing import Final
 
 from lcm_core.base.errors import RefusedError
-from lcm_core.base.records import ContextItems, Conversation, ConversationId
+from lcm_core.base.records import ContextItems, Conversation, ConversationId, SummaryId
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import parse_utc, sort_key, sql_utc
 from lcm_core.base.values import Record
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Plan, Splice
-from lcm_core.engine.markers import classify
 from lcm_core.operations.copy import DeepCopy, Subtree, load_subtree, named_in, refer_text
 from lcm_core.operations.rows import context_item, over_budget
 from lcm_core.store import context as context_store
@@ -35,6 +34,7 @@ from lcm_core.store.focus import active_brief
 from lcm_core.store.opening import SqlValue
 from lcm_core.store.ownership import messages_of_times
 from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.summaries import broken_among
 
 #: Of many duplicates this many are in the sentence; all of them are in the exception.
 _SAID: Final = 3
@@ -95,7 +95,7 @@ async def plan_transplant(
     warnings = [
         *_direction(from_, into),
         *_left_out(items, source, chosen),
-        *_bad(whole),
+        *await _bad(reader, whole),
         *copy.warnings(),
         *await _out_of_time(reader, whole, target),
         *await _under_briefs(reader, target),
@@ -237,12 +237,10 @@ def _left_out(items: ContextItems, source: ConversationId, chosen: _Chosen) -> I
         yield phrase(raw, "raw message", source, "are not copied: only what summaries cover is")
 
 
-def _bad(whole: Subtree) -> Iterator[str]:
+async def _bad(reader: Reader, whole: Subtree) -> list[str]:
     """Copies of truncations are truncations."""
-    rows = whole.summaries.values()
-    bad = sum(classify(_text(row["content"]) or "", _text(row.get("model"))) is not None for row in rows)
-    if bad:
-        yield phrase(bad, "copied summary", None, "are broken, as in the source")
+    bad = await broken_among(reader, list(map(SummaryId, whole.summaries)))
+    return [phrase(len(bad), "copied summary", None, "are broken, as in the source")] if bad else []
 
 
 async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -> list[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from lcm_core.base.records import ConversationId, Summary, SummaryId, SummaryText
 from lcm_core.base.times import parse_utc, sort_key
 from lcm_core.base.values import Record
-from lcm_core.engine.markers import classify
 from lcm_core.engine.previous import (
     Candidate,
     Making,
@@ -23,7 +22,7 @@ from lcm_core.engine.previous import (
 from lcm_core.store import summaries
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
-from lcm_core.store.summaries import SeqRange, seq_ranges
+from lcm_core.store.summaries import SeqRange, broken_among, seq_ranges
 
 #: Candidates that are read at least, and where the search for two that can be given gives up.
 FEWEST, MOST = 5, 400
@@ -306,7 +305,7 @@ async def _candidate(
     return Candidate(
         text.summary,
         text.content,
-        classify(text.content, text.summary.model),
+        (await broken_among(reader, [text.summary.summary_id])).get(text.summary.summary_id),
         covers.first if covers else None,
         covers.last if covers else None,
         refused

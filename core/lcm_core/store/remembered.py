@@ -130,7 +130,7 @@ class Memory(Record, frozen=True):
     mark: FileMark | None = None
     verdict: Verdict | None = None
     judged: FileMark | None = None  #: the state that the verdict is about
-    format: int = 1
+    format: int = 2
     program: str = __version__  #: another one may count otherwise
 
 
@@ -148,7 +148,7 @@ def recall(source: Path, folder: Path | None = None) -> Memory | None:
         if not isinstance(error, FileNotFoundError):
             log.debug("%s cannot be used: %s", path, error)
         return None
-    same = (known.format, known.program) == (1, __version__)
+    same = (known.format, known.program) == (2, __version__)
     return known if same and all(map(_is_sound, known.conversations)) else None
 
 

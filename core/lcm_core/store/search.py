@@ -24,7 +24,6 @@ from lcm_core.base.records import (
 )
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record
-from lcm_core.engine.markers import classify
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
 from lcm_core.store.messages import COLUMNS as MESSAGE_COLUMNS
@@ -32,7 +31,7 @@ from lcm_core.store.messages import FILE_COLUMNS, file_of, message_of
 from lcm_core.store.opening import CHUNK, Row, Rows, SqlValue, contains_pattern, error_name, may_hold
 from lcm_core.store.schema import Schema, typed
 from lcm_core.store.summaries import COLUMNS as SUMMARY_COLUMNS
-from lcm_core.store.summaries import may_be_broken, summary_of
+from lcm_core.store.summaries import broken_rows, summary_of
 
 # -- our own search --------------------------------------------------------------------------------------
 # Messages with their parts, summaries, focus briefs and files, newest first. Rows are read in windows of
@@ -82,7 +81,7 @@ class Filter(Record, frozen=True):
     since: str | None = None  #: ISO in UTC, inclusive
     before: str | None = None  #: exclusive
     in_context: bool | None = None  #: itself an item of a context, or not; then messages and summaries alone
-    broken: bool = False  #: whose text the marker rules call bad; then only summaries are wanted
+    broken: bool = False  #: whose text certainly is none; then only summaries are wanted
 
     @property
     def only_places(self) -> bool:
@@ -237,10 +236,6 @@ class SearchedRows(Record, frozen=True):
             items = f"SELECT {key} FROM context_items WHERE {key} IS NOT NULL"
             inside = f"t.{key} IN ({items})" if self.schema.has("context_items", key) else "0"
             conditions.append(inside if wanted.in_context else f"NOT {inside}")
-        if wanted.broken:
-            maybe, marks_of_it = may_be_broken(self.schema, "t")
-            conditions.append(maybe)
-            arguments += marks_of_it
         for sign, moment in ((">=", wanted.since), ("<", wanted.before)):
             if moment is not None:
                 conditions.append(f"julianday({self._time(kind)}) {sign} julianday(?)")
@@ -291,7 +286,8 @@ class SearchedRows(Record, frozen=True):
             )
         )
         if broken:
-            rows = [row for row in rows if classify(row["content"] or "", row["model"]) is not None]
+            found = broken_rows(self.db, self.schema, [row[key] for row in rows])
+            rows = [row for row in rows if row[key] in found]
         parts = self._parts([row[key] for row in rows]) if kind is DocumentKind.MESSAGE else {}
         return [
             Document(

@@ -228,7 +228,7 @@ class ConversationSums(Record, frozen=True):
     history: History
     message_bytes: int  #: of the texts of messages and their parts
     context_tokens: int  #: stored estimates of all items; a dangling one counts nothing
-    broken: int  #: summaries that the marker rules call bad
+    broken: int  #: summaries that certainly are none (`broken_in`)
     other_bytes: int  #: of all other texts
 
     @property

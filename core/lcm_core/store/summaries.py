@@ -21,7 +21,7 @@ from lcm_core.base.records import (
 from lcm_core.base.text import BLANKS
 from lcm_core.base.values import Record
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
-from lcm_core.engine.markers import EMERGENCY_MODEL, MARKER_LIKE, BrokenKind, classify, gist
+from lcm_core.engine.markers import BadKind, Copy, broken_kind, copy_of_source, gist, may_be_copy
 from lcm_core.store import messages as message_store
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row, Rows
@@ -52,7 +52,7 @@ class SummaryEntry(Record, frozen=True):
 
     summary: Summary
     preview: str  #: the first `HEAD` characters of the content
-    broken: BrokenKind | None
+    broken: BadKind | None
     consumers: tuple[SummaryId, ...]
     source_summaries: int
     source_messages: int
@@ -62,14 +62,6 @@ class SummaryEntry(Record, frozen=True):
     def beginning(self) -> str:
         """What tells it from others in a list: its preview behind what summaries open with."""
         return gist(self.preview)
-
-
-class BrokenSummary(Record, frozen=True):
-    """A summary that the marker rules call bad."""
-
-    summary_id: SummaryId
-    conversation_id: ConversationId
-    kind: BrokenKind
 
 
 def summary_of(row: Row) -> Summary:
@@ -133,6 +125,7 @@ async def entries_of_texts(reader: Reader, texts: Sequence[SummaryText]) -> list
         consumers.setdefault(edge.source, []).append(edge.consumer)
     sources = await count_by(reader, "summary_parents", "summary_id", ids)
     source_messages = await count_by(reader, "summary_messages", "summary_id", ids)
+    broken = await broken_among(reader, ids)
     ordinals: dict[str, list[int]] = {}
     for conversation_id in dict.fromkeys(text.summary.conversation_id for text in texts):
         for summary_id, ordinal in await context_ordinals(reader, conversation_id, ids):
@@ -141,7 +134,7 @@ async def entries_of_texts(reader: Reader, texts: Sequence[SummaryText]) -> list
         SummaryEntry(
             text.summary,
             text.content[:HEAD],
-            classify(text.content, text.summary.model),
+            broken.get(text.summary.summary_id),
             tuple(consumers.get(text.summary.summary_id, ())),
             sources.get(text.summary.summary_id, 0),
             source_messages.get(text.summary.summary_id, 0),
@@ -307,51 +300,122 @@ def few_others(db: Rows, table: str, rows: int) -> bool:
     return (last or 0) <= MOST_ROWS * rows
 
 
-def may_be_broken(schema: Schema, table: str) -> tuple[str, tuple[str, ...]]:
-    """A condition that every broken summary meets, and few others, with its arguments; `classify` decides."""
-    likes = " OR ".join([f"instr({table}.content, ?) > 0"] * len(MARKER_LIKE))
-    by_model = f"OR {table}.model = '{EMERGENCY_MODEL}'" if schema.has("summaries", "model") else ""
-    return f"({likes} {by_model} OR trim({table}.content, ?) = '')", (*MARKER_LIKE, BLANKS)
+# -- broken summaries ------------------------------------------------------------------------------------
+# The only answer to which summaries are broken: what every list, count, check, repair and search goes by.
+
+#: Summaries whose texts are read at a time.
+BATCH: Final = 100
+#: A text of more characters is not looked into: what looks for patterns in it would take minutes.
+MOST_CHARACTERS: Final = 10_000_000
+#: Characters of a first source that show whether a summary may be a copy of it.
+_OPENING: Final = 400
+#: Characters of sources that are compared with a suspected copy; no engine cuts a longer run.
+_MOST_SOURCE: Final = 2_000_000
+_BLANKS: Final = f"char({', '.join(str(ord(blank)) for blank in BLANKS)})"
+#: The sources of a summary: the table of the links, the column, the table of the rows and its key.
+_SOURCES: Final = (
+    ("summary_messages", "message_id", "messages", "message_id"),
+    ("summary_parents", "parent_summary_id", "summaries", "summary_id"),
+)
 
 
-async def broken_in(reader: Reader, conversation_id: ConversationId) -> list[BrokenSummary]:
-    """The summaries of a conversation that the marker rules call bad.
+class Body(Record, frozen=True):
+    """The text of a summary, and the beginning of what it was made from."""
 
-    Source: docs/engine/doctor.md, "Order of the markers".
+    summary_id: SummaryId
+    content: str
+    model: str | None
+    file_ids: str | None  #: as stored
+    opening: str  #: the beginning of the first source that is not blank
+
+
+async def broken_in(reader: Reader, conversation_id: ConversationId) -> dict[SummaryId, BadKind]:
+    """The summaries of a conversation that certainly are none, and what is wrong with each.
 
     Reads the text of all of them: for the background, never for a first page.
     """
     if not reader.schema.has("summaries"):
-        return []
-    columns = reader.schema.select("summaries", ("summary_id", "content", "model"), "s")
-    maybe, arguments = may_be_broken(reader.schema, "s")
-    rows = await reader.rows(
-        f"SELECT {columns} FROM summaries AS s WHERE s.conversation_id = ? AND {maybe} ORDER BY s.rowid",
-        conversation_id,
-        *arguments,
-    )
-    found = []
-    for row in rows:
-        kind = classify(row["content"] or "", row["model"])
-        if kind is not None:
-            found.append(BrokenSummary(SummaryId(row["summary_id"]), conversation_id, kind))
-    return found
-
-
-async def broken_among(reader: Reader, ids: Iterable[SummaryId]) -> dict[SummaryId, BrokenKind]:
-    """Those of some summaries that the marker rules call bad, in the order of *ids*, and why.
-
-    Reads the text of all of them.
-
-    Source: docs/engine/doctor.md, "Order of the markers".
-    """
-    if not reader.schema.has("summaries"):
         return {}
-    wanted = list(ids)
-    columns = reader.schema.select("summaries", ("summary_id", "content", "model"), "s")
-    rows = await reader.rows_in(f"SELECT {columns} FROM summaries AS s WHERE s.summary_id IN (?*)", wanted)
-    kinds = {row["summary_id"]: classify(row["content"] or "", row["model"]) for row in rows}
-    return {one: kind for one in wanted if (kind := kinds.get(one)) is not None}
+    rows = await reader.rows(
+        "SELECT summary_id FROM summaries WHERE conversation_id = ? ORDER BY rowid", conversation_id
+    )
+    return await broken_among(reader, [SummaryId(row["summary_id"]) for row in rows])
+
+
+async def broken_among(reader: Reader, ids: Sequence[SummaryId]) -> dict[SummaryId, BadKind]:
+    """Those of some summaries that certainly are none, in the order of *ids*; reads the text of all."""
+    return await reader.run(broken_rows, reader.schema, ids)
+
+
+def broken_rows(db: Rows, schema: Schema, ids: Sequence[SummaryId]) -> dict[SummaryId, BadKind]:
+    """The same over the rows of a transaction.
+
+    Source: docs/engine/doctor.md, "Order of the markers", and docs/engine/texts.md, "Fallback".
+    """
+    found: dict[SummaryId, BadKind] = {}
+    for start in range(0, len(ids), BATCH):
+        for body in _bodies(db, schema, ids[start : start + BATCH]):
+            kind = broken_kind(body.content, body.model)
+            if kind is None and may_be_copy(body.content, body.opening):
+                copied = copy_of_source(body.content, _source_texts(db, schema, body.summary_id))
+                kind = BadKind.COPY if copied is Copy.CUT else None
+            if kind is not None:
+                found[body.summary_id] = kind
+    return {one: found[one] for one in ids if one in found}
+
+
+async def bodies_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[Body]:
+    """The texts of some summaries; those that are too long to be looked into are left out."""
+    return await reader.run(_bodies, reader.schema, summary_ids)
+
+
+def _bodies(db: Rows, schema: Schema, summary_ids: Sequence[SummaryId]) -> list[Body]:
+    if not schema.has("summaries"):
+        return []
+    openings = ["''", "''"]  # two at least, for coalesce
+    openings[:0] = [
+        f"""(SELECT substr(CAST(t.content AS TEXT), 1, {_OPENING}) FROM
+        (SELECT {column} AS id FROM {links} WHERE summary_id = s.summary_id ORDER BY ordinal LIMIT -1) AS l
+        CROSS JOIN {table} AS t ON t.{key} = l.id WHERE trim(t.content, {_BLANKS}) <> '' LIMIT 1)"""
+        for links, column, table, key in _SOURCES
+        if schema.has(links)
+    ]
+    rows = db.rows_in(
+        f"""SELECT s.summary_id, CAST(s.content AS TEXT) AS content,
+        {schema.select("summaries", ("model", "file_ids"), "s")}, coalesce({", ".join(openings)}) AS opening
+        FROM summaries AS s
+        WHERE ifnull(length(s.content), 0) <= {MOST_CHARACTERS} AND s.summary_id IN (?*)""",
+        summary_ids,
+    )
+    return [
+        Body(
+            SummaryId(row["summary_id"]), row["content"] or "", row["model"], row["file_ids"], row["opening"]
+        )
+        for row in rows
+    ]
+
+
+async def source_texts(reader: Reader, summary_id: SummaryId) -> list[str]:
+    """The texts that a summary was made from, in order, as far as a copy of them could reach."""
+    return await reader.run(_source_texts, reader.schema, summary_id)
+
+
+def _source_texts(db: Rows, schema: Schema, summary_id: SummaryId) -> list[str]:
+    found: list[str] = []
+    length = 0
+    for links, column, table, key in _SOURCES:
+        if not schema.has(links):
+            continue
+        for row in db.rows(
+            f"""SELECT CAST(t.content AS TEXT) AS content FROM {links} AS l JOIN {table} AS t
+            ON t.{key} = l.{column} WHERE l.summary_id = ? ORDER BY l.ordinal, l.{column}""",
+            (summary_id,),
+        ):
+            found.append(row["content"] or "")
+            length += len(found[-1])
+            if length > _MOST_SOURCE:
+                return found
+    return found
 
 
 async def _edges(reader: Reader, side: str, ids: Iterable[SummaryId]) -> list[Edge]:

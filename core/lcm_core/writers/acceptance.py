@@ -14,7 +14,14 @@ from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import Estimator, estimate, utf16_length
 from lcm_core.base.values import Record, replace
 from lcm_core.checks import summaries as texts
-from lcm_core.engine.markers import DIRECTIVE_MARKER, FALLBACK_MARKER, MARKER_LIKE, is_capped
+from lcm_core.engine.markers import (
+    DIRECTIVE_MARKER,
+    FALLBACK_MARKER,
+    MARKER_LIKE,
+    copy_of_source,
+    is_capped,
+    is_error,
+)
 from lcm_core.engine.rules import EngineRules
 from lcm_core.writers.request import (
     HELD_KEY,
@@ -238,7 +245,7 @@ def judge_text(
                     f"It is not shorter than its source ({tokens:,} of {source_tokens:,} tokens).",
                 )
             )
-        elif texts.copy_of_source(text, [source]) is not None:
+        elif copy_of_source(text, [source]) is not None:
             faults.append((DraftFault.COPY, "It is a copy of the beginning of its source, not a summary."))
         rules = Rulebook(source, previous).compare(text)
         if rules.reversed:
@@ -345,7 +352,7 @@ _FAULTS: Final[tuple[tuple[DraftFault, Callable[[str], bool], str], ...]] = (
     (DraftFault.ROLE, _speaks_as_another, "It continues the conversation instead of summarising it."),
     (DraftFault.REASONING, _holds_reasoning, "It contains reasoning or a preamble of the model."),
     (DraftFault.REFUSED, texts.is_refusal, "It reads like a refusal."),
-    (DraftFault.ERROR, texts.is_error, "It is an error message."),
+    (DraftFault.ERROR, is_error, "It is an error message."),
 )
 _CAUTIONS: Final[tuple[tuple[DraftCaution, Callable[[str], bool], str], ...]] = (
     (
