@@ -132,8 +132,8 @@ migrate
 reindex
 history undo --last
 config show
-prompts list
-report
+prompts show
+status --report
 """
 PRINTED = """
 import sys

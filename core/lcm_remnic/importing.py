@@ -146,8 +146,8 @@ def chosen_sessions(
     wanted = [SessionId(one.strip()) for one in sessions]
     if "" in wanted:  # a shell variable that is not set
         raise UsageError(
-            "--session-filter is empty; give it the id of a session or omit it.",
-            details={"option": "session-filter"},
+            "--session-id is empty; give it the id of a session or omit it.",
+            details={"option": "session-id"},
         )
     for name in wanted:
         if name not in every:

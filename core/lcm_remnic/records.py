@@ -305,7 +305,7 @@ def _check_columns(rows: Rows, path: Path, table: str, columns: tuple[str, ...])
     if not found:
         raise DatabaseError(
             f"{path} is not a Remnic database: it has no table '{table}'. Give Remnic's lcm.sqlite with "
-            "--remnic, or its memory folder with --memory-dir.",
+            "--remnic, or its memory folder.",
             code="DATABASE_NOT_REMNIC",
         )
     lacking = next((name for name in columns if name not in found), None)

@@ -70,7 +70,7 @@ def read_remnic(
         raise FileMissingError(
             "Remnic database",
             path,
-            "Give Remnic's lcm.sqlite with --remnic, or its memory folder with --memory-dir.",
+            "Give Remnic's lcm.sqlite, or its memory folder, with --remnic.",
             code="REMNIC_NOT_FOUND",
         )
 

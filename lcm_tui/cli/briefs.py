@@ -172,7 +172,7 @@ class _Sweeping(Compacting):
 
 
 class BriefWriting(Terminal):
-    """One run of ``focus create`` or ``focus refocus`` (`BriefUi`)."""
+    """One run of ``focus create`` (`BriefUi`)."""
 
     work: BriefWork
 
@@ -181,7 +181,7 @@ class BriefWriting(Terminal):
         super().__init__(run)
         kind = FocusKind.REFOCUS if prompt is None else FocusKind.CREATE
         self.kind, self.prompt, self.options, self.flags = kind, prompt or "", options, options.flags
-        self.command = "focus.create" if kind is FocusKind.CREATE else "focus.refocus"
+        self.command = "focus.create"
         self.sweeper = modelling(run, options.model)
         self.author = flagged_model(run, options.model)
         self.spending = call_budget(self.sweeper.settings)

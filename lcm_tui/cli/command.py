@@ -332,7 +332,7 @@ class Command(Paged):
         if word.startswith("sum_") and any("--summary" in one.opts for one in self.own):
             return f" Name a summary by an option: --summary {word}."
         taking = [one.opts[0] for one in self.own if takes_value(one) and isinstance(one.type, FilePath)]
-        if not taking and word.endswith(".db"):
+        if word.endswith(".db") and self.path != "backup":
             taking = ["--db"]
         looks_so = os.sep in word or word.endswith((".db", ".json", ".jsonl"))
         return f" Did you mean {taking[0]} {shlex.quote(word)}?" if looks_so and len(taking) == 1 else ""

@@ -111,11 +111,15 @@ async def _brief_beginning(reader: Reader, wanted: str) -> tuple[str, Conversati
     examples=(
         'focus create 2 --prompt "Retries?" --text brief.md',
         'focus create 2 --prompt "Retries?" --model claude-haiku-4-5',
+        "focus create 2 --update --model claude-haiku-4-5",
     ),
 )
 @click.option("--prompt", type=Text(), metavar="TEXT", help="What the brief is about: a question or a task.")
+@click.option(
+    "--update", is_flag=True, help="Write the active brief again, with what is newer (the engine's refocus)."
+)
 @options.brief_options
-def create(run: Run, *, prompt: str | None, brief: BriefOptions) -> Answer:
+def create(run: Run, *, prompt: str | None, update: bool, brief: BriefOptions) -> Answer:
     """Write a focus brief that replaces the summaries it covers (previews unless --apply).
 
     The text comes from --text, or from a model named with --provider or --model. The offline writer, the
@@ -124,23 +128,15 @@ def create(run: Run, *, prompt: str | None, brief: BriefOptions) -> Answer:
     """
     from lcm_tui.cli.briefs import BriefWriting
 
+    if update and prompt is not None:
+        raise UsageError("--prompt and --update exclude each other.", details={"option": "prompt"})
+    if update:
+        return BriefWriting(run, brief).do()
     if brief.from_draft is None and not (prompt or "").strip():
-        raise UsageError("focus create needs --prompt TEXT.", details={"option": "prompt"})
+        raise UsageError("focus create needs --prompt TEXT, or --update.", details={"option": "prompt"})
     if brief.from_draft is not None and prompt is not None:
         raise UsageError("--prompt is in the draft: omit it.", details={"option": "prompt"})
     return BriefWriting(run, brief, prompt or "").do()
-
-
-@command("focus refocus", examples=("focus refocus 2 --model claude-haiku-4-5 --apply",))
-@options.brief_options
-def refocus(run: Run, *, brief: BriefOptions) -> Answer:
-    """Rewrite the active brief with newer summaries (previews unless --apply).
-
-    The text, the sweep and failed calls work as in focus create.
-    """
-    from lcm_tui.cli.briefs import BriefWriting
-
-    return BriefWriting(run, brief).do()
 
 
 @command("focus activate", examples=("focus activate focus_b291 --apply",))

@@ -431,6 +431,26 @@ class Recency(Kind[Stamp]):
         raise invalid_time(name, f"must be {DURATION}, such as 24h", value)
 
 
+class Pair(Kind[tuple[str, str]]):
+    """A value of one of several names: ``budget=20k``."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def read(self, name: str, value: str) -> tuple[str, str]:
+        """The name and its value."""
+        word, joined, rest = value.partition("=")
+        if not joined or word not in self.names:
+            raise invalid(name, f"must be NAME=VALUE with one of {', '.join(self.names)}", value)
+        return word, rest
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """The names."""
+        return _completed([f"{name}=" for name in self.names], incomplete)
+
+
 class When(Kind[Stamp]):
     """A time, or how long ago: ``2026-03-02``, ``90d``."""
 

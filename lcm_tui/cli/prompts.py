@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 from lcm_core.base.diff import compare_texts, unified_text
-from lcm_core.base.errors import FileMissingError, RefusedError
+from lcm_core.base.errors import FileMissingError, RefusedError, UsageError
 from lcm_core.base.files import make_private
 from lcm_core.writers.prompts import (
     CLOSING,
@@ -29,7 +29,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.kinds import FilePath, Raw, RawPath, WholeNumber
+from lcm_tui.cli.kinds import FilePath, Pair, Raw, WholeNumber
 from lcm_tui.tables.blocks import (
     Facts,
     ListColumn,
@@ -43,6 +43,8 @@ from lcm_tui.tables.blocks import (
 )
 
 _MAX_TARGET = 1_000_000
+#: What a prompt is filled with, beside what is in it.
+_FILLED: Final = ("aggressive", "tokens", "source", "previous")
 _SAMPLE = f"""[2026-03-02 09:14 UTC]
 Move the importer to the new queue. It must never drop a message, not even on a restart.
 
@@ -63,16 +65,67 @@ PROMPT_COLUMNS: Final[tuple[ListColumn[PromptTemplate, None], ...]] = (
     ListColumn("warning", json="warning", value="warning"),
 )
 # fmt: on
-prompt_argument = click.argument(
-    "prompt", type=Raw(), metavar="PROMPT", help=f"One of {', '.join(TEMPLATES)}."
+
+
+@command(
+    "prompts show",
+    forms=("csv",),
+    examples=(
+        "prompts show",
+        "prompts show leaf --diff",
+        "prompts show condensed-d1 --sent --with aggressive=yes",
+    ),
 )
-
-
-@command("prompts list", forms=("csv",))
+@click.argument(
+    "prompt",
+    type=Raw(),
+    required=False,
+    metavar="[PROMPT]",
+    help=f"One of {', '.join(TEMPLATES)}; else all are listed.",
+)
 @options.prompt_folder
-def list_(run: Run, *, prompt_dir: Path | None) -> Answer:
-    """List the prompts, their versions, and which of them are yours."""
+@click.option("--diff", is_flag=True, help="Show how your version differs from the built-in one.")
+@click.option("--sent", is_flag=True, help="Show it as a model would receive it. Nothing is sent.")
+@click.option(
+    "--with",
+    "given",
+    type=Pair(*_FILLED),
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="With --sent: aggressive=yes (the prompt used after an answer that was too long), tokens=N (the "
+    "target; 1200 by default), source=FILE (default: a sample), previous=FILE (the previous context; "
+    "default: none); may be given several times.",
+)
+def show(
+    run: Run,
+    *,
+    prompt: str | None,
+    prompt_dir: Path | None,
+    diff: bool,
+    sent: bool,
+    given: tuple[tuple[str, str], ...],
+) -> Answer:
+    """List the prompts, their versions, and which of them are yours; or show one, your version of it."""
+    if diff and sent:
+        raise UsageError("--diff and --sent exclude each other.", details={"option": "diff"})
+    if (diff or sent) and prompt is None:
+        raise UsageError("prompts show needs a PROMPT with --diff and --sent.", details={"option": "PROMPT"})
+    if given and not sent:
+        raise UsageError("--with requires --sent.", details={"option": "with"})
     prompts = prompts_of(run, prompt_dir)
+    if prompt is None:
+        return _listed(run, prompts)
+    if sent:
+        return _sent(run, prompts, prompt, dict(given))
+    if diff:
+        return _compared(run, prompts, prompt)
+    template = prompts.template(prompt)
+    data: Document = {**json_of(PROMPT_COLUMNS, template), "text": template.text}
+    blocks: list[OutputBlock] = [Prose(template.text.rstrip("\n")), *map(Note, _warnings([template]))]
+    return run.answer("prompts.show", data, blocks)
+
+
+def _listed(run: Run, prompts: PromptTemplates) -> Answer:
     templates = prompts.all()
     warnings = _warnings(templates)
     data: Document = {
@@ -83,71 +136,31 @@ def list_(run: Run, *, prompt_dir: Path | None) -> Answer:
     }
     variables = Facts([(name, words) for name, words in VARIABLES.items()], title="Placeholders of a prompt")
     table = list_table(PROMPT_COLUMNS, templates, run.time)
-    return run.answer("prompts.list", data, [table, variables, *map(Note, warnings)])
+    return run.answer("prompts.show", data, [table, variables, *map(Note, warnings)])
 
 
-@command("prompts show", examples=("prompts show leaf",))
-@prompt_argument
-@options.prompt_folder
-def show(run: Run, *, prompt: str, prompt_dir: Path | None) -> Answer:
-    """Show the text of a prompt: your version if you have one."""
-    template = prompts_of(run, prompt_dir).template(prompt)
-    data: Document = {**json_of(PROMPT_COLUMNS, template), "text": template.text}
-    blocks: list[OutputBlock] = [Prose(template.text.rstrip("\n")), *map(Note, _warnings([template]))]
-    return run.answer("prompts.show", data, blocks)
-
-
-@command("prompts render", examples=("prompts render condensed-d1 --aggressive",))
-@prompt_argument
-@options.prompt_folder
-@click.option("--aggressive", is_flag=True, help="The prompt used after an answer that was too long.")
-@click.option(
-    "--target-tokens",
-    type=WholeNumber(1, _MAX_TARGET),
-    metavar="N",
-    default=1_200,
-    help="The target size in tokens; 1200 by default.",
-)
-@click.option("--source", type=RawPath(), metavar="FILE", help="The text to summarise (default: a sample).")
-@click.option(
-    "--previous-context", type=RawPath(), metavar="FILE", help="The previous context (default: none)."
-)
-def render(
-    run: Run,
-    *,
-    prompt: str,
-    prompt_dir: Path | None,
-    aggressive: bool,
-    target_tokens: int,
-    source: str | None,
-    previous_context: str | None,
-) -> Answer:
-    """Show a prompt as a model would receive it. Nothing is sent."""
+def _sent(run: Run, prompts: PromptTemplates, prompt: str, given: Mapping[str, str]) -> Answer:
     built_in_template(prompt)  # refuses an unknown name
+    files = {name: _file(name, given[name]) for name in ("source", "previous") if name in given}
     request = SummaryRequest(
-        text=_SAMPLE if source is None else _file("source", source),
-        aggressive=aggressive,
+        text=files.get("source", _SAMPLE),
+        aggressive=given.get("aggressive", "no") == "yes",
         depth=TEMPLATES.index(prompt),
-        target_tokens=target_tokens,
-        previous=None if previous_context is None else _file("previous-context", previous_context),
+        target_tokens=WholeNumber(1, _MAX_TARGET).read("with", given.get("tokens", "1200")),
+        previous=files.get("previous"),
         instructions=run.settings.engine.custom_instructions.value,
     )
-    made = prompts_of(run, prompt_dir).render(request)
+    made = prompts.render(request)
     data: Document = {**json_of(PROMPT_COLUMNS, made.template), "system": made.system, "user": made.user}
     blocks: list[OutputBlock] = [
         Prose(made.system, title="System"),
         Prose(made.user, title="Request"),
         *map(Note, _warnings([made.template])),
     ]
-    return run.answer("prompts.render", data, blocks)
+    return run.answer("prompts.show", data, blocks)
 
 
-@command("prompts diff", examples=("prompts diff leaf",))
-@prompt_argument
-@options.prompt_folder
-def diff(run: Run, *, prompt: str, prompt_dir: Path | None) -> Answer:
-    """Show how your version of a prompt differs from the built-in one."""
-    prompts = prompts_of(run, prompt_dir)
+def _compared(run: Run, prompts: PromptTemplates, prompt: str) -> Answer:
     template, built_in = prompts.template(prompt), built_in_template(prompt)
     lines = list(unified_text(compare_texts(built_in.text, template.text)))
     data: Document = {**json_of(PROMPT_COLUMNS, template), "lines": list(lines)}
@@ -160,7 +173,7 @@ def diff(run: Run, *, prompt: str, prompt_dir: Path | None) -> Answer:
         blocks = [Prose("\n".join([*head, *lines]))]
     else:
         blocks = [Note(f"{template.path} is the same as the built-in prompt.")]
-    return run.answer("prompts.diff", data, [*blocks, *map(Note, _warnings([template]))])
+    return run.answer("prompts.show", data, [*blocks, *map(Note, _warnings([template]))])
 
 
 @command("prompts export", examples=("prompts export leaf --to prompts",))
@@ -224,12 +237,12 @@ def _file(option: str, name: str) -> str:
     try:
         return Path(name).expanduser().read_bytes().decode("utf-8", "surrogateescape")
     except FileNotFoundError:
-        raise FileMissingError("file", Path(name), f"Check --{option}.") from None
+        raise FileMissingError("file", Path(name), f"Check --with {option}=FILE.") from None
     except OSError as error:
         raise PromptError(
-            f"The file {name} of --{option} cannot be read ({error.strerror}).",
+            f"The file {name} of --with {option}= cannot be read ({error.strerror}).",
             code="FILE_UNREADABLE",
-            details={"option": option, "path": name},
+            details={"option": "with", "path": name},
         ) from None
 
 

@@ -9,9 +9,8 @@ from typing import Final
 
 import click
 from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, LcmError, UsageError
-from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.text import counted, preview, some
-from lcm_core.base.values import Record, replace, to_json
+from lcm_core.base.values import replace, to_json
 from lcm_core.engine.markers import beginning
 from lcm_remnic import write as journal
 from lcm_remnic.importing import Looking, import_into, left_behind
@@ -32,7 +31,7 @@ from lcm_remnic.write import create as create_remnic
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
-from lcm_tui.cli.command import command, gather
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import FilePath, StoredText, Text, WholeNumber
 from lcm_tui.cli.options import ChangeFlags
@@ -261,11 +260,9 @@ def _undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:
 
 # -- options ---------------------------------------------------------------------------------------------
 
-src = click.option(
-    "--src", type=FilePath(), metavar="PATH", help="The lossless-claw database; instead of --db."
-)
 session_filter = click.option(
-    "--session-filter",
+    "--session-id",
+    "session_filter",
     type=StoredText(),
     metavar="ID",
     multiple=True,
@@ -280,63 +277,53 @@ rows = click.option(
 )
 
 
-class RemnicOptions(Record, frozen=True):
-    """Where Remnic's database is."""
+class RemnicDatabase(FilePath):
+    """Remnic's database, or its memory folder, which has it in a place of its own."""
 
-    remnic: Path | None = None
-    memory_dir: Path | None = None
-
-    @property
-    def path(self) -> Path:
-        """The file.
-
-        Raises:
-            UsageError: it is named in two ways, or in none.
-        """
-        if self.remnic is not None and self.memory_dir is not None:
-            raise UsageError("--remnic and --memory-dir exclude each other.", details={"option": "remnic"})
-        if self.memory_dir is not None:
-            return self.memory_dir / "state" / "lcm.sqlite"
-        if self.remnic is None:
-            raise UsageError(
-                "remnic needs Remnic's database: --remnic PATH or --memory-dir DIR.",
-                code="MISSING_SELECTOR",
-                details={"option": "remnic"},
-            )
-        return self.remnic
+    def read(self, name: str, value: str) -> Path:
+        """The file."""
+        path = super().read(name, value)
+        is_folder = path.is_dir() or not (path.suffix or path.exists())
+        return path / "state" / "lcm.sqlite" if is_folder else path
 
 
-remnic_options = gather(
-    "where",
-    RemnicOptions,
-    click.option(
-        "--remnic",
-        type=FilePath(),
-        metavar="PATH",
-        help="Remnic's database, the file state/lcm.sqlite of its memory folder.",
-    ),
-    click.option(
-        "--memory-dir", type=FilePath(), metavar="DIR", help="Remnic's memory folder; instead of --remnic."
-    ),
+def _needed(_: click.Context, __: click.Parameter, path: Path | None) -> Path:
+    if path is None:
+        raise UsageError(
+            "remnic needs Remnic's database: --remnic PATH.",
+            code="MISSING_SELECTOR",
+            details={"option": "remnic"},
+        )
+    return path
+
+
+remnic_database = click.option(
+    "--remnic",
+    "path",
+    type=RemnicDatabase(),
+    metavar="PATH",
+    callback=_needed,
+    help="Remnic's memory folder, or its file state/lcm.sqlite.",
 )
-
-
-def _of_source(run: Run, source: Path | None) -> Run:
-    """The same run over the database that ``--src`` names."""
-    if source is None:
-        return run
-    database = Sourced(source, SettingSource.COMMAND_LINE, "--src")
-    return replace(run, settings=replace(run.settings, database=database))
 
 
 # -- looking ---------------------------------------------------------------------------------------------
 
 
-@command("remnic list", examples=("remnic list --memory-dir memory",))
-@remnic_options
-def list_(run: Run, *, where: RemnicOptions) -> Answer:
-    """List the sessions of Remnic's database, and the imports that can be undone."""
-    path = where.path
+@command("remnic list", examples=("remnic list --remnic memory", "remnic list 27046938 --remnic lcm.sqlite"))
+@click.argument(
+    "session_id",
+    type=StoredText(),
+    required=False,
+    metavar="[SESSION_ID]",
+    help="A session, or a unique prefix of its id: its turns and summaries, and their hierarchy.",
+)
+@remnic_database
+@rows
+def list_(run: Run, *, session_id: str | None, path: Path, limit: int) -> Answer:
+    """List the sessions of Remnic's database, and the imports that can be undone; or what is in one."""
+    if session_id is not None:
+        return _session(run, session_id, path, limit)
     held, imports = read_contents(path), journal.imports(path)
     data: Document = {
         "remnic": str(path),
@@ -347,15 +334,7 @@ def list_(run: Run, *, where: RemnicOptions) -> Answer:
     return run.answer("remnic.list", data, _contents_blocks(run.time, held, imports))
 
 
-@command("remnic show", examples=("remnic show 27046938 --remnic lcm.sqlite",))
-@click.argument(
-    "session_id", type=StoredText(), metavar="SESSION_ID", help="The session, or a unique prefix of its id."
-)
-@remnic_options
-@rows
-def show(run: Run, *, session_id: str, where: RemnicOptions, limit: int) -> Answer:
-    """Show the turns and summaries of a session, and their hierarchy."""
-    path = where.path
+def _session(run: Run, session_id: str, path: Path, limit: int) -> Answer:
     name = session_named(path, session_id)
     held = read_session(path, name)
     data: Document = {
@@ -366,7 +345,7 @@ def show(run: Run, *, session_id: str, where: RemnicOptions, limit: int) -> Answ
         "nodes": [json_of(NODES, one) for one in _highest_nodes(held, limit)],
         "turns": [json_of(TURNS, one) for one in _newest_turns(held, limit)],
     }
-    return run.answer("remnic.show", data, _session_blocks(run.time, held, limit))
+    return run.answer("remnic.list", data, _session_blocks(run.time, held, limit))
 
 
 # -- import and verify -----------------------------------------------------------------------------------
@@ -375,26 +354,24 @@ def show(run: Run, *, session_id: str, where: RemnicOptions, limit: int) -> Answ
 @command(
     "remnic import",
     examples=(
-        "remnic import --memory-dir memory",
-        "remnic import --src lcm.db --remnic lcm.sqlite --apply",
+        "remnic import --remnic memory",
+        "remnic import --db lcm.db --remnic lcm.sqlite --apply",
     ),
 )
-@remnic_options
-@src
+@remnic_database
 @session_filter
 @click.option("--create", is_flag=True, help="Create the target database if it does not exist.")
 @options.change_flags
 def import_(
     run: Run,
     *,
-    where: RemnicOptions,
-    src: Path | None,
+    path: Path,
     session_filter: tuple[str, ...],
     create: bool,
     flags: ChangeFlags,
 ) -> Answer:
     """Import conversations and summaries into Remnic's database (previews unless --apply)."""
-    run, path, sessions = _of_source(run, src), where.path, session_filter
+    sessions = session_filter
     new = create and not path.exists()
     if not new and not path.is_file():
         raise FileMissingError(
@@ -481,16 +458,13 @@ def _imported(
     return _reported(run, "remnic.import", path, report, behind, blocks, more).in_part(failed)
 
 
-@command("remnic verify", examples=("remnic verify --memory-dir memory",))
-@remnic_options
-@src
+@command("remnic verify", examples=("remnic verify --remnic memory",))
+@remnic_database
 @session_filter
 @rows
-def verify(
-    run: Run, *, where: RemnicOptions, src: Path | None, session_filter: tuple[str, ...], limit: int
-) -> Answer:
+def verify(run: Run, *, path: Path, session_filter: tuple[str, ...], limit: int) -> Answer:
     """Compare Remnic's database with lossless-claw's row by row; exits with code 6 if they differ."""
-    run, path, sessions = _of_source(run, src), where.path, session_filter
+    sessions = session_filter
     kept: list[Step] = []
     total = 0
 
@@ -550,7 +524,7 @@ def _reported(
 # -- undo ---------------------------------------------------------------------------------------------
 
 
-@command("remnic undo", examples=("remnic undo --memory-dir memory --apply",))
+@command("remnic undo", examples=("remnic undo --remnic memory --apply",))
 @click.argument(
     "import_id",
     type=Text(),
@@ -558,11 +532,10 @@ def _reported(
     metavar="[IMPORT_ID]",
     help="The import, or a unique prefix of its id (default: the newest in effect).",
 )
-@remnic_options
+@remnic_database
 @options.change_flags
-def undo(run: Run, *, import_id: str | None, where: RemnicOptions, flags: ChangeFlags) -> Answer:
+def undo(run: Run, *, import_id: str | None, path: Path, flags: ChangeFlags) -> Answer:
     """Undo an import into Remnic's database (previews unless --apply)."""
-    path = where.path
     one, blocks = journal.find_import(path, import_id), list[Block]()
     data = {"remnic": str(path), "applied": flags.apply, **some_of(one, "id source")}
     if not flags.apply or not flags.yes:

@@ -1,4 +1,4 @@
-"""``report``: what a bug report needs, and nothing of what the database, the log or the settings say."""
+"""``status --report``: what a bug report needs, and nothing of what texts and settings say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 from lcm_core.base.errors import LcmError
 from lcm_core.base.files import FileNotWrittenError, reason_of, write_private
 from lcm_core.base.setting_values import Json
@@ -17,8 +16,6 @@ from lcm_host.checks import run_checks
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
-from lcm_tui.cli.kinds import FilePath
 from lcm_tui.kit import logfile
 from lcm_tui.tables.blocks import Facts, Note
 
@@ -26,14 +23,7 @@ from lcm_tui.tables.blocks import Facts, Note
 CHECKED_BYTES = 500_000_000
 
 
-@command("report")
-@click.option(
-    "--to",
-    type=FilePath(text=True),
-    metavar="PATH",
-    help="The output file (default: a new file in this folder).",
-)
-def report(run: Run, *, to: Path | None) -> Answer:
+def write_report(run: Run, to: Path | None) -> Answer:
     """Write a bug report: versions, schema, counts, masked settings, errors; no content."""
     now = datetime.now(UTC)
     path = Path(f"lcm-tui-report-{now:%Y%m%dT%H%M%SZ}.json") if to is None else to
@@ -57,7 +47,7 @@ def report(run: Run, *, to: Path | None) -> Answer:
     facts = Facts([("Report", str(written)), ("Size", f"{written.stat().st_size:,} bytes")])
     note = Note("It contains no path, title, key or text. Check it before you send it.")
     data: dict[str, Json] = {"path": str(written), "bytes": written.stat().st_size}
-    return run.answer("report", data, [facts, note])
+    return run.answer("status", data, [facts, note])
 
 
 async def _database(run: Run) -> Json:

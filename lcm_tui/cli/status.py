@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 from lcm_core import __version__
-from lcm_core.base.errors import ExitCode
+from lcm_core.base.errors import ExitCode, UsageError
 from lcm_core.base.jsonl import read_moment
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted
@@ -33,7 +33,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Outcome, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of, tail_of
-from lcm_tui.cli.kinds import Kind, invalid
+from lcm_tui.cli.kinds import FilePath, Kind, invalid
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.working import watched
 from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Mark, Note, OutputBlock, json_of, list_table
@@ -170,6 +170,7 @@ class Lag(Kind[timedelta]):
         "status --db copy.db --json",
         "status --fail-on behind=5m",
         "status --watch 10 --fail-on behind=5m --quiet",
+        "status --report",
     ),
 )
 @click.option(
@@ -179,9 +180,28 @@ class Lag(Kind[timedelta]):
     help="Exit with code 6 if the engine has been behind its host for this long.",
 )
 @options.watch
-def status(run: Run, *, fail_on: timedelta | None, watch: int | None) -> Outcome:
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Write a bug report: versions, schema, counts, masked settings, errors.",
+)
+@click.option(
+    "--to",
+    type=FilePath(text=True),
+    metavar="PATH",
+    help="The file of the report (default: a new file in this folder).",
+)
+def status(
+    run: Run, *, fail_on: timedelta | None, watch: int | None, report: bool, to: Path | None
+) -> Outcome:
     """Show the contents of the database, its engine version, and whether the engine keeps up with its
     host."""
+    if to is not None and not report:
+        raise UsageError("--to requires --report.", details={"option": "to"})
+    if report:
+        from lcm_tui.cli.report import write_report
+
+        return write_report(run, to)
 
     def once() -> Answer:
         found = run.read(load_status, run.settings)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: The first words in the groups and the order in which help lists them, each with a line of what it is for.
 SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look": {
-        "status": "what the database contains; is the engine behind its host",
+        "status": "what the database contains; --report writes a bug report",
         "show": "show whatever has an id; verify a citation",
         "conversations": "list, show, export, archive, delete or erase conversations",
         "messages": "list the messages of a conversation; its fresh tail",
@@ -67,7 +67,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "This program": {
         "config": "the settings: what the files say, what applies, and why",
         "prompts": "show, compare and export the summary prompts",
-        "report": "write a bug report, without content",
         "demo": "try the app on a copy of a demonstration database",
         "completion": "print the completion script of your shell",
         "help": "explain a command; the same as --help",
@@ -84,11 +83,11 @@ SECOND_WORDS: Final[Mapping[str, str]] = {
     "context": "show compare snapshots",
     "files": "list",
     "sessions": "list compare",
-    "focus": "list create refocus activate clear delete",
-    "remnic": "list show import verify undo",
+    "focus": "list create activate clear delete",
+    "remnic": "list import verify undo",
     "history": "list undo redo prune",
     "config": "show get set",
-    "prompts": "list show render diff export",
+    "prompts": "show export",
 }
 EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, 4 configuration, 5 database, 6 findings, "

@@ -204,7 +204,7 @@ ELSEWHERE: Final = (
     ),
     (
         "Report (command line)",
-        "lcm-tui report writes a bug report: versions, counts, masked settings and errors, no content.",
+        "lcm-tui status --report writes a bug report: versions, counts, masked settings, errors; no content.",
         "bug report; anonymous copy; share database; support; report",
     ),
     (

@@ -150,7 +150,7 @@ def test_a_refocus_that_is_killed_is_whole_can_be_undone_and_says_what_is_missin
     assert command("focus", "create", 2, "--prompt", "q", *named, "--db", path).code == 0
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
     before, held = dump(path), _brief_of(path)
-    words = json.dumps(["focus", "refocus", "2", *map(str, named)])
+    words = json.dumps(["focus", "create", "--update", "2", *map(str, named)])
     done = subprocess.run(
         [sys.executable, "-c", COMMAND_KILLER, str(path.parent), json.dumps(sys.path), words],
         capture_output=True,

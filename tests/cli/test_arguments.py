@@ -159,7 +159,7 @@ MISTAKES = [
     ),
     (["summaries", "show"], "INVALID_COMMAND", "summaries.show needs an argument"),
     (["summaries", "show", "a", "b"], "INVALID_COMMAND", "summaries.show does not take b:"),
-    (["prompts", "render", "leaf", "--prompt-dir", "\udcff"], "INVALID_ARGUMENT", "not valid UTF-8"),
+    (["prompts", "show", "leaf", "--prompt-dir", "\udcff"], "INVALID_ARGUMENT", "not valid UTF-8"),
     (["context", "show", "1", "--budget", "0"], "INVALID_ARGUMENT", "--budget must be"),
     (["conversations", "list", "--cursor", "junk"], "INVALID_CURSOR", "The cursor cannot be used"),
     (["status", "--db", ""], "INVALID_ARGUMENT", "--db is empty"),

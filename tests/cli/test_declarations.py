@@ -160,7 +160,7 @@ def test_a_value_of_any_length_is_read_or_refused():
         ("status", "--config", "x" * 256),
         ("sessions", "list", "--sessions", "x" * 5000),
         ("restore", "x" * 5000),
-        ("report", "--output", "x" * 5000),
+        ("status", "--report", "--to", "x" * 5000),
     ],
 )
 def test_a_number_or_a_path_that_nothing_has_is_a_mistake_of_usage(

@@ -38,6 +38,7 @@ def has_brief(home: Path) -> None:
 
 
 def has_newer_summaries(home: Path) -> None:
+    has_brief(home)
     done("compact", 2, "--leaf", "--chunk", 300, "--tail", 2, "--apply", "--yes")
 
 
@@ -73,7 +74,7 @@ def has_rollout(home: Path) -> None:
 def has_remnic(home: Path) -> None:
     has_copy(home)
     Path("copy.db").rename("lcm.db")
-    done("remnic", "import", "--memory-dir", "memory", "--create", "--apply", "--yes")
+    done("remnic", "import", "--remnic", "memory", "--create", "--apply", "--yes")
     shutil.copy("memory/state/lcm.sqlite", "lcm.sqlite")
 
 
@@ -89,8 +90,7 @@ def has_undone(home: Path) -> None:
 #: What has to be there before the examples of a command; the first words of one stand for those of all.
 NEEDS: Final[Mapping[str, Callable[[Path], None]]] = {
     "status": has_copy,
-    "focus create": has_brief,
-    "focus refocus": has_newer_summaries,
+    "focus create": has_newer_summaries,
     "restore": has_backup,
     "backfill": has_session,
     "import": has_export,

@@ -81,7 +81,7 @@ def test_what_is_not_there_says_so(path: Path, database_copy: DatabaseFactory):
     assert focus(path, "show", "focus_nobody").code == 3
     assert focus(path, "show", "focus_").code == 2
     assert focus(path, "list", 99).code == 3
-    assert focus(path, "refocus", 1, "--text", path).code == 9
+    assert focus(path, "create", "--update", 1, "--text", path).code == 9
     absent = focus(path, "create", 1, "--prompt", "q", "--text", path.parent / "absent.md")
     assert (absent.code, absent.err.count("\n")) == (3, 1)
     assert (
@@ -145,9 +145,9 @@ def test_a_refocus_sweeps_first_so_that_something_is_newer(
     assert focus(path, "create", 2, "--prompt", "q", "--text", text, "--apply", "--yes").code == 0
     before = dump(path)
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
-    assert "already current" in focus(path, "refocus", 2, "--text", text, "--no-sweep").err
-    assert "1 pass" in focus(path, "refocus", 2, "--text", text).out
-    done = focus(path, "refocus", 2, "--text", text, "--apply", "--yes", "--json").data
+    assert "already current" in focus(path, "create", "--update", 2, "--text", text, "--no-sweep").err
+    assert "1 pass" in focus(path, "create", "--update", 2, "--text", text).out
+    done = focus(path, "create", "--update", 2, "--text", text, "--apply", "--yes", "--json").data
     assert done["focus"]["madeFrom"] == [done["sweep"]["made"][0]["summaryId"]]
     undo(path, done)
     assert dump(path) == before
@@ -299,7 +299,7 @@ def test_a_draft_is_written_reviewed_and_used(path: Path, tmp_path: Path):
     document["text"] = "Another text."
     draft.write_text(json.dumps(document))
     assert focus(path, "create", 2, "--from-draft", draft).code == 9
-    assert focus(path, "refocus", 1, "--from-draft", draft).code == 9
+    assert focus(path, "create", "--update", 1, "--from-draft", draft).code == 9
     assert focus(path, "create", 1, "--from-draft", draft, "--apply", "--yes").code == 0
     sql = "SELECT content, generator_run_id FROM focus_briefs WHERE conversation_id = 1"
     assert query(path, sql) == [("Another text.", "manual")]

@@ -22,15 +22,15 @@ MISSING = [
     (("import", "NOWHERE"), "exported conversation", "FILE_NOT_FOUND"),
     (("backfill", "--file", "NOWHERE"), "session file", "TRANSCRIPT_NOT_FOUND"),
     (("repair", "--from-drafts", "NOWHERE"), "file of drafts", "DRAFTS_NOT_FOUND"),
-    (("prompts", "render", "leaf", "--prompt-dir", "NOWHERE"), "prompt", "PROMPT_NOT_FOUND"),
-    (("prompts", "render", "leaf", "--source", "NOWHERE"), "file", "FILE_NOT_FOUND"),
+    (("prompts", "show", "leaf", "--prompt-dir", "NOWHERE"), "prompt", "PROMPT_NOT_FOUND"),
+    (("prompts", "show", "leaf", "--sent", "--with", "source=NOWHERE"), "file", "FILE_NOT_FOUND"),
     (
         ("rewrite", "1", "--all", "--provider", "anthropic", "--api-key-file", "NOWHERE"),
         "key file",
         "KEY_FILE_NOT_FOUND",
     ),
     (("backup", "--to", "NOWHERE/copy.db"), "folder", "FOLDER_NOT_FOUND"),
-    (("report", "--to", "NOWHERE/report.json"), "folder", "FOLDER_NOT_FOUND"),
+    (("status", "--report", "--to", "NOWHERE/report.json"), "folder", "FOLDER_NOT_FOUND"),
 ]
 
 

@@ -91,7 +91,7 @@ def report(
     log.parent.mkdir(parents=True)
     log.write_text(LOG)
     target = tmp_path / "report.json"
-    result = run("report", "--db", moved, "--config", config, "--to", target)
+    result = run("status", "--report", "--db", moved, "--config", config, "--to", target)
     assert result.code == 0, result.err
     return target, json.loads(target.read_bytes())
 
@@ -131,7 +131,7 @@ def test_what_helps_is_in_it(report: tuple[Path, dict[str, object]]):
 def test_it_never_writes_over_a_file(report: tuple[Path, dict[str, object]], database_file: DatabaseFactory):
     target, _ = report
     before = target.read_bytes()
-    result = run("report", "--db", database_file("0.15.3"), "--to", target)
+    result = run("status", "--report", "--db", database_file("0.15.3"), "--to", target)
     assert result.code == 9
     assert target.read_bytes() == before
 
@@ -145,10 +145,10 @@ def test_where_nothing_can_be_written_it_names_the_option(
     monkeypatch.chdir(tmp_path)
     database = database_file("0.15.3")
     monkeypatch.setattr("lcm_core.base.files._create", refused)
-    result = run("report", "--db", database)
+    result = run("status", "--report", "--db", database)
     assert (result.code, result.out) == (9, "")
     assert "(Read-only file system); name a file elsewhere with --to." in result.err
-    assert "--to" not in run("report", "--db", database, "--to", "x.json").err
+    assert "--to" not in run("status", "--report", "--db", database, "--to", "x.json").err
 
 
 @pytest.mark.parametrize("kind", ["missing", "no database"])
@@ -160,7 +160,7 @@ def test_without_a_database_it_says_why_and_no_path(
         path.write_bytes(b"no database" * 100)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    result = run("report", "--db", path, "--json")
+    result = run("status", "--report", "--db", path, "--json")
     written = Path(result.data["path"])
     assert os.listdir(tmp_path / "here") == [written.name]
     assert MARK.encode() not in written.read_bytes()

@@ -299,7 +299,7 @@ def test_a_new_brief_is_shown_as_sql(database_copy: DatabaseFactory, tmp_path: P
     path, text = database_copy("0.15.3"), tmp_path / "brief.md"
     text.write_text("It's 45 s; \u7f13\u5b58 --", encoding="utf-8")
     mark = "UPDATE focus_briefs SET covered_message_seq = 1, covered_latest_at = NULL"
-    for command in (("create", 2, "--prompt", "q"), ("refocus", 2)):
+    for command in (("create", 2, "--prompt", "q"), ("create", 2, "--update")):
         other = copy_of(path, f"{command[0]}.db")
         executed(other, ok("focus", *command, "--text", text, "--sql", *DO, "--db", path).out)
         assert dump(other) == dump(path)
@@ -322,7 +322,6 @@ def test_every_command_that_has_the_option_is_tried_here() -> None:
         "focus activate",
         "focus clear",
         "focus create",
-        "focus refocus",
         "focus delete",
     }
     assert found == tried | {"history undo", "history redo"}

@@ -117,7 +117,7 @@ def test_an_override_older_than_the_built_in_prompt_is_told(tmp_path: Path, text
     warning = PromptTemplates(tmp_path).template("leaf").warning
     assert warning is not None
     assert says in warning
-    assert "lcm-tui prompts diff leaf" in warning
+    assert "lcm-tui prompts show leaf --diff" in warning
 
 
 @pytest.mark.parametrize(
@@ -185,21 +185,20 @@ def test_the_command_line_shows_compares_and_renders(tmp_path: Path):
     source = tmp_path / "source.txt"
     source.write_text("the very text")
     folder = ("--prompt-dir", str(tmp_path))
-    listed = answer("prompts", "list", *folder)["data"]
+    listed = answer("prompts", "show", *folder)["data"]
     assert [(one["name"], one["path"] is not None) for one in listed["items"]] == [
         (name, name == "leaf") for name in TEMPLATES
     ]
     assert len(listed["warnings"]) == 1
     assert answer("prompts", "show", "leaf", *folder)["data"]["text"].startswith("mine")
-    lines = answer("prompts", "diff", "leaf", *folder)["data"]["lines"]
+    lines = answer("prompts", "show", "leaf", "--diff", *folder)["data"]["lines"]
     assert "+mine: {{ source }} {{ previous_context }}" in lines
-    assert answer("prompts", "diff", "condensed-d1", *folder)["data"]["lines"] == []
-    made = answer(
-        "prompts", "render", "leaf", *folder, "--source", str(source), "--previous-context", str(source)
-    )
+    assert answer("prompts", "show", "condensed-d1", "--diff", *folder)["data"]["lines"] == []
+    files = ("--with", f"source={source}", "--with", f"previous={source}")
+    made = answer("prompts", "show", "leaf", "--sent", *folder, *files)
     assert made["data"]["user"] == "mine: the very text the very text"
     assert (
-        refusal(3, "prompts", "render", "leaf", "--source", str(tmp_path / "none"))["code"]
+        refusal(3, "prompts", "show", "leaf", "--sent", "--with", f"source={tmp_path / 'none'}")["code"]
         == "FILE_NOT_FOUND"
     )
     assert refusal(3, "prompts", "show", "nope")["code"] == "PROMPT_NOT_FOUND"
@@ -209,5 +208,5 @@ def test_the_folder_of_prompts_stands_beside_our_config_file(tmp_path: Path, mon
     monkeypatch.setenv("LCM_TUI_CONFIG", str(tmp_path / "config.toml"))
     (tmp_path / "config.toml").touch()
     monkeypatch.setenv("LCM_CUSTOM_INSTRUCTIONS", "Never mention the weather.")
-    assert answer("prompts", "list")["data"]["folder"] == str(tmp_path / "prompts")
-    assert "Never mention the weather." in answer("prompts", "render", "leaf")["data"]["user"]
+    assert answer("prompts", "show")["data"]["folder"] == str(tmp_path / "prompts")
+    assert "Never mention the weather." in answer("prompts", "show", "leaf", "--sent")["data"]["user"]

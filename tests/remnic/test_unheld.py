@@ -36,7 +36,7 @@ def test_each_row_of_the_damaged_database_is_named(database_file: DatabaseFactor
         "summary_parents": 1,
         "context_items": 1,
     }
-    words = ("--src", source, "--remnic", tmp_path / "lcm.sqlite")
+    words = ("--db", source, "--remnic", tmp_path / "lcm.sqlite")
     for line in (("import", *words), ("verify", *words), ("import", *words, "--dry-run")):
         said = command("remnic", *line).out
         assert "1 row of message_parts cannot be held (the message is missing or skipped)" in said
@@ -64,5 +64,5 @@ def test_values_of_another_type_and_whole_tables_are_told(tmp_path: Path):
         ("summaries", "the id is no text"): ["row 2"],
         ("message_parts", "the message is missing or skipped"): [f"part-{said}-0 of message 999"],
     }
-    told = command("remnic", "import", "--src", source, "--remnic", tmp_path / "lcm.sqlite").out
+    told = command("remnic", "import", "--db", source, "--remnic", tmp_path / "lcm.sqlite").out
     assert 'no place for 1 focus briefs, 1 large files and 1 table of "others"' in told

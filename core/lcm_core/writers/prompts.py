@@ -74,7 +74,8 @@ class PromptTemplate(Record, frozen=True):
         age = f"is of version {self.version}" if self.version is not None else "says no version"
         return (
             f"The prompt {self.path} {age}, and the built-in one is version {self.built_in_version}: compare "
-            f"them with `lcm-tui prompts diff {self.name}`, then write the new version into its first line."
+            f"them with `lcm-tui prompts show {self.name} --diff`, then write the new version into its first "
+            "line."
         )
 
 
