@@ -30,6 +30,8 @@ _WIDE_ASTRAL: Final = r"[\U00020000-\U0002a6df\U0002a700-\U0002ebef]+"
 _ESCAPED: Final = re.compile(r"[\udc80-\udcff]+")
 #: What is not counted as a quarter, or not as it is written: wide and astral characters, and escaped bytes.
 _UNEVEN: Final = re.compile("[\u3000-\U0010ffff]+")
+#: Bytes of UTF-8 in characters that count evenly: without them nothing is left of most texts.
+_EVEN: Final = bytes(range(0xE3))
 #: Tokens that a character has by either rule, at most.
 MOST_PER_CHARACTER: Final = 2
 
@@ -87,8 +89,9 @@ def has_surrogates(text: str) -> bool:
 def _quarters(text: str, astral_weight: int, wide_weight: int) -> int:
     """The weights of all characters; others than those given weigh 1."""
     weight = len(text)
-    if text.isascii() or not (runs := _UNEVEN.findall(text)):
+    if text.isascii() or not text.encode("utf-8", "surrogatepass").translate(None, _EVEN):
         return weight
+    runs = _UNEVEN.findall(text)
     stored = "\n".join(runs)  # what stood apart stays apart
     uneven = as_engine_read(stored)
     astral = len(uneven.encode("utf-16-le", "surrogatepass")) // 2 - len(uneven)

@@ -669,7 +669,7 @@ def _without_file_ids(role: str, content: str) -> str | None:
 
     Each time a payload is stored its file gets a new id, so the ids may differ between copies of a message.
     """
-    if not _REFERENCE.search(content):
+    if "file_" not in content or not _REFERENCE.search(content):  # to look for a word first is quicker
         return None
     same = _FILE_ID.sub("file_", content)
     return sha256(f"{role}\0{same}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -911,14 +911,12 @@ async def read_message_texts(
     read = 0
     for batch in _batches(structure.messages):
         if ahead is not None:
-            bodies = ahead
-            seen.take(bodies)
+            seen.take(ahead)
+            read += len(ahead)
         else:
-            bodies = await run.database.read(_bodies_in, structure.conversation, batch)
-            await asyncio.to_thread(seen.take, bodies)
+            read += await run.database.read(_take_batch, seen, batch)
         if doubtful := [MessageId(one) for one in seen.doubtful()]:
             await asyncio.to_thread(seen.weigh, await run.database.read(whole_messages, doubtful))
-        read += len(bodies)
         run.progress(done + read, total)
     note_left_out(run, wanted, structure, len(structure.messages) - read, "messages")
     return seen
@@ -937,8 +935,7 @@ async def repetitions_of(database: Database, conversation_id: ConversationId) ->
         return []
     seen = _for_repetitions(structure)
     for batch in _batches(structure.messages):
-        bodies = await database.read(_bodies_in, structure.conversation, batch)
-        await asyncio.to_thread(seen.take, bodies)
+        await database.read(_take_batch, seen, batch)
     return await asyncio.to_thread(seen.repetitions)
 
 
@@ -946,9 +943,19 @@ async def load_messages(reader: Reader, structure: Structure) -> Messages:
     """What shows the repetitions of a conversation and its copies, all in one transaction."""
     seen = _for_repetitions(structure)
     for batch in _batches(structure.messages):
-        bodies = await _bodies_in(reader, structure.conversation, batch)
-        await asyncio.to_thread(seen.take, bodies)
+        await _take_batch(reader, seen, batch)
     return seen
+
+
+async def _take_batch(reader: Reader, seen: Messages, batch: _Batch) -> int:
+    """Look at the messages of a batch where they are read: two threads would wait for each other."""
+    return await reader.at_once(_read_and_take, seen, batch)
+
+
+async def _read_and_take(reader: Reader, seen: Messages, batch: _Batch) -> int:
+    bodies = await _bodies_in(reader, seen.structure.conversation, batch)
+    seen.take(bodies)
+    return len(bodies)
 
 
 def _for_repetitions(structure: Structure) -> Messages:

@@ -92,6 +92,10 @@ async def _read_ahead(run: Run, ids: Sequence[ConversationId], *, texts: bool) -
     return found
 
 
+async def _structure_of(reader: Reader, conversation_id: ConversationId) -> Structure | None:
+    return await reader.at_once(load_structure, conversation_id)
+
+
 async def _load_ahead(reader: Reader, ids: Sequence[ConversationId], *, texts: bool) -> _Ahead:
     return await reader.at_once(_structures, ids, texts=texts)
 
@@ -166,7 +170,7 @@ async def _read_conversations(run: Run) -> None:
             structure, bodies = ahead[conversation_id] or (None, None)
         else:
             async with run.patient(wanted, where):
-                structure = await run.database.read(load_structure, conversation_id)
+                structure = await run.database.read(_structure_of, conversation_id)
         if structure is None:
             continue
         findings = await _judge(run, rules, structure, here=conversation_id in ahead)
