@@ -346,7 +346,6 @@ async def end_of_conversation(
     holding = await find_holding(reader, session.session_id, session.session_key)
     stamp = sql_utc(now)
     listing = Listing.of(())
-    opening: list[RowChange] = []
     waiting: list[Edit] = []
     newest = None
     if holding is None:
@@ -356,9 +355,12 @@ async def end_of_conversation(
         row = conversation_row(reader.schema, conversation_id, session, stamp, cause=cause, bootstrapped=True)
         opening = [insertion("conversations", row)]
     else:
-        conversation_id = holding.conversation_id
-        opening = list(_rebound(holding, session))
-        waiting = list(_bootstrapped(holding, stamp))
+        conversation_id, held = holding.conversation_id, holding.row
+        # The host continues under another session id: the conversation of the key gets it.
+        follows = session.session_key is not None and held["session_id"] != session.session_id
+        opening = [update("conversations", held, {"session_id": session.session_id})] if follows else []
+        if held.get("bootstrapped_at", "") is None:  # begun without the transcript that is now read for it
+            waiting = [update("conversations", held, {"bootstrapped_at": stamp})]
         listing = Listing.of(await end_of_context(reader, conversation_id))
         newest = await newest_row(reader, conversation_id)
     return ConversationEnd(
@@ -433,18 +435,6 @@ def conversation_row(
         "updated_at": stamp,
     }
     return _row(schema, "conversations", values)
-
-
-def _rebound(holding: Holding, session: Session) -> Iterator[RowChange]:
-    """The host continues under another session id: the conversation of the key gets it."""
-    if session.session_key is not None and holding.row["session_id"] != session.session_id:
-        yield update("conversations", holding.row, {"session_id": session.session_id})
-
-
-def _bootstrapped(holding: Holding, stamp: str) -> Iterator[Edit]:
-    """A conversation that a host began without a transcript, and that one is now read for."""
-    if "bootstrapped_at" in holding.row and holding.row["bootstrapped_at"] is None:
-        yield update("conversations", holding.row, {"bootstrapped_at": stamp})
 
 
 def _part(schema: Schema, message: MessageId, session_id: str, ordinal: int, part: StoredPart) -> Cells:
@@ -592,16 +582,8 @@ async def _deletions(reader: Reader, conversation_id: ConversationId, ids: list[
     return edits
 
 
-def commit_append(
-    path: Path,
-    append: Append,
-    large_files: Path,
-    *,
-    journal: bool,
-    wait: float,
-    step: Callable[[str], None] | None = None,
-) -> Committed:
-    """Write the payloads, then commit; when the commit is refused or fails, the files are removed.
+def commit_append(path: Path, append: Append, large_files: Path, *, wait: float) -> Committed:
+    """Write the payloads, then commit without the journal; if that is refused or fails, the files go again.
 
     Raises:
         PayloadError: the large-files folder cannot be written.
@@ -609,7 +591,7 @@ def commit_append(
     """
     written = write_payloads(large_files, append.conversation_id, append.payloads)
     try:
-        return commit(path, append.plan, wait=wait, journal=journal, fault=step)
+        return commit(path, append.plan, wait=wait, journal=False)
     except LcmError:
         remove_payloads(written)
         raise

@@ -208,15 +208,9 @@ class Appender:
 
     async def _commit(self, append: Append) -> None:
         """Commit in a thread; it runs to its end also when the caller is cancelled."""
+        path, folder = self._database.path, self._large_files
         work = asyncio.ensure_future(
-            asyncio.to_thread(
-                commit_append,
-                self._database.path,
-                append,
-                self._large_files,
-                journal=False,
-                wait=WAIT_SECONDS,
-            )
+            asyncio.to_thread(commit_append, path, append, folder, wait=WAIT_SECONDS)
         )
         try:
             await asyncio.shield(work)
@@ -337,10 +331,6 @@ class Transcripts:
         if rules.prune_heartbeat_ok and tally.stored:
             await self._appender.prune(session, before, rules)
         return found, tally.stored
-
-    async def refresh(self, session: Session, file: HostFile) -> None:
-        """Note that a transcript was read to its end, and that its conversation ends where it does."""
-        await self._appender.append(session, (), checkpoint_of(file, bootstraps=False))
 
     async def _import(
         self,
@@ -908,7 +898,7 @@ class Engine:
         held = await self.database.read(overlap_of, session, stored)
         done = await self._admit(session, stored[held:])
         if file is not None:
-            await self._transcripts.refresh(session, file)
+            await self._appender.append(session, (), checkpoint_of(file, bootstraps=False))
         elif transcript is not None and not stored_before.is_empty and stored_before.has_no_checkpoint:
             await self._appender.append(session, (), unread_checkpoint(transcript))
         await self._prune_after(session, stored, stored_before, rules)

@@ -61,12 +61,10 @@ class ArchiveRow(Record, frozen=True):
     row: int  #: of the table, by which its bytes are read
     session_id: str
     session_key: str | None
-    generation: str | None
     reason: str | None  #: ``deleted`` or ``reset``
     encoding: str | None  #: ``zstd`` or ``identity``
     size: int  #: bytes, packed
     sha256: str | None
-    name: str | None  #: of the file that holds the same bytes
     created_ms: int | None
 
 
@@ -84,7 +82,6 @@ class EventRow(Record, frozen=True):
     """A stored entry: its text, or the bytes of it. Exactly one of both is there in a sound row."""
 
     seq: int  #: 0 is the session's header
-    position: int | None  #: on the active path; None where that was not asked for
     json: str | bytes | None  #: at most `ENTRY_LIMIT` characters and one more
     packed: bytes | None
     packed_size: int | None  #: bytes of ``packed``, also where it is too large to be read
@@ -233,14 +230,12 @@ def _cold(row: Row) -> ColdRow:
 def _archives(rows: HostRows) -> tuple[tuple[ArchiveRow, ...], int]:
     if not rows.has(_ARCHIVES, "session_id"):
         return (), 0
-    columns = ("session_id", "session_key", "generation", "reason", "encoding", "archive_sha256")
-    more = ("archive_name", "created_at")
+    columns = ("session_id", "session_key", "reason", "encoding", "archive_sha256", "created_at")
     size = "length(a.archive_blob)" if rows.has(_ARCHIVES, "archive_blob") else "0"
     found: list[ArchiveRow] = []
     left_out = 0
     for row in rows.each(
-        f"SELECT a.rowid AS row, {rows.select(_ARCHIVES, 'a', (*columns, *more))}, {size} AS size "
-        f"FROM {_ARCHIVES} AS a"
+        f"SELECT a.rowid AS row, {rows.select(_ARCHIVES, 'a', columns)}, {size} AS size FROM {_ARCHIVES} AS a"
     ):
         session_id = _name(row["session_id"])
         if session_id is None:
@@ -251,12 +246,10 @@ def _archives(rows: HostRows) -> tuple[tuple[ArchiveRow, ...], int]:
                 row["row"],
                 session_id,
                 _name(row["session_key"]),
-                _name(row["generation"]),
                 _name(row["reason"]),
                 _name(row["encoding"]),
                 number(row["size"]) or 0,
                 _name(row["archive_sha256"]),
-                _name(row["archive_name"]),
                 number(row["created_at"]),
             )
         )
@@ -315,9 +308,8 @@ def hot_state(rows: HostRows, session_id: str) -> HotState:
     [(last,)] = rows.tuples(f"SELECT max(seq) FROM {_EVENTS} WHERE session_id = ?", (session_id,))
     generation = None
     if rows.has("transcript_rewrite_watermarks", "generation"):
-        row = rows.first(
-            "SELECT generation FROM transcript_rewrite_watermarks WHERE session_id = ?", (session_id,)
-        )
+        sql = "SELECT generation FROM transcript_rewrite_watermarks WHERE session_id = ?"
+        row = rows.first(sql, (session_id,))
         generation = None if row is None else text(row[0])
     last_seq = last if isinstance(last, int) else None
     active = _active_count(rows, session_id, last_seq)
@@ -376,14 +368,13 @@ def _event_list(rows: HostRows) -> str:
 def active_events(rows: HostRows, session_id: str, start: int, stop: int) -> Iterator[EventRow]:
     """The entries at positions *start* to *stop* of the host's own active path, in order."""
     found = rows.each(
-        f"SELECT a.active_position AS position, {_event_list(rows)} FROM {_ACTIVE} AS a "
+        f"SELECT {_event_list(rows)} FROM {_ACTIVE} AS a "
         f"LEFT JOIN {_EVENTS} AS e ON e.session_id = a.session_id AND e.seq = a.event_seq "
         "WHERE a.session_id = ? AND a.active_position >= ? AND a.active_position < ? "
         "ORDER BY a.active_position",
         (session_id, start, stop),
     )
-    for row in found:
-        yield _event(row, position=row["position"])
+    return map(_event, found)
 
 
 def active_seqs(rows: HostRows, session_id: str, start: int, stop: int) -> list[int]:
@@ -405,13 +396,12 @@ def events_at(rows: HostRows, session_id: str, seqs: Sequence[int]) -> Iterator[
             yield _event(row)
 
 
-def _event(row: Row, position: int | None = None) -> EventRow:
+def _event(row: Row) -> EventRow:
     seq = row["seq"]
     packed = row["event_zstd"]
     stored = row["event_json"]
     return EventRow(
         seq if isinstance(seq, int) else -1,
-        position,
         stored if isinstance(stored, str | bytes) else None,
         packed if isinstance(packed, bytes) else None,
         number(row["packed_size"]),

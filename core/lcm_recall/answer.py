@@ -158,11 +158,6 @@ def _local(moment: datetime, zone: tzinfo | None) -> datetime:
     return moment.replace(tzinfo=zone).astimezone(UTC)
 
 
-def grouped(number: int) -> str:
-    """A whole number with commas, as the engine shows sizes."""
-    return f"{number:,}"
-
-
 def fixed(number: float) -> str:
     """A number with two decimals, as the engine rounds: what lies in the middle goes up."""
     if abs(number) >= 1e21:

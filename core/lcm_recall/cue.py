@@ -51,11 +51,6 @@ def identifiers_in(prompt: str) -> list[str]:
     return [one for one in found if not _SENSITIVE.search(one)][:MOST_IDENTIFIERS]
 
 
-def holds(text: str, identifier: str) -> bool:
-    """Whether an identifier stands in a text as a whole."""
-    return _whole(identifier).search(text) is not None
-
-
 def _whole(identifier: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z0-9_]){re.escape(identifier)}(?![A-Za-z0-9_])")
 
@@ -91,7 +86,7 @@ def cue_lines(
     """The lines of a cue: for each identifier that no text in *seen* holds, what history says of it."""
     lines: list[str] = []
     for identifier in identifiers_in(prompt):
-        if any(holds(text, identifier) for text in seen):
+        if any(_whole(identifier).search(text) for text in seen):
             continue
         asked = Search(identifier, True, (conversation_id,), None, None, CANDIDATES, Order.RECENCY, now)
         hits = search_rows(rows, asked, Kind.MESSAGES, Clock())

@@ -15,7 +15,7 @@ from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import Record, Struct, field, to_json
 from lcm_core.store.search import Kind, Order, RecalledRows
 
-from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolAnswer, ToolError, grouped, id_in
+from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolAnswer, ToolError, id_in
 from lcm_recall.grants import Caller, Scope, granted, resolve_scope, route
 from lcm_recall.queries import (
     FILE_BYTES,
@@ -273,9 +273,9 @@ def _file_answer(
         f"**Type:** {file.mime_type or 'unknown'}",
     ]
     if file.byte_size is not None:
-        lines.append(f"**Size:** {grouped(file.byte_size)} bytes")
+        lines.append(f"**Size:** {file.byte_size:,} bytes")
     if file.line_count is not None:
-        lines.append(f"**Lines:** {grouped(file.line_count)}")
+        lines.append(f"**Lines:** {file.line_count:,}")
     lines.append(f"**Created:** {_label(file.created_at, settings)}")
     if file.exploration_summary:
         lines += ["", "## Exploration Summary", "", file.exploration_summary]
@@ -304,10 +304,10 @@ def _content_lines(file: LargeFile, content: _Content | None) -> list[str]:
     lines = ["", "## Content", "", "```", content.text, "```"]
     if content.truncated:
         size = file.byte_size if file.byte_size is not None else content.size
-        shown = "unknown" if size is None else grouped(size)
+        shown = "unknown" if size is None else f"{size:,}"
         lines += [
             "",
-            f"*Output truncated to {grouped(len(units(content.text)))} of {shown} bytes. "
+            f"*Output truncated to {len(units(content.text)):,} of {shown} bytes. "
             f"Use lcm_grep(scope='files', fileIds=['{file.file_id}']) to search the bounded file prefix.*",
         ]
     return lines
@@ -721,7 +721,7 @@ def _answer(
         lines.append(f"**Time filter:** since {since} | before {before}")
     if scope_name == "files":
         lines.append(
-            f"**File scan:** first {grouped(FILE_BYTES)} bytes per file; "
+            f"**File scan:** first {FILE_BYTES:,} bytes per file; "
             "matches beyond that prefix are not searched."
         )
     lines += [f"**Total matches:** {total}", ""]

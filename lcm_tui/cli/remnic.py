@@ -51,14 +51,6 @@ from lcm_tui.tables.blocks import (
 )
 from lcm_tui.tables.blocks import OutputBlock as Block
 
-_ROWS = {
-    What.TURN: "messages",
-    What.PART: "parts",
-    What.NODE: "summaries",
-    What.RECORD: "records",
-    What.EVENT: "compactionEvents",
-    What.SEARCH: "searchRows",
-}
 _NOTHING = "Nothing to import: Remnic has all of it."
 _STOPPED = "Stopped. Finished conversations stay; run the same command again to continue."
 _UNDONE = "Nothing was changed; --apply makes the change."
@@ -66,14 +58,14 @@ _UNDONE = "Nothing was changed; --apply makes the change."
 
 # -- tables ---------------------------------------------------------------------------------------------
 
-#: How the rows of an import are called.
-_ROW_NAMES = {
-    What.TURN: "Messages",
-    What.PART: "Parts",
-    What.NODE: "Summaries",
-    What.RECORD: "Records",
-    What.EVENT: "Compaction events",
-    What.SEARCH: "Search rows",
+#: How the rows of an import are called, in JSON and for people.
+_ROWS: Final = {
+    What.TURN: ("messages", "Messages"),
+    What.PART: ("parts", "Parts"),
+    What.NODE: ("summaries", "Summaries"),
+    What.RECORD: ("records", "Records"),
+    What.EVENT: ("compactionEvents", "Compaction events"),
+    What.SEARCH: ("searchRows", "Search rows"),
 }
 #: Ids of a list that are named.
 _NAMED = 5
@@ -195,7 +187,7 @@ def _report_blocks(report: Report, left_behind: Iterable[tuple[str, int]]) -> li
         OutputColumn("Same", right=True),
     )
     rows: list[tuple[Cell, ...]] = [
-        (_ROW_NAMES[what], one.missing, one.changed, one.moved, one.extra, one.same)
+        (_ROWS[what][1], one.missing, one.changed, one.moved, one.extra, one.same)
         for what, one in report.rows.items()
     ]
     facts: list[tuple[str, Cell]] = [
@@ -508,7 +500,7 @@ def _reported(
         "remnic": str(path),
         "applied": False,
         **some_of(report, "conversations sessions"),
-        "rows": {_ROWS[what]: to_json(tally) for what, tally in report.rows.items()},
+        "rows": {_ROWS[what][0]: to_json(tally) for what, tally in report.rows.items()},
         **some_of(report, "collapsed no_messages elsewhere conflicts unreadable"),
         "leftBehind": dict(behind),
         "notHeld": [

@@ -167,12 +167,6 @@ def _moment(word: str, zone: tzinfo | None, now: datetime) -> datetime | None:
 # By conversation.
 
 
-class OwnerKey(Record, frozen=True):
-    """The heading of a conversation."""
-
-    conversation_id: ConversationId
-
-
 class HitKey(Record, frozen=True):
     """A hit, the same in the answer of a later search."""
 
@@ -180,13 +174,8 @@ class HitKey(Record, frozen=True):
     id: str
 
 
-class RecentKey(Record, frozen=True):
-    """A search that was made before, while nothing is typed."""
-
-    text: str
-
-
-RowKey: TypeAlias = OwnerKey | HitKey | RecentKey
+#: A hit, the heading of a conversation, or a search that was made before, while nothing is typed.
+RowKey: TypeAlias = HitKey | ConversationId | str
 
 
 class HitList(LineView[RowKey]):
@@ -205,7 +194,7 @@ class HitList(LineView[RowKey]):
     def hit(self) -> Hit | None:
         """The selected hit; on a heading the first one below it."""
         key = self.selected
-        if isinstance(key, OwnerKey):
+        if isinstance(key, int):
             key = next((one for one in self.keys[self.cursor :] if isinstance(one, HitKey)), None)
         return self._hits.get(key) if isinstance(key, HitKey) else None
 
@@ -215,18 +204,18 @@ class HitList(LineView[RowKey]):
 
     def counted_keys(self) -> tuple[int, int]:
         """The hits, without the headings; what was searched before when nothing is searched."""
-        rows = [place for place, key in enumerate(self.keys) if not isinstance(key, OwnerKey)]
+        rows = [place for place, key in enumerate(self.keys) if not isinstance(key, int)]
         return (rows.index(self.cursor) + 1 if self.cursor in rows else 0), len(rows)
 
     @property
     def recent(self) -> str | None:
         """The selected recent search."""
-        return self.selected.text if isinstance(self.selected, RecentKey) else None
+        return self.selected if isinstance(self.selected, str) else None
 
     def show_recent(self, searches: Sequence[str]) -> None:
         """List searches that were made before, the newest first."""
         self._hits, self._counts, self.empty = {}, {}, ""
-        self.replace([RecentKey(text) for text in searches])
+        self.replace(list(searches))
 
     def show(self, found: Found | None, *, searching: bool) -> None:
         """List what was found; the cursor stays on the hit that it was moved to, else on the best one."""
@@ -239,7 +228,7 @@ class HitList(LineView[RowKey]):
         self._cut = found is not None and is_cut(found)
         keys: list[RowKey] = []
         for owner, some in by_owner.items():
-            keys.append(OwnerKey(owner))
+            keys.append(owner)
             keys += [HitKey(hit.kind, hit.id) for hit in some]
         self.empty = "" if found is None or searching else nothing_text(found)
         if self.selected == self._put or self.selected not in self._hits:
@@ -250,12 +239,11 @@ class HitList(LineView[RowKey]):
             self.replace(keys)
 
     def _draw_row(self, key: RowKey, width: int) -> Sequence[Line]:
-        if isinstance(key, OwnerKey):
-            owner = key.conversation_id
-            count = self._counts[owner]
-            return (conversation_line(owner, self.names.get(owner), count, width, cut=self._cut),)
-        if isinstance(key, RecentKey):
-            return (recent_line(key.text, width),)
+        if isinstance(key, int):
+            count = self._counts[key]
+            return (conversation_line(key, self.names.get(key), count, width, cut=self._cut),)
+        if isinstance(key, str):
+            return (recent_line(key, width),)
         return hit_lines(self._hits[key], width, self.zone)
 
 
@@ -721,7 +709,8 @@ without search tables gets a private index while you type; lcm-tui grep --forget
     def _account(self, width: int) -> list[Line]:
         if self._problem:
             return [(Span(f" {self._problem}", "warn"),)]
-        if self._found is None and not self._searching and not self._indexing_told:
+        indexing = self._indexed is not None or bool(self._no_index)
+        if self._found is None and not self._searching and not indexing:
             return [self._hint(*hint) for hint in HINTS]
         line = coverage_line(self._found, self._share if self._searching else None)
         if self._indexed is not None:
@@ -732,10 +721,6 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         lines = [wrapped.line(at) for at in range(len(wrapped))]
         self._tallest = max(self._tallest, len(lines))  # the hits do not jump while words are typed
         return lines + [()] * (self._tallest - len(lines))
-
-    @property
-    def _indexing_told(self) -> bool:
-        return self._indexed is not None or bool(self._no_index)
 
     def _hint(self, command: str, does: str) -> Line:
         title = f"{self.told(command).title:<{_HINTED}}"
