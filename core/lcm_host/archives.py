@@ -12,6 +12,7 @@ import tempfile
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
@@ -332,29 +333,6 @@ def _cold_event(row: JsonObject, number: int, outer: RawLine) -> RawLine:
 Source: TypeAlias = TextLines | ColdLines
 
 
-def cold_row_lines(rows: HostRows, session: HostSession) -> ColdLines:
-    """The entries of a cold archive that lies in its row."""
-    assert isinstance(session.place, ColdPlace)
-    row = session.place.row
-    name = f"The cold archive of session {session.session_id} in {rows.path}"
-
-    def packed() -> Generator[bytes, None, None]:
-        return rows.blob("session_transcript_cold_archives", "archive_blob", row.row)
-
-    return ColdLines(_opened(name, packed, _cold_limit(row), row.sha256), session.session_id, row)
-
-
-def archive_lines(rows: HostRows, place: ArchivePlace) -> TextLines:
-    """The transcript of a session that was deleted or reset, in its row."""
-    row = place.row
-    name = f"The archive of session {row.session_id} in {rows.path}"
-
-    def stored() -> Generator[bytes, None, None]:
-        return rows.blob("session_transcript_archives", "archive_blob", row.row)
-
-    return TextLines(_opened(name, stored, ARCHIVE_LIMIT, row.sha256, packed=row.encoding != "identity"))
-
-
 def _cold_limit(row: ColdRow) -> int:
     """Bytes that a cold archive may hold: each entry several times over, as texts within JSON."""
     if row.raw_bytes is None or row.events is None:
@@ -376,7 +354,10 @@ def cold_file(place: ColdPlace) -> Opened:
             f"{place.folder}: the database is damaged.",
             code="ARCHIVE_OUTSIDE",
         )
-    _check_inside(path, place.folder)
+    if not path.resolve().is_relative_to(place.folder.resolve()):
+        raise TranscriptError(
+            f"{path} leads out of its folder through a link and was not opened.", code="ARCHIVE_OUTSIDE"
+        )
     if not path.exists():
         raise TranscriptMissingError(
             f"The cold archive {path} is missing: restore it from a backup of the host.",
@@ -384,13 +365,6 @@ def cold_file(place: ColdPlace) -> Opened:
             details={"path": str(path)},
         )
     return _opened(str(path), lambda: _pieces_of(path), _cold_limit(place.row), place.row.sha256)
-
-
-def _check_inside(path: Path, folder: Path) -> None:
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise TranscriptError(
-            f"{path} leads out of its folder through a link and was not opened.", code="ARCHIVE_OUTSIDE"
-        )
 
 
 def file_lines(path: Path) -> TextLines:
@@ -457,18 +431,36 @@ def with_lines(
         TranscriptError: an archive or file cannot be read; the sentence says why and what to do.
         DatabaseError: the same of the host's database.
     """
-    place = session.place
+    place, name = session.place, session.session_id
+
+    def in_row(rows: HostRows, table: str, what: str, limit: int, packed: bool = True) -> Opened:
+        assert isinstance(place, ColdPlace | ArchivePlace)
+        stored = partial(rows.blob, table, "archive_blob", place.row.row)
+        said = f"The {what} of session {name} in {rows.path}"
+        return _opened(said, stored, limit, place.row.sha256, packed=packed)
+
     match place:
-        case ColdPlace() if place.row.in_database:
-            return read_host(place.database, lambda rows: use(cold_row_lines(rows, session), *args, **kwargs))
-        case ColdPlace():
-            return use(ColdLines(cold_file(place), session.session_id, place.row), *args, **kwargs)
-        case ArchivePlace():
-            return read_host(place.database, lambda rows: use(archive_lines(rows, place), *args, **kwargs))
+        case ColdPlace(row=row) if row.in_database:
+
+            def cold(rows: HostRows) -> T:
+                opened = in_row(rows, "session_transcript_cold_archives", "cold archive", _cold_limit(row))
+                return use(ColdLines(opened, name, row), *args, **kwargs)
+
+            return read_host(place.database, cold)
+        case ColdPlace(row=row):
+            return use(ColdLines(cold_file(place), name, row), *args, **kwargs)
+        case ArchivePlace(row=ended):
+
+            def archived(rows: HostRows) -> T:
+                packed = ended.encoding != "identity"
+                opened = in_row(rows, "session_transcript_archives", "archive", ARCHIVE_LIMIT, packed)
+                return use(TextLines(opened), *args, **kwargs)
+
+            return read_host(place.database, archived)
         case FilePlace():
             return use(file_lines(place.path), *args, **kwargs)
         case HotPlace():
-            raise ValueError(f"{session.session_id} is in the table of entries")
+            raise ValueError(f"{name} is in the table of entries")
 
 
 def unpacked_lines(source: Source, cancelled: Cancelled) -> Source:

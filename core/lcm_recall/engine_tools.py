@@ -13,7 +13,7 @@ from lcm_core.base.records import ConversationId, LargeFile, Message, Summary, S
 from lcm_core.base.times import engine_label, engine_moment, iso_z
 from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import Record, Struct, field, to_json
-from lcm_core.store.search import Kind, Order, RecalledRows
+from lcm_core.store.search import FoundRow, Kind, Order, RecalledRows
 
 from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolAnswer, ToolError, id_in
 from lcm_recall.grants import Caller, Scope, granted, resolve_scope, route
@@ -21,7 +21,6 @@ from lcm_recall.queries import (
     FILE_BYTES,
     Clock,
     FileHit,
-    Hit,
     RecallSettings,
     Search,
     read_bounded,
@@ -254,10 +253,8 @@ def _file_ids(stored: str) -> list[Json]:
 # -- a file described ------------------------------------------------------------------------------------
 
 
-class _Content(Record, frozen=True):
-    text: str
-    truncated: bool
-    size: int | None  #: bytes of the whole
+#: The text of a file as far as it is wanted, whether that is cut, and the bytes of the whole.
+_Content = tuple[str, bool, int | None]
 
 
 def _file_answer(
@@ -293,7 +290,7 @@ def _file_answer(
         "createdAt": _iso(file.created_at),
     }
     if content is not None:
-        document |= {"content": content.text, "contentTruncated": content.truncated}
+        document |= {"content": content[0], "contentTruncated": content[1]}
     document["hasExplorationSummary"] = bool(file.exploration_summary)
     return ToolAnswer("\n".join(lines), {"id": file.file_id, "type": "file", "file": document})
 
@@ -301,13 +298,14 @@ def _file_answer(
 def _content_lines(file: LargeFile, content: _Content | None) -> list[str]:
     if content is None:
         return ["", "*Content unavailable: file missing on disk or path failed validation.*"]
-    lines = ["", "## Content", "", "```", content.text, "```"]
-    if content.truncated:
-        size = file.byte_size if file.byte_size is not None else content.size
+    text, truncated, whole = content
+    lines = ["", "## Content", "", "```", text, "```"]
+    if truncated:
+        size = file.byte_size if file.byte_size is not None else whole
         shown = "unknown" if size is None else f"{size:,}"
         lines += [
             "",
-            f"*Output truncated to {len(units(content.text)):,} of {shown} bytes. "
+            f"*Output truncated to {len(units(text)):,} of {shown} bytes. "
             f"Use lcm_grep(scope='files', fileIds=['{file.file_id}']) to search the bounded file prefix.*",
         ]
     return lines
@@ -329,18 +327,15 @@ def _content(
     read = read_bounded(file, settings, limit)
     if read is None:
         text = rows.text_of_file(file.file_id)
-        return None if text is None else _Content(text, False, None)
-    data = _whole_characters(read.data) if read.cut else read.data
-    text = data.decode("utf-8", "replace")
+        return None if text is None else (text, False, None)
+    data, size = read
+    cut = size > len(data)
+    text = (_whole_characters(data) if cut else data).decode("utf-8", "replace")
     if first is None:
-        return _Content(text, read.cut, read.size)
-    return _lines(text, max(1, first), last, read.cut, read.size)
-
-
-def _lines(text: str, first: int, last: int | None, cut: bool, size: int) -> _Content:
+        return text, cut, size
     lines = re.split("\r?\n", text)
-    chosen: Sequence[str] = lines[first - 1 : last]
-    return _Content("\n".join(chosen), cut or (last is not None and last > len(lines)), size)
+    chosen = "\n".join(lines[max(1, first) - 1 : last])
+    return chosen, cut or (last is not None and last > len(lines)), size
 
 
 def _whole_characters(data: bytes) -> bytes:
@@ -610,7 +605,7 @@ def expand(
 
 def candidates(
     rows: RecalledRows, query: str, scope: Scope, now: datetime, limit: int = QUERY_LIMIT
-) -> list[Hit]:
+) -> list[FoundRow]:
     """The summaries that words are found in, newest first."""
     search = Search(query, True, scope.conversations, None, None, limit, Order.RECENCY, now)
     return search_rows(rows, search, Kind.SUMMARIES, Clock())
@@ -703,7 +698,7 @@ def _answer(
     mode: str,
     scope_name: str,
     scope: Scope,
-    found: dict[Kind, list[Hit]],
+    found: dict[Kind, list[FoundRow]],
     files: list[FileHit],
     settings: RecallSettings,
 ) -> ToolAnswer:
@@ -759,9 +754,9 @@ def _add_sections(lines: list[str], sections: Sequence[tuple[str, list[str]]]) -
         lines.append("")
 
 
-def _hit_line(hit: Hit, name: str, settings: RecallSettings) -> str:
+def _hit_line(hit: FoundRow, name: str, settings: RecallSettings) -> str:
     where = f"[conv={hit.conversation_id} {name}]"
-    return f"- {where} ({hit.label}, {_label(hit.at, settings)}): {_snippet(hit.snippet)}"
+    return f"- {where} ({hit.label}, {_label(hit.at, settings)}): {_snippet(hit.snippet or '')}"
 
 
 def _file_line(hit: FileHit) -> str:
@@ -771,7 +766,7 @@ def _file_line(hit: FileHit) -> str:
     return f"- {where} line {hit.line}, offset {hit.offset}: `{hit.match}` {_snippet(hit.snippet)}{cut}"
 
 
-def _snippet(text: str) -> str:
+def _snippet(text: str | None) -> str:
     """A snippet in one line, cut after 200 units."""
-    line = trimmed(text.replace("\n", " "))
+    line = trimmed((text or "").replace("\n", " "))
     return line if len(units(line)) <= _SNIPPET else first_units(line, _SNIPPET - 3) + "..."

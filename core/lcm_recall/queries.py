@@ -18,13 +18,13 @@ from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.javascript import paired, trimmed
 from lcm_core.base.paths import read_bytes, resolve_stored
-from lcm_core.base.records import ConversationId, FileId, LargeFile, MessageId, SummaryId, Timestamp
+from lcm_core.base.records import ConversationId, FileId, LargeFile
 from lcm_core.base.setting_values import SettingSource
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
 from lcm_core.base.tokens import as_engine_read
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.change.search_index import reference_text
 from lcm_core.store.opening import contains_pattern
 from lcm_core.store.search import FoundRow, Kind, Order, Range, RecalledRows, SearchRows
@@ -639,17 +639,6 @@ class Search(Record, frozen=True):
         return Range(self.conversations, since, before)
 
 
-class Hit(Record, frozen=True):
-    """A message or a summary that was found."""
-
-    conversation_id: ConversationId
-    message_id: MessageId | None
-    summary_id: SummaryId | None
-    label: str  #: role or kind
-    at: Timestamp
-    snippet: str
-
-
 class FileHit(Record, frozen=True):
     """A place in a file."""
 
@@ -675,7 +664,7 @@ class Clock:
         return max(0.001, self._end - time.monotonic())
 
 
-def search_rows(rows: RecalledRows, search: Search, kind: Kind, clock: Clock) -> list[Hit]:
+def search_rows(rows: RecalledRows, search: Search, kind: Kind, clock: Clock) -> list[FoundRow]:
     """The messages or summaries that are found, in the order of the search.
 
     Raises:
@@ -698,18 +687,18 @@ def search_rows(rows: RecalledRows, search: Search, kind: Kind, clock: Clock) ->
     )
     if found is None:
         return _by_like(searched, search, kind, like_plan(search.pattern))
-    return [_hit(row, row.snippet or "") for row in found]
+    return list(found)
 
 
-def _by_pattern(searched: SearchRows, search: Search, kind: Kind, clock: Clock) -> list[Hit]:
+def _by_pattern(searched: SearchRows, search: Search, kind: Kind, clock: Clock) -> list[FoundRow]:
     pattern = compiled(search.pattern)
-    found: list[Hit] = []
+    found: list[FoundRow] = []
     if pattern is None or search.limit <= 0:
         return found
     for row in searched.newest(kind, search.range, MAX_ROWS):
         match = _first(pattern, row.content, clock)
         if match is not None:
-            found.append(_hit(row, match))
+            found.append(replace(row, snippet=match))
             if len(found) >= search.limit:
                 break
     return found
@@ -731,17 +720,17 @@ def too_slow() -> ToolError:
     )
 
 
-def _by_like(searched: SearchRows, search: Search, kind: Kind, plan: LikePlan) -> list[Hit]:
+def _by_like(searched: SearchRows, search: Search, kind: Kind, plan: LikePlan) -> list[FoundRow]:
     if not plan.terms:
         return []
     rows = searched.like(kind, search.range, plan.where, plan.arguments, search.limit)
     if kind is Kind.SUMMARIES:
-        return [_hit(row, snippet_around(row.content, plan.terms)) for row in rows]
+        return [replace(row, snippet=snippet_around(row.content, plan.terms)) for row in rows]
     texts = [(row, reference_text(row.content)) for row in rows]
-    return [_hit(row, snippet_around(text, plan.terms)) for row, text in texts if plan.holds(text)]
+    return [replace(row, snippet=snippet_around(text, plan.terms)) for row, text in texts if plan.holds(text)]
 
 
-def _by_trigrams(searched: SearchRows, search: Search) -> list[Hit]:
+def _by_trigrams(searched: SearchRows, search: Search) -> list[FoundRow]:
     plan = trigram_plan(search.pattern)
     if plan is None:
         return []
@@ -755,11 +744,7 @@ def _by_trigrams(searched: SearchRows, search: Search) -> list[Hit]:
         values=plan.filters.arguments,
         now=search.now,
     )
-    return [_hit(row, row.snippet or "") for row in found or ()]
-
-
-def _hit(row: FoundRow, snippet: str) -> Hit:
-    return Hit(row.conversation_id, row.message_id, row.summary_id, row.label, row.at, snippet)
+    return list(found or ())
 
 
 # -- files of a conversation -----------------------------------------------------------------------------
@@ -784,21 +769,14 @@ def search_files(
         read = read_bounded(file, settings, FILE_BYTES)
         if read is None:
             continue
-        text = read.data.decode("utf-8", "replace")
+        data, size = read
+        text = data.decode("utf-8", "replace")
         searched = units(text)
         places = _pattern_places(pattern, text, clock) if pattern else _word_places(terms, searched)
         newlines = _Lines(searched)
         for start, end in places[: min(_HITS_PER_FILE, search.limit - len(found))]:
-            found.append(_file_hit(file, searched, newlines, start, end, read.cut))
+            found.append(_file_hit(file, searched, newlines, start, end, size > len(data)))
     return found
-
-
-class BoundedFile(Record, frozen=True):
-    """The beginning of a large file."""
-
-    data: bytes
-    cut: bool  #: there is more
-    size: int  #: bytes of the whole file
 
 
 def path_of_file(file: LargeFile, settings: RecallSettings) -> Path | None:
@@ -811,16 +789,15 @@ def path_of_file(file: LargeFile, settings: RecallSettings) -> Path | None:
     ).path
 
 
-def read_bounded(file: LargeFile, settings: RecallSettings, limit: int) -> BoundedFile | None:
-    """The first *limit* bytes of a large file; None when it is not there, or outside the folder."""
+def read_bounded(file: LargeFile, settings: RecallSettings, limit: int) -> tuple[bytes, int] | None:
+    """The first *limit* bytes of a large file, and how many it has; None when it is not there, or outside."""
     path = path_of_file(file, settings)
     if path is None:
         return None
     try:
-        data, size = read_bytes(path, limit)
+        return read_bytes(path, limit)
     except NotFoundError:
         return None
-    return BoundedFile(data, size > len(data), size)
 
 
 def _files(rows: RecalledRows, search: Search, file_ids: Sequence[str]) -> list[LargeFile]:
