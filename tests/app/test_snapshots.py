@@ -33,7 +33,6 @@ from lcm_tui.screens import engine as reads
 from lcm_tui.screens import health as examining
 from lcm_tui.screens import questions
 from lcm_tui.screens.questions import AskAgain, BackupOffer, TwoTexts
-from lcm_tui.screens.search import QueryInput
 from lcm_tui.tables import search as hits
 from tests.app.screens import EVERY, walk_to
 from tests.app.support import MIDDLING, NARROW, WIDE, at, settled, wait_for
@@ -130,7 +129,7 @@ def _still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
     monkeypatch.setattr(examining, "taken_text", lambda *_: "0.5 s, 12:00:00")
     monkeypatch.setattr(hits, "took_text", lambda _: "0.5 s")
-    monkeypatch.setattr(QueryInput, "cursor_blink", False)
+    monkeypatch.setattr("lcm_tui.screens.search.QueryInput.cursor_blink", False)
 
 
 SIZES = (

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +18,8 @@ from lcm_core.store.conversations import get_conversation
 from lcm_host import codex
 from lcm_host.codex import (
     Spoken,
-    bound_thread,
     compare_spoken,
     compare_with_codex,
-    find_rollouts,
-    homes_of,
     read_held,
     read_rollout,
 )
@@ -133,15 +131,21 @@ def test_the_newest_rollout_of_the_thread_in_all_homes(tmp_path: Path):
         path.write_text("{}\n")
     (own / "sessions" / "2027").symlink_to(tmp_path)
     binding = transcript.with_name("s.jsonl.codex-app-server.json")
-    assert bound_thread(transcript) is None
+    conversation = SimpleNamespace(conversation_id=1, session_id="s", agent=None)
+    settings = settings_of(tmp_path / "lcm.db")
+
+    def found(environ: dict[str, str]) -> list[Path]:
+        return codex.find_codex([transcript], conversation, settings, environ)
+
+    with pytest.raises(NotFoundError, match="no Codex session"):
+        found({})
     for bad in ("[", "[]", '{"threadId": 7}', '{"threadId": " "}'):
         binding.write_text(bad)
-        assert bound_thread(transcript) is None
+        with pytest.raises(NotFoundError, match="no Codex session"):
+            found({})
     binding.write_text(json.dumps({"threadId": THREAD}))
-    assert bound_thread(transcript) == THREAD
-    homes = homes_of(transcript, {"CODEX_HOME": str(other)})
-    assert find_rollouts(homes, THREAD) == [paths[1], paths[0], paths[2]]
-    assert find_rollouts(homes_of(transcript, {}), THREAD) == [paths[0], paths[2]]
+    assert found({"CODEX_HOME": str(other)}) == [paths[1], paths[0], paths[2]]
+    assert found({}) == [paths[0], paths[2]]
 
 
 # -- comparing -------------------------------------------------------------------------------------------

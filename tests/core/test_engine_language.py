@@ -29,7 +29,6 @@ from lcm_core.operations.compact import files_of_source
 from lcm_core.operations.copy import named_in
 from lcm_core.writers.source import SummarySource, WholeMessage, leaf_source
 from lcm_host.messages import HostMessage, StoredMessage, store_message
-from lcm_host.payloads import explore
 
 from tests.core.test_assembly_steps import NOON, message, sent, summary
 
@@ -98,14 +97,22 @@ def test_zones_are_known_in_whatever_case(written: str, zone: str):
         time_zone(f"{written}x")
 
 
+def explored(text: str) -> str:
+    """What is said of a file of JSON in a message."""
+    host = HostMessage({"role": "user", "content": f"<file name='a.json'>{text}</file>"})
+    stored = store_message(host, replace(RULES_PRESENT.ingest, large_file_token_threshold=1))
+    assert isinstance(stored, StoredMessage)
+    return stored.payloads[0].summary
+
+
 def test_what_no_json_parser_there_reads_is_said_to_be_none():
-    assert explore('{"a": NaN}', "a.json", "").endswith("failed to parse as valid JSON.")
-    assert explore('{"a": 1}', "a.json", "").startswith("Structured summary (JSON):")
+    assert explored('{"a": NaN}').endswith("failed to parse as valid JSON.")
+    assert explored('{"a": 1}').startswith("Structured summary (JSON):")
 
 
 def test_keys_that_are_numbers_come_first():
     text = '{"b": 0, "10": 0, "01": 0, "9": 0, "-1": 0, "4294967295": 0, "a": 0}'
-    assert "Shape: object(keys=7: 9, 10, b, 01, -1, 4294967295, a)." in explore(text, "a.json", "")
+    assert "Shape: object(keys=7: 9, 10, b, 01, -1, 4294967295, a)." in explored(text)
 
 
 def image(data: str):

@@ -19,11 +19,8 @@ from lcm_host.messages import HostMessage, StoredMessage, store_message
 from lcm_host.payloads import (
     Payload,
     PayloadError,
-    decoded,
-    explore,
     payload_path,
     remove_payloads,
-    stored_ending,
     write_payloads,
 )
 
@@ -50,6 +47,16 @@ def stored(
 
 def user(content: object, **more: Any) -> StoredMessage:
     return stored({"role": "user", "content": content}, **more)
+
+
+def file_of(text: str, name: str | None, mime: str | None) -> Payload:
+    """The file that a block of it becomes."""
+    given = "".join(f" {key}='{value}'" for key, value in (("name", name), ("mime", mime)) if value)
+    return user(f"<file{given}>{text}</file>", threshold=1).payloads[0]
+
+
+def explore(text: str, name: str | None, mime: str | None) -> str:
+    return file_of(text, name, mime).summary
 
 
 # File blocks
@@ -149,6 +156,12 @@ def test_a_text_that_is_a_picture_becomes_one() -> None:
 
 @given(st.binary(max_size=40), st.sampled_from(["", "\n", "-_", "é?"]))
 def test_base64_is_read_leniently(data: bytes, between: str) -> None:
+    def decoded(text: str) -> bytes:
+        # With what makes it a picture, and long enough for one.
+        head = "iVBORw0KGgoA" + "A" * 600
+        [picture] = user([{"type": "text", "text": head + text}]).payloads
+        return picture.data[459:]
+
     text = base64.b64encode(data).decode()
     assert decoded(text) == data
     if between != "-_":  # which are digits
@@ -218,7 +231,7 @@ def test_what_is_large_only_beside_its_content_goes_as_a_whole() -> None:
     ],
 )
 def test_endings(name: str | None, mime: str | None, ending: str) -> None:
-    assert stored_ending(name, mime) == ending
+    assert file_of("x" * 9, name, mime).ending == ending
 
 
 def test_json() -> None:

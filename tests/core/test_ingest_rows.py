@@ -21,9 +21,7 @@ from lcm_core.store.messages import new_file_id
 from lcm_host.messages import (
     HostMessage,
     StoredMessage,
-    entry_id_of,
     read_host_file,
-    read_line,
     read_messages,
     store_message,
     stored_time,
@@ -80,8 +78,9 @@ def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
         # The engine itself stored two messages of one turn a second time, without their entry ids.
         assert len(file.on_path) == sum(row["transcript_entry_id"] is not None for row in stored)
         assert len(stored) - len(file.on_path) == (2 if conversation["conversation_id"] == 3 else 0)
-        assert [one for one in by_entry if one] == [entry_id_of(one) for one in file.messages]
-        for host in read_messages(file, file.messages):
+        hosts = list(read_messages(file, file.messages))
+        assert [one for one in by_entry if one] == [host.entry_id for host in hosts]
+        for host in hosts:
             row = by_entry[host.entry_id]
             message = store_message(
                 host,
@@ -402,7 +401,7 @@ def test_numbers(number: float, text: str) -> None:
 
 
 def test_keys_that_are_indexes_come_first() -> None:
-    value = read_line(b'{"b":1,"10":2,"9":3,"01":4,"a":[1.0,{"1":0}]}')
+    value = read_json('{"b":1,"10":2,"9":3,"01":4,"a":[1.0,{"1":0}]}')
     assert js_json(value) == '{"9":3,"10":2,"b":1,"01":4,"a":[1,{"1":0}]}'
 
 

@@ -7,7 +7,6 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -15,14 +14,12 @@ from hypothesis import strategies as st
 from lcm_core.api import Database, UsageError
 from lcm_core.engine.markers import FALLBACK_MARKER
 from lcm_core.store.search import DocumentKind, Filter
-from lcm_recall.read import cite, document_of, read_below, text_of, verify
+from lcm_recall import program
 from lcm_recall.search import search
 from lcm_recall.terms import KnownWords, Mode, parse
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database, run
-
-T = TypeVar("T")
 
 WORDS = [
     "lease",
@@ -41,19 +38,14 @@ EVERYTHING = Filter()
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 
 
-async def ask(path: Path, load) -> T:
-    async def within(reader) -> T:
-        return await reader.run(lambda rows: load(rows, reader.schema))
+async def found(path: Path, query: str, mode: Mode = Mode.WORDS, wanted: Filter = EVERYTHING, **more: int):
+    asked, known = parse(query, mode), settings_in(path.parent)
+
+    async def load(reader):
+        return await reader.run(search, reader.schema, asked, wanted, known, **more)
 
     async with await Database.open(path) as database:
-        return await database.read(within)
-
-
-async def found(path: Path, query: str, mode: Mode = Mode.WORDS, wanted: Filter = EVERYTHING, **more: int):
-    known = settings_in(path.parent)
-    return await ask(
-        path, lambda rows, schema: search(rows, schema, parse(query, mode), wanted, known, **more)
-    )
+        return await database.read(load)
 
 
 @given(
@@ -285,11 +277,15 @@ def test_pages_put_together_are_every_text_whole(texts: list[str], tokens: int) 
             rows.summary(owner, "sum_top", "the top", sources=["sum_leaf", "sum_other"])
         expected = ["the top", "a leaf " + clean[-1], clean[0], "another leaf", *clean[1:]]
 
-        def read(rows, schema) -> list[str]:
-            known, joined, cursor = settings_in(Path(folder)), dict[str, str](), None
+        async def read() -> list[str]:
+            async with await Database.open(path) as database:
+                return await pages(database)
+
+        async def pages(database: Database) -> list[str]:
+            joined, cursor = dict[str, str](), None
             order: list[str] = []
             for _ in range(2_000):
-                page = read_below(rows, schema, "sum_top", known, tokens=tokens, cursor=cursor)
+                page = await program.expand(database, "sum_top", tokens=tokens, cursor=cursor)
                 assert page.tokens <= tokens or tokens < 2
                 for one in page.passages:
                     if one.citation not in joined:
@@ -305,7 +301,7 @@ def test_pages_put_together_are_every_text_whole(texts: list[str], tokens: int) 
                 cursor = page.next
             raise AssertionError("the pages do not end")
 
-        found_texts = asyncio.run(ask(path, read))
+        found_texts = asyncio.run(read())
         assert found_texts == expected or tokens < 2
 
 
@@ -314,19 +310,13 @@ async def test_a_citation_holds_until_the_text_changes(tmp_path: Path) -> None:
     with building(path) as rows:
         number = rows.message(rows.conversation(), "as it was")
         rows.part(number, "tool", None, tool_name="exec", tool_input="ls")
-    known = settings_in(tmp_path)
-
-    def cited(rows, schema) -> str:
-        document = document_of(rows, schema, f"msg#{number}", known)
-        assert document is not None
-        assert text_of(document) == "as it was\n[tool name] exec\n[tool input] ls"
-        return cite(document)
-
-    citation = await ask(path, cited)
     verdicts = []
-    for change in ("SELECT 1", "UPDATE message_parts SET tool_input = 'rm'", "DELETE FROM messages"):
-        run(path, change)
-        verdicts.append((await ask(path, lambda rows, schema: verify(rows, schema, citation, known)))[0])
+    async with await Database.open(path) as database:
+        [passage] = (await program.expand(database, f"msg#{number}")).passages
+        assert passage.text == "as it was\n[tool name] exec\n[tool input] ls"
+        for change in ("SELECT 1", "UPDATE message_parts SET tool_input = 'rm'", "DELETE FROM messages"):
+            run(path, change)
+            verdicts.append(await program.verify(database, passage.citation))
     assert verdicts == ["holds", "changed", "gone"]
 
 
@@ -338,8 +328,8 @@ async def test_a_circle_of_summaries_ends(tmp_path: Path) -> None:
         rows.summary(owner, "sum_b", "needle b", depth=1)
         rows.links("sum_a", sources=["sum_b", "sum_a"])
         rows.links("sum_b", sources=["sum_a"])
-    known = settings_in(tmp_path)
-    page = await ask(path, lambda rows, schema: read_below(rows, schema, "sum_a", known))
+    async with await Database.open(path) as database:
+        page = await program.expand(database, "sum_a")
     assert [one.text for one in page.passages] == ["needle a", "needle b"]
     assert (await found(path, "needle")).total == 2
 

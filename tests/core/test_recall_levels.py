@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_recall.read import levels_below, read_level
+from lcm_core.api import Database
+from lcm_recall import program
 
-from tests.core.test_recall_find import ask
 from tests.databases import building, new_database
 
 #: What each of six summaries is made from: others of them (also itself, and one without a row) and messages.
@@ -33,14 +33,21 @@ def steps_to(sources: list[tuple[list[int], list[int]]]) -> dict[str, int]:
     return steps
 
 
-def read_all(rows, schema, tokens: int):
+async def read_all(path: Path, tokens: int):
+    async with await Database.open(path) as database:
+        return await _read_all(database, tokens)
+
+
+async def _read_all(database: Database, tokens: int):
     """The levels below the first summary, and all texts of each, page by page."""
-    levels = levels_below(rows, schema, "sum_0")
+    levels = await program.levels(database, "sum_0")
     texts = []
     for level in levels:
         joined, cursor = list[str](), ""
         while True:
-            page = read_level(rows, schema, level, tokens=tokens, cursor=cursor or None)
+            page = await program.expand(
+                database, "sum_0", level=level.number, tokens=tokens, cursor=cursor or None
+            )
             for one in page.passages:
                 before = joined.pop() if one.start else ""
                 assert len(before) == one.start
@@ -73,7 +80,7 @@ def test_each_text_is_on_one_level_and_pages_put_together_are_all_of_them(
                     messages=list(dict.fromkeys(messages)),
                 )
         expected = steps_to(sources)
-        levels, texts = asyncio.run(ask(path, lambda rows, schema: read_all(rows, schema, tokens)))
+        levels, texts = asyncio.run(read_all(path, tokens))
         found = {str(one): level.number for level in levels for one in (*level.summaries, *level.messages)}
         assert found == {name: level for name, level in expected.items() if name != "sum_6"}
         assert sum(one.missing for one in levels) == ("sum_6" in expected)
