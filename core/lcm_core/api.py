@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from lcm_core.operations.export import Exported
     from lcm_core.operations.focus import (
         BriefEntry,
-        BriefText,
         plan_activate_brief,
         plan_clear_brief,
         plan_create_brief,
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
     from lcm_core.operations.prune import plan_archive
     from lcm_core.operations.repair import RepairList
     from lcm_core.operations.transplant import plan_transplant
+    from lcm_core.writers.briefing import BriefText
     from lcm_core.writers.cost import Model
     from lcm_core.writers.extractive import ExtractiveSummarizer
     from lcm_core.writers.request import Summarizer
@@ -207,9 +207,10 @@ _LATER: Final = {
     "lcm_core.engine.graph": "SummaryGraph",
     "lcm_core.base.findings": "Confidence Finding Report",
     "lcm_core.operations.focus": (
-        "BriefEntry BriefText plan_activate_brief plan_clear_brief plan_create_brief plan_delete_brief"
+        "BriefEntry plan_activate_brief plan_clear_brief plan_create_brief plan_delete_brief"
     ),
     "lcm_core.operations.export": "Exported",
+    "lcm_core.writers.briefing": "BriefText",
     "lcm_core.operations.dissolve": "plan_dissolve",
     "lcm_core.operations.drafting": "Draft",
     "lcm_core.operations.merge": "plan_merge",
@@ -605,9 +606,10 @@ async def plan_rewrite(
         StalePlanError: the summary or its sources changed since the draft was made; draft again.
         RefusedError: the text is blank, or is the present one.
     """
-    from lcm_core.operations.drafting import MANUAL, draft_setting
+    from lcm_core.operations.drafting import draft_setting
     from lcm_core.operations.rewrite import plan_rewrite as plan_text
     from lcm_core.store.summaries import get_summary
+    from lcm_core.writers.request import MANUAL
 
     engine = _engine(settings)
     given = None if isinstance(text, str) else text

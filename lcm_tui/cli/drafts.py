@@ -22,7 +22,6 @@ from lcm_core.base.tokens import Estimator
 from lcm_core.base.values import Record, replace
 from lcm_core.operations.batch import Batch
 from lcm_core.operations.drafting import (
-    MANUAL,
     BatchItem,
     Draft,
     DraftOrigin,
@@ -30,12 +29,11 @@ from lcm_core.operations.drafting import (
     Material,
     messages_below,
     retention_of,
-    storable,
 )
 from lcm_core.operations.drafts import item_from_json, item_to_json
 from lcm_core.writers.acceptance import judge_text
 from lcm_core.writers.cost import CallLoad, Price, Spent
-from lcm_core.writers.request import NO_USAGE, Usage
+from lcm_core.writers.request import MANUAL, NO_USAGE, Usage, storable
 from lcm_core.writers.retention import Checked, Retention
 
 from lcm_tui.cli.answer import Run

@@ -22,7 +22,6 @@ from lcm_core.operations.drafting import draft_setting
 from lcm_core.operations.focus import (
     CURED_BY_SWEEP,
     BriefDraft,
-    BriefText,
     FocusEffect,
     FocusKind,
     FocusWish,
@@ -41,12 +40,11 @@ from lcm_core.operations.focus import (
     read_question,
     read_refocus,
     read_wish,
-    text_of,
 )
 from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
-from lcm_core.writers.briefing import BriefLimits, BriefQuestion, forecast_brief
+from lcm_core.writers.briefing import BriefLimits, BriefQuestion, BriefText, forecast_brief
 from lcm_core.writers.cost import CallBudget, Forecast
 from lcm_core.writers.request import SummarizerError
 from lcm_core.writers.retention import Retention
@@ -204,11 +202,11 @@ class BriefWork:
                 self.failed = (wish, safe_line(error.message)) if call_failed(error) else None
                 raise
             before = self.draft
-            made = self._draft_of(wish, text_of(written))
+            made = self._draft_of(wish, written.text)
             self.draft = replace(made, path=await asyncio.to_thread(keep_draft, made))
             if before is not None:
                 await asyncio.to_thread(drop_draft, before.path)
-            self.retention = await brief_retention(question, written.shown, written.content, rendering)
+            self.retention = await brief_retention(question, written.shown, written.text.content, rendering)
         finally:
             self._say("")
 

@@ -11,7 +11,7 @@ from lcm_core.base.records import Conversation, Summary, SummaryId, SummaryText
 from lcm_core.base.text import counted, depth_name, safe_text
 from lcm_core.base.times import format_local, parse_utc
 from lcm_core.base.values import Record, field, replace
-from lcm_core.engine.previous import PassedOver, PreviousChoice, PreviousContext, PreviousNode
+from lcm_core.engine.previous import Candidate, PassedOver, PreviousChoice, PreviousContext
 from lcm_core.store import summaries
 from lcm_core.store.database import Reader
 from lcm_core.store.previous import leaves_beside
@@ -216,7 +216,7 @@ def whole_document(views: Sequence[View], place: int) -> Document:
 
 
 def summary_document(
-    data: PreviousData, held: SummaryText, node: PreviousNode | None, why: str, zone: tzinfo | None
+    data: PreviousData, held: SummaryText, node: Candidate | None, why: str, zone: tzinfo | None
 ) -> Document:
     """One summary: what it is, why it stands here or not, what it says."""
     summary = held.summary
@@ -264,7 +264,7 @@ class GivenPane(ListPane[SummaryId]):
         self.data: PreviousData | None = None
         self._place = 0
         self.as_text = False  #: the whole text alone
-        self._given: Mapping[SummaryId, PreviousNode] = {}
+        self._given: Mapping[SummaryId, Candidate] = {}
         self._passed: Mapping[SummaryId, PassedOver] = {}
         self._shown: tuple[int, SummaryId | None] | None = None
 

@@ -10,8 +10,9 @@ from lcm_core.base.records import FocusBrief
 from lcm_core.base.text import counted, some
 from lcm_core.base.values import Record
 from lcm_core.engine.wrapper import FocusOverlay
-from lcm_core.operations.drafting import MANUAL
-from lcm_core.operations.focus import TARGET_TOKENS, BriefEntry, BriefText, FocusKind, FocusWish
+from lcm_core.operations.focus import TARGET_TOKENS, BriefEntry, FocusKind, FocusWish
+from lcm_core.writers.briefing import BriefText
+from lcm_core.writers.request import MANUAL
 from lcm_core.writers.retention import Retention
 
 from lcm_tui.flows.compaction import PlannedCompaction

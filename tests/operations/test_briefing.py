@@ -19,7 +19,6 @@ from lcm_core.operations.focus import (
     read_draft,
     read_question,
     read_wish,
-    text_of,
     write_draft,
 )
 from lcm_core.writers.briefing import (
@@ -79,7 +78,7 @@ async def test_it_gathers_then_writes_and_joins_what_both_said(database_copy: Da
         between=path,
     )
     _, _, brief = await written(path, model)
-    assert (brief.content, brief.cited, brief.truncated, brief.notes, brief.calls) == (
+    assert (brief.text.content, brief.text.cited, brief.text.truncated, brief.text.notes, brief.calls) == (
         "The port is 8080.",
         (FIRST, SECOND),
         False,
@@ -89,7 +88,7 @@ async def test_it_gathers_then_writes_and_joins_what_both_said(database_copy: Da
     assert brief.usage == Usage(20, 10, 1.0)
     assert all(one in model.asked[0][1] for one in (FIRST, SECOND, "Which port?"))
     assert "Port 8080." in model.asked[1][1]
-    assert text_of(brief).raw is not None
+    assert brief.text.raw is not None
 
 
 async def test_it_is_shown_more_once_when_it_asks(database_copy: DatabaseFactory):
@@ -101,8 +100,8 @@ async def test_it_is_shown_more_once_when_it_asks(database_copy: DatabaseFactory
     model = Scripted(asks, asks, {"briefMarkdown": "So.", "truncated": True})
     _, question, brief = await written(database_copy("0.15.3"), model)
     assert brief.calls == 3
-    assert brief.expanded == (FIRST,)
-    assert brief.truncated
+    assert brief.text.expanded == (FIRST,)
+    assert brief.text.truncated
     assert len(brief.shown) == len(question.passages) + 1
     assert f"what {FIRST} was made from" in model.asked[1][1]
     assert "leave expansionPrompts empty" in model.asked[1][0]
@@ -112,7 +111,7 @@ async def test_it_is_shown_more_once_when_it_asks(database_copy: DatabaseFactory
 async def test_an_answer_that_is_no_json_is_taken_as_text(database_copy: DatabaseFactory):
     model = Scripted(f"It rests on [{FIRST}].", "Just words.")
     _, _, brief = await written(database_copy("0.15.3"), model)
-    assert (brief.content, brief.cited) == ("Just words.", (FIRST,))
+    assert (brief.text.content, brief.text.cited) == ("Just words.", (FIRST,))
     for replies in (["", "x"], ["x", " \n"], [{"other": 1}, "x"], ["x", {"briefMarkdown": " "}]):
         with pytest.raises(SummarizerError, match="wrote no brief"):
             await written(database_copy("0.15.3"), Scripted(*replies))
@@ -134,7 +133,7 @@ async def test_a_hostile_question_and_memory_stay_data(database_copy: DatabaseFa
         (word,) = {one for one in system.split() if one.startswith("r") and len(one) == 11}
         opening, closing = (f"<memory {word}>", f"</memory {word}>")
         assert (user.count(opening), user.count(closing)) in ((1, 1), (0, 0))
-    assert brief.cited == (HOSTILE.replace("\udc80", "\ufffd"),)
+    assert brief.text.cited == (HOSTILE.replace("\udc80", "\ufffd"),)
 
 
 def test_the_newest_go_first_and_what_is_left_out_is_said():
@@ -150,7 +149,7 @@ async def test_what_it_invents_is_counted(database_copy: DatabaseFactory):
     _, question, brief = await written(path, Scripted("x", "See /nowhere/at/all.py, port 49151."))
     async with await Database.open(path) as database:
         rendering = setting_of(database.schema).rendering
-    found = await brief_retention(question, brief.shown, brief.content, rendering)
+    found = await brief_retention(question, brief.shown, brief.text.content, rendering)
     assert {one.text for one in found.invented} >= {"/nowhere/at/all.py"}
 
 

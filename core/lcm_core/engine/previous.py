@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from lcm_core.base.records import Summary, SummaryId
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.markers import BadKind
 
 #: How many summaries are given at the most.
@@ -61,16 +61,7 @@ class Candidate(Record, frozen=True):
     first_seq: int | None  #: messages that it covers; None: no message is linked to it, its place is by time
     last_seq: int | None
     refused: str | None = None  #: why it was not in the context then; None: it did
-
-
-class PreviousNode(Record, frozen=True):
-    """A summary that is part of a previous context, and where it comes from."""
-
-    summary: Summary
-    broken: BadKind | None
-    first_seq: int | None
-    last_seq: int | None
-    origin: str  #: one clause
+    origin: str = ""  #: one clause, once it is part of a previous context
     blank: bool = False  #: its text says nothing, so that it adds nothing to the whole
 
     @property
@@ -89,7 +80,7 @@ class PassedOver(Record, frozen=True):
 class PreviousChoice(Record, frozen=True):
     """One previous context: what is in it, as one text, and what it rests on."""
 
-    nodes: tuple[PreviousNode, ...]  #: in the order of the text: the one that stood farther back first
+    nodes: tuple[Candidate, ...]  #: in the order of the text: the one that stood farther back first
     text: str  #: as the engine joins them; empty when nothing is given
     passed_over: tuple[PassedOver, ...]  #: nearest first
     assumption: str  #: one sentence
@@ -169,8 +160,8 @@ class _Rule(Record, frozen=True):
         """What is given of *candidates* (nearest first); with *sound*, broken ones make room for others."""
         reasons = [one.refused or self._unfit(one, sound) for one in candidates]
         fit = [one for one, reason in zip(candidates, reasons, strict=True) if reason is None]
-        taken = {fit[at].summary.summary_id for at in self._given(fit)}
-        nodes: list[PreviousNode] = []
+        taken = {fit[at].summary_id for at in self._given(fit)}
+        nodes: list[Candidate] = []
         texts: list[str] = []
         passed: list[PassedOver] = []
         place = 0  #: before the summary: 0 stood next to it
@@ -180,7 +171,7 @@ class _Rule(Record, frozen=True):
                 nodes.append(self._node(place, one))
                 texts.append(self._text(one))
             else:
-                passed.append(PassedOver(one.summary.summary_id, reason))
+                passed.append(PassedOver(one.summary_id, reason))
             place += one.refused is None
         return PreviousChoice(tuple(nodes[::-1]), joined(texts[::-1]), tuple(passed), assumption)
 
@@ -193,13 +184,13 @@ class _Rule(Record, frozen=True):
             return "first pass of a sweep: none"
         if sound and candidate.broken is not None:
             return f"is broken ({candidate.broken})"
-        if self.making is Making.IN_SWEEP and not sound and candidate.summary.summary_id != self.preceding:
+        if self.making is Making.IN_SWEEP and not sound and candidate.summary_id != self.preceding:
             return "not from the previous pass"
         return None
 
     def _left_out(self, candidate: Candidate, taken: Collection[SummaryId]) -> str | None:
         """Why a candidate leaves nothing in the text, or None."""
-        if candidate.summary.summary_id not in taken:
+        if candidate.summary_id not in taken:
             return "says nothing" if self._is_blank(candidate) else "too far back"
         if self.making is not Making.IN_SWEEP and not self._text(candidate):
             return "has no text"
@@ -213,16 +204,9 @@ class _Rule(Record, frozen=True):
         """What it gives: a sweep hands a summary on as it is stored."""
         return candidate.content if self.making is Making.IN_SWEEP else self.rules.reading(candidate.content)
 
-    def _node(self, place: int, candidate: Candidate) -> PreviousNode:
-        if candidate.summary.summary_id == self.preceding:
+    def _node(self, place: int, candidate: Candidate) -> Candidate:
+        if candidate.summary_id == self.preceding:
             origin = "made by the previous pass"
         else:
             origin = "directly before it" if place == 0 else f"{place + 1} places before it"
-        return PreviousNode(
-            candidate.summary,
-            candidate.broken,
-            candidate.first_seq,
-            candidate.last_seq,
-            origin,
-            blank=not self._text(candidate).strip(),
-        )
+        return replace(candidate, origin=origin, blank=not self._text(candidate).strip())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
@@ -32,7 +31,7 @@ from lcm_core.writers.acceptance import (
     target_tokens,
     without_wrapping,
 )
-from lcm_core.writers.request import Summarizer, SummaryReply, SummaryRequest, Usage
+from lcm_core.writers.request import MANUAL, Summarizer, SummaryReply, SummaryRequest, Usage, storable
 from lcm_core.writers.retention import Retention, RetentionSource, measure, read_retention_source
 from lcm_core.writers.source import (
     Rendering,
@@ -210,12 +209,9 @@ def request_for(material: Material, setting: DraftSetting, *, aggressive: bool =
 # -- drafts ---------------------------------------------------------------------------------------------
 
 
-#: What ``summaries.model`` records for a text that a person wrote.
-MANUAL: Final = "manual"
 #: What it records for a cut of the source.
 CUT: Final = "unknown"
 #: Half characters that no UTF-8 can hold; those that replace undecodable bytes are left as they are.
-_UNSTORABLE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 class DraftOrigin(StrEnum):
@@ -253,11 +249,6 @@ class Draft(DraftVerdict, frozen=True):
     def may_be_taken(self) -> bool:
         """Whether a rule may accept it; a person may take any by its number."""
         return self.accepted and self.origin is not DraftOrigin.FALLBACK
-
-
-def storable(text: str) -> str:
-    """A text as a TEXT column can hold it: no NUL, no half characters."""
-    return _UNSTORABLE.sub("\ufffd", text.replace("\0", ""))
 
 
 async def draft_summary(

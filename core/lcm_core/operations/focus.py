@@ -28,13 +28,12 @@ from lcm_core.base.records import Conversation, ConversationId, FocusBrief, Summ
 from lcm_core.base.text import BLANKS, agree, clip, counted, safe_line
 from lcm_core.base.times import sql_utc
 from lcm_core.base.tokens import estimate
-from lcm_core.base.values import Record, field, replace, to_json
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.plan import Cell, Cells, Edit, Plan, insertion
 from lcm_core.change.preview import rehearse
 from lcm_core.engine.graph import BriefState, FocusInput, FocusSource, Watermark, newer_sources
 from lcm_core.engine.rules import engine_rules
 from lcm_core.engine.wrapper import FocusOverlay, SummaryReach, covered_by, overlay
-from lcm_core.operations.drafting import MANUAL, storable
 from lcm_core.operations.rows import delete, update
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
@@ -65,6 +64,7 @@ from lcm_core.writers.briefing import (
     BriefLimits,
     BriefPassage,
     BriefQuestion,
+    BriefText,
     Progress,
     WrittenBrief,
     cut_to,
@@ -72,7 +72,7 @@ from lcm_core.writers.briefing import (
     write_brief,
 )
 from lcm_core.writers.cost import LimitReachedError, Model
-from lcm_core.writers.request import SummarizerError
+from lcm_core.writers.request import MANUAL, SummarizerError, storable
 from lcm_core.writers.retention import Retention, measure, read_retention_source
 from lcm_core.writers.source import Rendering, source_of
 
@@ -241,47 +241,6 @@ class FocusKind(StrEnum):
     ACTIVATE = "focus-activate"
     CLEAR = "unfocus"
     DELETE = "focus-delete"
-
-
-class BriefText(Record, frozen=True):
-    """A text for a brief, and what its writer said of it."""
-
-    content: str = field(name="text")
-    writer: str = MANUAL  #: the model, or `MANUAL` for a person
-    #: ids, as they were given: none needs to be one of the conversation
-    cited: tuple[str, ...] = field(default=(), name="citedSummaryIds")
-    expanded: tuple[str, ...] = field(default=(), name="expandedSummaryIds")
-    irrelevant: tuple[str, ...] = field(default=(), name="irrelevantSummaryIds")
-    truncated: bool = False  #: something was left out
-    notes: str = field(default="", name="confidenceNotes")  #: what the writer said about how sure it is
-
-    @property
-    def storable(self) -> BriefText:
-        """The same as columns can hold it."""
-        return BriefText(
-            storable(self.content),
-            storable(self.writer),
-            tuple(map(storable, self.cited)),
-            tuple(map(storable, self.expanded)),
-            tuple(map(storable, self.irrelevant)),
-            self.truncated,
-            storable(self.notes),
-        )
-
-    @property
-    def raw(self) -> str | None:
-        """What ``raw_result_json`` records; None for a text that a person wrote."""
-        if self.writer == MANUAL:
-            return None
-        document: JsonObject = {
-            "briefMarkdown": self.content,
-            "citedSummaryIds": list(self.cited),
-            "expandedSummaryIds": list(self.expanded),
-            "irrelevantSummaryIds": list(self.irrelevant),
-            "confidenceNotes": self.notes,
-            "truncated": self.truncated,
-        }
-        return storable(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 
 class FocusWish(Record, frozen=True):
@@ -835,19 +794,6 @@ async def have_written(
 def call_failed(error: BaseException) -> bool:
     """Whether a call was made and no text came of it; one beyond the operator's limits is not made at all."""
     return isinstance(error, SummarizerError) and not isinstance(error, LimitReachedError)
-
-
-def text_of(written: WrittenBrief) -> BriefText:
-    """What a model wrote as the text of a brief."""
-    return BriefText(
-        written.content,
-        written.model,
-        written.cited,
-        written.expanded,
-        written.irrelevant,
-        written.truncated,
-        written.notes,
-    ).storable
 
 
 async def brief_retention(

@@ -21,13 +21,14 @@ from lcm_core.checks.summaries import known_files
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.engine.rules import SourceRules
 from lcm_core.operations.compact import files_of_source
-from lcm_core.operations.drafting import DraftBase, Material, read_material, storable
+from lcm_core.operations.drafting import DraftBase, Material, read_material
 from lcm_core.operations.rows import no_such_summary, recorded_files, sources_of, updates
 from lcm_core.operations.stale import rewritten
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import SqlValue
 from lcm_core.store.rows import StoredRow, columns_by
+from lcm_core.writers.request import storable
 from lcm_core.writers.source import Rendering
 
 _SHOWN = 40

@@ -7,20 +7,21 @@ proposal: whoever asked judges it, and its ids are compared with rows.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from lcm_prompts import FOCUS_BRIEF, FOCUS_EVIDENCE
 
-from lcm_core.base.javascript import Json, trimmed, well_formed
+from lcm_core.base.javascript import Json, JsonObject, trimmed, well_formed
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import safe_line
 from lcm_core.base.tokens import Estimator, estimate
-from lcm_core.base.values import Record, Struct, replace
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.writers.cost import Forecast, Model, form_in
 from lcm_core.writers.prompts import boundary_for, own_prompt, sendable
-from lcm_core.writers.request import NO_USAGE, SummarizerError, SummaryReply, Usage
+from lcm_core.writers.request import MANUAL, NO_USAGE, SummarizerError, SummaryReply, Usage, storable
 from lcm_core.writers.wire import ATTEMPTS
 
 _EVIDENCE: Final = frozenset({"evidenceMarkdown", "evidence"})
@@ -65,16 +66,51 @@ class BriefLimits(Record, frozen=True):
         return self.looks + 2
 
 
+class BriefText(Record, frozen=True):
+    """A text for a brief, and what its writer said of it."""
+
+    content: str = field(name="text")
+    writer: str = MANUAL  #: the model, or `MANUAL` for a person
+    #: ids, as they were given: none needs to be one of the conversation
+    cited: tuple[str, ...] = field(default=(), name="citedSummaryIds")
+    expanded: tuple[str, ...] = field(default=(), name="expandedSummaryIds")
+    irrelevant: tuple[str, ...] = field(default=(), name="irrelevantSummaryIds")
+    truncated: bool = False  #: something was left out
+    notes: str = field(default="", name="confidenceNotes")  #: what the writer said about how sure it is
+
+    @property
+    def storable(self) -> BriefText:
+        """The same as columns can hold it."""
+        return BriefText(
+            storable(self.content),
+            storable(self.writer),
+            tuple(map(storable, self.cited)),
+            tuple(map(storable, self.expanded)),
+            tuple(map(storable, self.irrelevant)),
+            self.truncated,
+            storable(self.notes),
+        )
+
+    @property
+    def raw(self) -> str | None:
+        """What ``raw_result_json`` records; None for a text that a person wrote."""
+        if self.writer == MANUAL:
+            return None
+        document: JsonObject = {
+            "briefMarkdown": self.content,
+            "citedSummaryIds": list(self.cited),
+            "expandedSummaryIds": list(self.expanded),
+            "irrelevantSummaryIds": list(self.irrelevant),
+            "confidenceNotes": self.notes,
+            "truncated": self.truncated,
+        }
+        return storable(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+
+
 class WrittenBrief(Record, frozen=True):
     """What a model wrote."""
 
-    content: str  #: foreign text
-    cited: tuple[str, ...]
-    expanded: tuple[str, ...]
-    irrelevant: tuple[str, ...]
-    truncated: bool
-    notes: str
-    model: str
+    text: BriefText
     calls: int
     usage: Usage
     shown: tuple[BriefPassage, ...]  #: all that it was shown
@@ -83,23 +119,6 @@ class WrittenBrief(Record, frozen=True):
 #: Reads what some summaries were made from, within so many tokens.
 Expand = Callable[[Sequence[SummaryId], int], Awaitable[Sequence[BriefPassage]]]
 Progress = Callable[[int, str], None]  #: the call that begins, and what is done
-
-
-class _Lists(Record, frozen=True):
-    """What an answer says of the summaries."""
-
-    cited: tuple[str, ...] = ()
-    expanded: tuple[str, ...] = ()
-    irrelevant: tuple[str, ...] = ()
-    truncated: bool = False
-
-    def __add__(self, other: _Lists) -> _Lists:
-        return _Lists(
-            _joined(self.cited, other.cited),
-            _joined(self.expanded, other.expanded),
-            _joined(self.irrelevant, other.irrelevant),
-            self.truncated or other.truncated,
-        )
 
 
 def forecast_brief(model: Model, question: BriefQuestion, limits: BriefLimits) -> Forecast:
@@ -164,7 +183,7 @@ class _Writing(Struct):
         """Gather, perhaps look once more, and write."""
         limits = self.limits
         shown, left_out = fitting(self.question.passages, limits.source_tokens)
-        lists = _Lists(truncated=left_out > 0)
+        lists = BriefText("", truncated=left_out > 0)
         looks = limits.looks
         while True:
             prompt = await asyncio.to_thread(
@@ -172,7 +191,7 @@ class _Writing(Struct):
             )
             reply = await self._say(prompt, limits.evidence_tokens, "gathering what is known")
             form = form_in(trimmed(reply.text)[:_LONGEST_REPLY], _EVIDENCE)
-            lists += _lists_of(form, reply)
+            lists = _with_lists(lists, _lists_of(form, reply))
             wanted = _wanted(form, limits.most_expanded) if looks > 0 else ()
             if not wanted:
                 break
@@ -185,25 +204,16 @@ class _Writing(Struct):
             if not new:
                 break
             shown += new
-            lists += _Lists(expanded=tuple(one.summary_id for one in new))
+            lists = _with_lists(lists, BriefText("", expanded=tuple(one.summary_id for one in new)))
         evidence = _text_of(form, ("evidenceMarkdown", "evidence"), reply)
         notes = _text_in(form, ("confidenceNotes",))
         prompt = await asyncio.to_thread(_brief_prompt, self.question, evidence, notes, limits)
         reply = await self._say(prompt, limits.target_tokens, "writing the brief")
         form = form_in(trimmed(reply.text)[:_LONGEST_REPLY], _BRIEF)
-        lists += _lists_of(form, reply)
-        return WrittenBrief(
-            _text_of(form, ("briefMarkdown", "brief"), reply),
-            lists.cited,
-            lists.expanded,
-            lists.irrelevant,
-            lists.truncated,
-            notes,
-            reply.model,
-            self.calls,
-            self.usage,
-            shown,
-        )
+        lists = _with_lists(lists, _lists_of(form, reply))
+        content = _text_of(form, ("briefMarkdown", "brief"), reply)
+        text = replace(lists, content=content, writer=reply.model, notes=notes)
+        return WrittenBrief(text.storable, self.calls, self.usage, shown)
 
     async def _say(self, prompt: tuple[str, str], tokens: int, doing: str) -> SummaryReply:
         self.calls += 1
@@ -290,14 +300,25 @@ def _text_in(form: Mapping[str, Json] | None, names: Iterable[str]) -> str:
     return ""
 
 
-def _lists_of(form: Mapping[str, Json] | None, reply: SummaryReply) -> _Lists:
+def _lists_of(form: Mapping[str, Json] | None, reply: SummaryReply) -> BriefText:
     if form is None:
-        return _Lists(cited=_ids(_ID.findall(reply.text)), truncated=not reply.finished)
-    return _Lists(
-        _ids(form.get("citedSummaryIds")),
-        _ids(form.get("expandedSummaryIds")),
-        _ids(form.get("irrelevantSummaryIds")),
-        form.get("truncated") is True or not reply.finished,
+        return BriefText("", cited=_ids(_ID.findall(reply.text)), truncated=not reply.finished)
+    return BriefText(
+        "",
+        cited=_ids(form.get("citedSummaryIds")),
+        expanded=_ids(form.get("expandedSummaryIds")),
+        irrelevant=_ids(form.get("irrelevantSummaryIds")),
+        truncated=form.get("truncated") is True or not reply.finished,
+    )
+
+
+def _with_lists(one: BriefText, other: BriefText) -> BriefText:
+    return replace(
+        one,
+        cited=_joined(one.cited, other.cited),
+        expanded=_joined(one.expanded, other.expanded),
+        irrelevant=_joined(one.irrelevant, other.irrelevant),
+        truncated=one.truncated or other.truncated,
     )
 
 

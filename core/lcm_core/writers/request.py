@@ -26,6 +26,16 @@ from lcm_core.base.values import Record
 # out. It knows nothing of databases; the caller knows nothing of prompts, keys or the network.
 
 
+#: What ``summaries.model`` records for a text that a person wrote.
+MANUAL: Final = "manual"
+_UNSTORABLE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
+def storable(text: str) -> str:
+    """A text as a TEXT column can hold it: no NUL, no half characters."""
+    return _UNSTORABLE.sub("\ufffd", text.replace("\0", ""))
+
+
 class SummaryRequest(Record, frozen=True):
     """What one call is to summarise, and how. Retries are the writer's business."""
 
