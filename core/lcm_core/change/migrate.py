@@ -33,7 +33,6 @@ from lcm_core.change.schema import (
     OBSOLETE_INDEXES,
     SEARCH_TABLES,
     TABLES,
-    Index,
     Table,
     add_search_tables,
 )
@@ -169,14 +168,10 @@ def _add_indexes(writer: Writer, names: tuple[str, ...]) -> None:
         try:
             writer.execute(index.sql)
         except sqlite3.IntegrityError as error:
-            raise RefusedError(_in_the_way(index)) from error
-
-
-def _in_the_way(index: Index) -> str:
-    return (
-        f"Several rows of {index.table} are the same in {', '.join(index.columns)}, which the present schema "
-        "forbids. Nothing was changed: `lcm-tui doctor` shows them; fix them, then migrate."
-    )
+            raise RefusedError(
+                f"Several rows of {index.table} are the same in {', '.join(index.columns)}, which the "
+                "present schema forbids. Nothing was changed: `lcm-tui doctor` shows them; fix them, then migrate."
+            ) from error
 
 
 # -- what rows would hold -------------------------------------------------------------------------------

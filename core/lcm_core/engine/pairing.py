@@ -108,7 +108,7 @@ def without_silence(messages: Iterable[SentMessage], repairs: list[Repair]) -> l
         content = message.content
         if not content or (isinstance(content, str) and not content.strip(BLANKS)):
             repairs.append(Repair(RepairKind.EMPTY_DROPPED, message.origin))
-        elif message.role is Role.ASSISTANT and _only_reasoning(message.blocks):
+        elif message.role is Role.ASSISTANT and all(one.kind is _REASONING for one in message.blocks):
             repairs.append(Repair(RepairKind.REASONING_DROPPED, message.origin))
         else:
             found.append(message)
@@ -127,10 +127,6 @@ def _spoken(message: SentMessage) -> SentMessage:
 def is_blank(block: Block) -> bool:
     """Whether a block is a text of nothing but blanks."""
     return block.kind is _TEXT and not block.text.strip(BLANKS)
-
-
-def _only_reasoning(blocks: Sequence[Block]) -> bool:
-    return all(block.kind is _REASONING for block in blocks)
 
 
 # -- tool pairing ------------------------------------------------------------------------------------------

@@ -103,7 +103,11 @@ def ledger_of(assembled: Assembled) -> Ledger:
         if repair.origin.ordinal is not None:
             repairs.setdefault(repair.origin.ordinal, []).append(repair)
     # A focus brief is no item: it has the ordinal of the first summary that it covers.
-    items = [one for one in assembled.evicted if one.origin is None or not _is_brief(one.origin)]
+    items = [
+        one
+        for one in assembled.evicted
+        if one.origin is None or one.origin.kind is not OriginKind.FOCUS_BRIEF
+    ]
     scores = assembled.prompt_scores
     unseen = assembled.unseen.tokens
     fates = {
@@ -149,10 +153,6 @@ def _named(message: SentMessage, origin: Origin) -> tuple[str, int | str]:
             return "brief", str(origin.brief_id)
         case _:
             return str(origin.kind), message.call_id or ""
-
-
-def _is_brief(origin: Origin) -> bool:
-    return origin.kind is OriginKind.FOCUS_BRIEF
 
 
 def _gone(one: Evicted, repairs: Sequence[Repair], score: float | None, *, unseen: bool) -> ItemOutcome:

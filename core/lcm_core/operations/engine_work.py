@@ -439,7 +439,9 @@ def engine_work(rows: EngineRows, now: datetime) -> EngineWork:
                 one,
                 tuple(
                     _batch(row, nodes.get((key, row.batch_id), ()), items.get(key, ()), rows, now)
-                    for row in sorted(batches.get(key, ()), key=_batch_order)
+                    for row in sorted(
+                        batches.get(key, ()), key=lambda one: (sort_key(one.created_at), one.batch_id)
+                    )
                 ),
                 next(iter(debts.get(key, ())), None),
                 tuple(anchors.get(key, ())),
@@ -481,10 +483,6 @@ def _by_owner(rows: Iterable[T], owner: Callable[[T], Key]) -> Mapping[Key, Sequ
     for row in rows:
         found.setdefault(owner(row), []).append(row)
     return found
-
-
-def _batch_order(row: BatchRow) -> tuple[datetime, str]:
-    return sort_key(row.created_at), row.batch_id
 
 
 def _claim_order(node: NodeRow) -> tuple[int, int, int, str]:

@@ -99,7 +99,13 @@ class Cleaned(Record, frozen=True):
 
 async def cleaned(reader: Reader, counts: Sequence[ConversationSize], cleaning: Cleaning) -> Cleaned:
     """What *cleaning* selects of the conversations in *counts*; reads first messages, and only of these."""
-    keyless = [one.id for one in counts if _may_be_keyless(one.conversation)]
+    keyless = [
+        one.id
+        for one in counts
+        if one.conversation.session_key is None
+        and one.conversation.active is False
+        and one.conversation.archived_at is not None
+    ]
     wanted = Cleaner.NULL_SUBAGENT_CONTEXT in cleaning.cleaners
     begins = await first_texts(reader, keyless, len(SUBAGENT_CONTEXT)) if wanted else {}
     agents = frozenset(agent.strip().lower() for agent in cleaning.agents)
@@ -134,10 +140,6 @@ def _in_lane(one: Conversation, cleaner: Cleaner) -> bool:
     if lane is None or one.agent is None or not one.lane.startswith(f"{lane}:"):
         return False
     return cleaner is not Cleaner.ARCHIVED_SUBAGENTS or one.active is False
-
-
-def _may_be_keyless(one: Conversation) -> bool:
-    return one.session_key is None and one.active is False and one.archived_at is not None
 
 
 def preview_of(text: str) -> str:

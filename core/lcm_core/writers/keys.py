@@ -111,7 +111,9 @@ class Secrets:
 
     def __init__(self, masks: Mapping[str, str], more: Iterable[str] = ()) -> None:
         """*masks*: keys, and what is shown in their place; *more* is hidden too, but may be in an answer."""
-        self._keys = tuple(form for one in masks if _is_telling(one) for form in _forms(one))
+        self._keys = tuple(
+            form for one in masks if len(one) >= _KEY_FROM and not one.isalpha() for form in _forms(one)
+        )
         whole = {form: mask for one, mask in masks.items() for form in _forms(one)}
         whole |= {form: "…" for one in more if len(one) >= _HIDDEN_FROM for form in _forms(one)}
         self._masks = _longest_first(whole)
@@ -143,10 +145,6 @@ class Secrets:
 def _longest_first(masks: Mapping[str, str]) -> dict[str, str]:
     """The order in which they are looked for: a long one may hold a short one."""
     return dict(sorted(masks.items(), key=lambda one: -len(one[0])))
-
-
-def _is_telling(key: str) -> bool:
-    return len(key) >= _KEY_FROM and not key.isalpha()
 
 
 def _forms(secret: str) -> Iterator[str]:

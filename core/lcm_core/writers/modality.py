@@ -338,7 +338,8 @@ def _force(part: _ClausePart, sentence: str) -> Force:
             return Force.MUST
         return Force.MAY if negated and not kinds & {Atom.NEVER, Atom.MUST} else Force.MUST_NOT
     if Atom.ONLY in kinds:
-        return Force.MUST_NOT if negated and Atom.ALWAYS not in kinds and _hard(kinds) else Force.ONLY
+        hard = kinds & {Atom.MUST, Atom.MAY, Atom.CAN, Atom.NEVER}
+        return Force.MUST_NOT if negated and Atom.ALWAYS not in kinds and hard else Force.ONLY
     if Atom.MUST in kinds:
         return Force.MUST_NOT if negated else Force.MUST
     if Atom.NEED in kinds:
@@ -368,10 +369,6 @@ def _without_obligation(part: _ClausePart, kinds: set[Atom], negated: bool, sent
     if negated:
         return Force.MUST_NOT if _begins_negated(part, sentence) else Force.NOT
     return Force.PLAIN
-
-
-def _hard(kinds: set[Atom]) -> bool:
-    return bool(kinds & {Atom.MUST, Atom.MAY, Atom.CAN, Atom.NEVER})
 
 
 def _negated(part: _ClausePart) -> bool:

@@ -570,6 +570,9 @@ def quantities(text: str) -> list[Quantity]:
     return list(_joined(_ranged(found, text), text))
 
 
+_MONEY: Final = {"USD", "EUR", "GBP", "JPY", "CNY", "yen or yuan", "KRW", "ILS", "RUB", "INR", "cent"}
+
+
 def _written(text: str) -> Iterator[Quantity]:
     for match in _numeral().finditer(text):
         numbers = readings(match["value"])
@@ -579,7 +582,7 @@ def _written(text: str) -> Iterator[Quantity]:
         unit, factor, end = _unit_at(text, at)
         if unit is None and match["money"]:
             unit = unit_of(match["money"].strip())
-        if match["money"] and unit is not None and (unit.name in ("k", "M") or not _is_money(unit)):
+        if match["money"] and unit is not None and (unit.name in ("k", "M") or unit.name not in _MONEY):
             # $4k
             sized = _SIZES.get(unit.name, factor)
             unit, factor = unit_of(match["money"].strip()), sized
@@ -589,10 +592,6 @@ def _written(text: str) -> Iterator[Quantity]:
         if unit is None and _PERCENT_FIRST.search(before):
             unit = unit_of("%")
         yield _quantity(text, (start, end), numbers, unit, factor, before, match["value"])
-
-
-def _is_money(unit: Unit) -> bool:
-    return unit.name in {"USD", "EUR", "GBP", "JPY", "CNY", "yen or yuan", "KRW", "ILS", "RUB", "INR", "cent"}
 
 
 def _unit_at(text: str, at: int) -> tuple[Unit | None, float, int]:

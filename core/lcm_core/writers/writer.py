@@ -407,8 +407,10 @@ class ModelSummarizer:
         if hopeless is not None:
             return hopeless
         if error.kind is FailureKind.AUTH:
-            origin = "" if self._credential is None else f" from {self._credential.origin}"
-            hint = "the host refreshes it" if origin and self._is_token() else "give another key"
+            key = self._credential
+            origin = "" if key is None else f" from {key.origin}"
+            is_token = key is not None and key.kind is KeyKind.OAUTH
+            hint = "the host refreshes it" if is_token else "give another key"
             return ProviderAuthError(
                 f"{who} refused the key{origin} ({words}): {hint}, or use --provider extractive.",
                 details=details,
@@ -418,9 +420,6 @@ class ModelSummarizer:
             f"{who} gave no answer{tries} ({words}): try again later or with another model.",
             details=details,
         )
-
-    def _is_token(self) -> bool:
-        return self._credential is not None and self._credential.kind is KeyKind.OAUTH
 
     def forecast(self, request: SummaryRequest, again: SummaryRequest | None = None) -> Forecast:
         """What *request* takes when it is asked once, and at most. Reads the prompts, sends nothing.
