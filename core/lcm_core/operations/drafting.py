@@ -211,7 +211,6 @@ def request_for(material: Material, setting: DraftSetting, *, aggressive: bool =
 
 #: What it records for a cut of the source.
 CUT: Final = "unknown"
-#: Half characters that no UTF-8 can hold; those that replace undecodable bytes are left as they are.
 
 
 class DraftOrigin(StrEnum):
@@ -512,7 +511,6 @@ async def select_items(
     summary_ids: Sequence[SummaryId] = (),
     depth: int | None = None,
     subtree: bool = False,
-    reason: str = "",
 ) -> list[BatchItem]:
     """The summaries that are to be rewritten: some, those of a depth, or all; *subtree*: with all below them.
 
@@ -530,7 +528,7 @@ async def select_items(
         wanted = [one for one in graph.bottom_up(*wanted) if one in graph.nodes]
     rows = {one.summary_id: one for one in await summary_store.summaries_in(reader, set(wanted))}
     ids = sources_first(graph, [one for one in wanted if one in rows], rows)
-    return make_items(graph, ids, rows, dict.fromkeys(ids, reason))
+    return make_items(graph, ids, rows, dict.fromkeys(ids, ""))
 
 
 def sources_first(

@@ -28,6 +28,7 @@ from lcm_core.base.values import Record
 
 #: What ``summaries.model`` records for a text that a person wrote.
 MANUAL: Final = "manual"
+#: Half characters that no UTF-8 can hold; those that replace undecodable bytes are left as they are.
 _UNSTORABLE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
