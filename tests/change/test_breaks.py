@@ -15,7 +15,6 @@ from lcm_core.change.plan import (
     WouldBreakError,
     insertion,
     renumbering,
-    sentence_of,
 )
 
 from tests.change.support import (
@@ -391,8 +390,7 @@ def test_what_would_add_an_error_is_refused_with_that_error(database_copy, case)
     assert caught.value.exit_code == ExitCode.REFUSED
     assert dump(path) == before
     assert value(path, "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'") == 0
-    for key in expected:
-        assert sentence_of(key).endswith(f"({key.partition(':')[0]})")
+    assert any(f"({key.partition(':')[0]})" in caught.value.message for key in expected)
 
 
 @pytest.mark.parametrize("case", sampled(CASES, [*CASES][::3]))

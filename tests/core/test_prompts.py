@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from lcm_core.api import NotFoundError
 from lcm_core.base.tokens import Estimator
-from lcm_core.writers.prompts import VARIABLES, PromptError, PromptTemplates, built_in_template, name_for
+from lcm_core.writers.prompts import VARIABLES, PromptError, PromptTemplates, built_in_template
 from lcm_core.writers.request import SummaryRequest
 from lcm_prompts import template_source
 
@@ -42,7 +42,7 @@ def test_each_depth_asks_for_something_of_its_own_in_both_modes(depth: int):
     assert len(others) == 4
     assert normal.user != hard.user
     for prompt in (normal, hard):
-        assert prompt.template.name == name_for(depth) == TEMPLATES[min(depth, 3)]
+        assert prompt.template.name == TEMPLATES[min(depth, 3)]
         assert "700 tokens" in prompt.user
         assert f'"{CLOSING}"' in prompt.user
         assert '"Files:"' in prompt.user

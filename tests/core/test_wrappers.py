@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from lcm_core.base.values import replace
-from lcm_core.writers.request import NO_USAGE, SummaryReply, SummaryRequest, Usage
+from lcm_core.writers.request import SummaryReply, SummaryRequest, Usage
 from lcm_core.writers.wire import CachingSummarizer, ReplyCache, StoppableSummarizer, StoppedError
 
 MOST_REPLIES = 64
@@ -75,7 +75,7 @@ async def test_the_same_request_is_paid_for_once_while_its_answer_is_kept():
     first.settle(keep=True)
     second = CachingSummarizer(writer, "a model", kept)
     again = await second(REQUEST)
-    assert (again.text, again.usage) == ("what was said 1", NO_USAGE)
+    assert (again.text, again.usage) == ("what was said 1", Usage(cost_usd=0.0))
     assert (writer.calls, first.spent.cost_usd, second.spent.cost_usd) == (1, 0.25, 0.0)
     second.settle()
     assert len(kept) == 0

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from lcm_core.api import StalePlanError
 from lcm_core.operations import compact as running
-from lcm_core.operations.compact import STUCK, HostCompactsError, still_resting
+from lcm_core.operations.compact import HostCompactsError, still_resting
 from lcm_core.operations.selection import PassMade, PassMoved
 
 from tests.change.host import CHUNK, Host
@@ -194,7 +194,7 @@ async def test_a_host_that_begins_at_the_last_moment_makes_the_plan_stale(
 
 
 async def test_a_note_of_a_host_that_died_is_in_nobodys_way(path: Path) -> None:
-    begin(path, ago=STUCK + timedelta(minutes=1))
+    begin(path, ago=timedelta(minutes=11))
     steps, _ = await swept(path, Summarizer())
     assert all(isinstance(step.outcome, PassMade) for step in steps)
 
@@ -206,5 +206,5 @@ async def test_no_plan_is_made_while_the_host_compacts(path: Path) -> None:
     begin(path)
     with pytest.raises(StalePlanError, match="compacted by the host"):
         await reading(path, lambda reader: still_resting(reader, CONVERSATION, now))
-    later = now + STUCK + timedelta(minutes=1)
+    later = now + timedelta(minutes=11)
     assert await reading(path, lambda reader: still_resting(reader, CONVERSATION, later)) == []
