@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lcm_core.operations.past_overlay import Past
     from lcm_core.store.database import Database, Reader
     from lcm_core.store.listing import Position
+    from lcm_core.store.remembered import FileMemory
 
     from lcm_tui.tables.blocks import OutputBlock as Block
 
@@ -108,6 +109,25 @@ class Run(Record, frozen=True):
 
         with waiting("Reading", quiet=self.presentation.quiet):
             return self.work(lambda database: database.read(load, *args, **kwargs))
+
+    def read_remembering(
+        self,
+        load: Callable[Concatenate[Reader, FileMemory, P], Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """`read` for a *load* that also takes what is remembered of the file; nothing of its past is."""
+        from lcm_core.store.remembered import FileMemory
+
+        from lcm_tui.cli.progress import waiting
+
+        allowed = self.past is None and self.settings.search_cache.value
+
+        def read(database: Database) -> Awaitable[T]:
+            return database.read(load, FileMemory.of(database, allowed=allowed), *args, **kwargs)
+
+        with waiting("Reading", quiet=self.presentation.quiet):
+            return self.work(read)
 
     def work(self, task: Callable[[Database], Awaitable[T]]) -> T:
         """Open the database for a task that reads it several times, or does other things in between."""

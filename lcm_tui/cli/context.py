@@ -24,7 +24,7 @@ from lcm_core.engine.rules import NAMED, engine_rules
 from lcm_core.engine.sent import api_request, host_messages, markdown
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.engine.wrapper import FocusOverlay
-from lcm_core.operations.assembly import assemble_context, settings_for
+from lcm_core.operations.assembly import add_history, assemble_context, settings_for
 from lcm_core.operations.snapshots import ComparedContext, read_sides, rebuild_snapshot
 from lcm_core.store.context import stored_tokens
 from lcm_core.store.context_view import ContextView, read_context
@@ -40,6 +40,7 @@ from lcm_core.store.listing import (
     snapshot_page,
     summaries_created,
 )
+from lcm_core.store.remembered import FileMemory
 from lcm_core.store.schema import Schema
 
 from lcm_tui.cli import documents, options
@@ -162,7 +163,7 @@ def context_show(
     run = run_at(run, named, past)
     if assembled:
         asked = budget_for(run.settings, budget)
-        owner, one = run.read(_load_assembled, run, named, asked, prompt, rules, clamp=not no_clamp)
+        owner, one = run.read_remembering(_load_whole, run, named, asked, prompt, rules, clamp=not no_clamp)
         if export is not None:
             _export(run, owner, one, export)
             return 0
@@ -225,7 +226,7 @@ def _show_items(run: Run, named: Selector, budget: int | None) -> Answer:
 def _blocks(run: Run, found: ShownContext, named: Selector) -> list[OutputBlock]:
     """The context, and how many of its items the model does not receive, when some are left out."""
     facts, *others = context_blocks(run, found)
-    _, assembly = run.read(_load_assembled, run, named, found.budget, with_history=False)
+    _, assembly = run.read(_load_assembled, run, named, found.budget)
     left_out, unseen = assembly.evicted_items, assembly.unseen.messages
     of_them = f", {counted(unseen, 'message')} of them in no summary" if unseen else ""
     said = f"{counted(left_out, 'item is', 'items are')} left out{of_them}; --assembled shows which, and why."
@@ -386,7 +387,6 @@ async def _load_assembled(
     rule_set: str | None = None,
     *,
     clamp: bool = True,
-    with_history: bool = True,
 ) -> tuple[Conversation, Assembly]:
     """Assemble a context under a budget in tokens."""
     from lcm_recall.cue import with_cue
@@ -406,10 +406,26 @@ async def _load_assembled(
         ),
         zone=run.zone,
         rules=rules,
-        with_history=with_history,
         now=now,
     )
     return conversation, await with_cue(reader, owner, assembly, prompt, rules, now)
+
+
+async def _load_whole(
+    reader: Reader,
+    memory: FileMemory,
+    run: Run,
+    named: Selector,
+    budget: int,
+    prompt: str | None,
+    rule_set: str | None,
+    *,
+    clamp: bool,
+) -> tuple[Conversation, Assembly]:
+    """The same with what was ever said in the conversation."""
+    found, assembly = await _load_assembled(reader, run, named, budget, prompt, rule_set, clamp=clamp)
+    said = await memory.history_of(reader, found.conversation_id)
+    return found, await add_history(reader, found.conversation_id, assembly, said)
 
 
 def _export(run: Run, owner: Conversation, one: Assembly, form: str) -> None:

@@ -15,8 +15,9 @@ from lcm_core.store import messages as store
 from lcm_core.store.context import context_messages
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, message_page, messages_by_id
+from lcm_core.store.remembered import FileMemory
 from lcm_core.store.schema import Schema
-from lcm_core.store.statistics import History, history_of
+from lcm_core.store.statistics import History
 
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
@@ -170,7 +171,7 @@ async def _load_list(
 )
 def tail(run: Run, *, conversation: options.NeededConversation, count: int | None) -> Answer:
     """Show the fresh tail: the newest messages of the context, which compaction does not touch."""
-    found = run.read(_load_tail, run.settings, conversation.selector("messages.tail"), count)
+    found = run.read_remembering(_load_tail, run.settings, conversation.selector("messages.tail"), count)
     messages, limits = [row.message for row in found.rows], found.tail
     data: Document = {
         "conversationIdentity": documents.conversation(found.conversation),
@@ -198,7 +199,9 @@ def tail(run: Run, *, conversation: options.NeededConversation, count: int | Non
     )
 
 
-async def _load_tail(reader: Reader, settings: Settings, named: Selector, count: int | None) -> _Tail:
+async def _load_tail(
+    reader: Reader, memory: FileMemory, settings: Settings, named: Selector, count: int | None
+) -> _Tail:
     conversation = await chosen(reader, named)
     number = conversation.conversation_id
     raw = (await context_messages(reader, [number]))[number]
@@ -208,7 +211,7 @@ async def _load_tail(reader: Reader, settings: Settings, named: Selector, count:
     return _Tail(
         reader.schema,
         conversation,
-        await history_of(reader, number),
+        await memory.history_of(reader, number),
         selected,
         rows_of(messages, await part_texts(reader, messages)),
     )

@@ -242,7 +242,7 @@ class Session:
         from lcm_core.store.remembered import FileMemory
 
         allowed = self.settings.search_cache.value and not self.demo
-        return FileMemory(self.database.path, allowed=allowed, access=lambda: self.database.access.value)
+        return FileMemory.of(self.database, allowed=allowed)
 
     @cached_property
     def host(self) -> HostWatch:

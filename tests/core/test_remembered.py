@@ -18,7 +18,7 @@ from lcm_core.change.guard import OWN_TABLES
 from lcm_core.store import remembered
 from lcm_core.store.conversations import count_rows, first_words, list_conversations
 from lcm_core.store.remembered import Figures, FileMemory, Memory, Place, Verdict, mark_of, place_of, since
-from lcm_core.store.statistics import sums_of, sums_since, text_bytes
+from lcm_core.store.statistics import History, sums_of, sums_since, text_bytes
 
 from tests.conftest import DatabaseFactory
 from tests.databases import building, connect, run
@@ -138,6 +138,58 @@ async def test_without_leave_nothing_is_read_or_written(database_file: DatabaseF
     assert not folder.exists()
     assert remembered.remember(path, memory, folder)
     assert await FileMemory(path, allowed=False, folder=folder).recall() is None
+
+
+async def read_history(path: Path, folder: Path) -> tuple[History, int]:
+    """What was said in the first conversation, and how many statements of the reader that took."""
+    asked = []
+
+    async def load(reader, memory: FileMemory) -> History:
+        ask = reader.row
+        reader.row = lambda *sql: asked.append(sql) or ask(*sql)
+        try:
+            return await memory.history_of(reader, 1)
+        finally:
+            del reader.row
+
+    async with Database.open(path) as database:
+        memory = FileMemory(path, allowed=True, folder=folder, access=lambda: database.access.value)
+        return await database.read(load, memory), len(asked)
+
+
+async def test_the_sum_of_a_long_conversation_is_read_once(
+    database_copy: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, folder = database_copy("0.15.3"), tmp_path / "cache"
+    await settled(path)
+    short, _ = await read_history(path, folder)
+    assert not folder.exists()  # it costs nothing to read
+    monkeypatch.setattr(remembered, "LONG", 1)
+    assert await read_history(path, folder) == (short, 1)
+    assert await read_history(path, folder) == (short, 0)
+    # Count and ids stay; the file says something else.
+    run(path, "UPDATE messages SET token_count = token_count + 5 WHERE conversation_id = 1")
+    heavier = replace(short, tokens=short.tokens + 5 * short.messages)
+    assert await read_history(path, folder) == (heavier, 1)
+    await settled(path)
+    assert (await read_history(path, folder))[0] == heavier
+    assert await read_history(path, folder) == (heavier, 0)
+
+
+async def test_the_sum_of_an_unchanged_file_is_taken_from_the_figures(
+    database_copy: DatabaseFactory, tmp_path: Path
+):
+    path, folder = database_copy("0.15.3"), tmp_path / "cache"
+    async with Database.open(path) as database:
+        access = database.access.value
+    memory = await memory_of(path)
+    mark = replace(memory.file, access=access)
+    assert remembered.remember(path, replace(memory, file=mark, mark=mark), folder)
+    known, statements = await read_history(path, folder)
+    [figures] = [one for one in memory.conversations if one.sums.conversation_id == 1]
+    assert (known, statements) == (figures.sums.history, 0)
+    run(path, "UPDATE messages SET token_count = token_count + 1 WHERE conversation_id = 1")
+    assert await read_history(path, folder) == (replace(known, tokens=known.tokens + known.messages), 1)
 
 
 async def test_several_at_once_leave_a_whole_one(database_file: DatabaseFactory, tmp_path: Path):

@@ -46,7 +46,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.focus import focus_overlay
 from lcm_core.store.messages import files_by_id
 from lcm_core.store.state import cache_telemetry, fork_source, pending_debt
-from lcm_core.store.statistics import history_of
+from lcm_core.store.statistics import History, history_of
 from lcm_core.store.summaries import summaries_above
 
 #: Items that are read at once, at the least.
@@ -208,11 +208,14 @@ async def assembly_basis(
     return AssemblyBasis(context, around, how, settings, resolver.read)
 
 
-async def add_history(reader: Reader, conversation_id: ConversationId, assembled: Assembled) -> Assembled:
-    """An assembly with what was ever said counted afterwards; reads past every message."""
+async def add_history(
+    reader: Reader, conversation_id: ConversationId, assembled: Assembled, known: History | None = None
+) -> Assembled:
+    """An assembly with what was ever said counted afterwards; reads every message unless it is *known*."""
+    history = known or await history_of(reader, conversation_id)
     metadata = replace(
         assembled.metadata,
-        raw_history_tokens=(await history_of(reader, conversation_id)).tokens,
+        raw_history_tokens=history.tokens,
         raw_history_debt_tokens=await raw_tokens_before(
             reader, conversation_id, assembled.tail.first_ordinal
         ),

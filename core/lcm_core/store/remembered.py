@@ -23,10 +23,10 @@ from lcm_core.base.files import FIGURES, cache_path, make_private, read_limited,
 from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.base.values import Record, replace
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry, list_conversations
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import TICK_NS, real_path, sidecar
 from lcm_core.store.schema import JOURNAL
-from lcm_core.store.statistics import ConversationSums
+from lcm_core.store.statistics import ConversationSums, History, history_of
 
 log = logging.getLogger(__name__)
 
@@ -130,12 +130,18 @@ class Memory(Record, frozen=True):
     mark: FileMark | None = None
     verdict: Verdict | None = None
     judged: FileMark | None = None  #: the state that the verdict is about
+    #: Sums that commands have read, by conversation, and the state of the file that they are of.
+    histories: tuple[tuple[int, History], ...] = ()
+    summed: FileMark | None = None
     format: int = 2
     program: str = __version__  #: another one may count otherwise
 
 
 #: Bytes of a file of ours, at most: 40,000 conversations.
 MOST_BYTES: Final = 16 * 1024 * 1024
+#: The messages of a conversation from which on a command remembers their sum, and how many sums at most.
+LONG: Final = 20_000
+_MOST_HISTORIES: Final = 100
 _GREATEST: Final = 2**62
 
 
@@ -149,7 +155,9 @@ def recall(source: Path, folder: Path | None = None) -> Memory | None:
             log.debug("%s cannot be used: %s", path, error)
         return None
     same = (known.format, known.program) == (2, __version__)
-    return known if same and all(map(_is_sound, known.conversations)) else None
+    sums = (number for _, one in known.histories for number in (one.messages, one.last_id, one.tokens))
+    sound = all(map(_is_sound, known.conversations)) and all(map(_is_possible, sums))
+    return known if same and sound else None
 
 
 def _is_sound(figures: Figures) -> bool:
@@ -159,7 +167,11 @@ def _is_sound(figures: Figures) -> bool:
         *(sums.other_bytes, sums.context_tokens, sums.broken, counts.messages, counts.context_items),
     )
     known = sums.conversation_id == counts.conversation_id
-    return known and all(-_GREATEST < one < _GREATEST for one in numbers)
+    return known and all(map(_is_possible, numbers))
+
+
+def _is_possible(number: int) -> bool:
+    return -_GREATEST < number < _GREATEST
 
 
 def remember(source: Path, memory: Memory, folder: Path | None = None) -> bool:
@@ -300,6 +312,11 @@ class FileMemory:
         self._memory: Memory | None = None
         self._lock = asyncio.Lock()
 
+    @classmethod
+    def of(cls, database: Database, *, allowed: bool) -> FileMemory:
+        """What is remembered of an open database."""
+        return cls(database.path, allowed=allowed, access=lambda: database.access.value)
+
     async def recall(self) -> Memory | None:
         """What is remembered, read once; None: nothing of this file."""
         async with self._lock:
@@ -317,6 +334,28 @@ class FileMemory:
         """The state of the file (`mark_of`)."""
         return await asyncio.to_thread(mark_of, self._source, self._access())
 
+    async def history_of(self, reader: Reader, conversation_id: ConversationId) -> History:
+        """What was ever said in a conversation: as it is remembered of this very state of the file, or read.
+
+        The state is looked at within the transaction, so nothing was written before that began.
+        """
+        known, now = await self.recall(), await self.now() if self._allowed else None
+        held: dict[int, History] = {}
+        if known is not None and now is not None:
+            if known.mark == now:
+                held = {one.sums.conversation_id: one.sums.history for one in known.conversations}
+            if known.summed == now:
+                held.update(known.histories)
+        if conversation_id in held:
+            return held[conversation_id]
+        found = await history_of(reader, conversation_id)
+        if found.messages >= LONG and now is not None and await self.now() == now:
+            memory = await self._again(now)
+            before = memory.histories if memory.summed == now else ()
+            kept = ((int(conversation_id), found), *before[: _MOST_HISTORIES - 1])
+            await self._write(replace(memory, histories=kept, summed=now))
+        return found
+
     async def keep(self, file: FileMark, place: Place, figures: tuple[Figures, ...], *, exact: bool) -> None:
         """Remember figures that were read when the file was so; *exact*: nothing was written since."""
         await self.recall()
@@ -328,10 +367,12 @@ class FileMemory:
 
     async def judge(self, file: FileMark, verdict: Verdict) -> None:
         """Remember what the checks said of the file when it was so."""
-        known = await asyncio.to_thread(recall, self._source, self._folder)  # it may have been forgotten
-        if known is None or not known.file.is_of(file):
-            known = Memory(file, Place(0))
-        await self._write(replace(known, verdict=verdict, judged=file))
+        await self._write(replace(await self._again(file), verdict=verdict, judged=file))
+
+    async def _again(self, file: FileMark) -> Memory:
+        """What is remembered now, for it may have been forgotten since, or written by another program."""
+        known = await asyncio.to_thread(recall, self._source, self._folder)
+        return known if known is not None and known.file.is_of(file) else Memory(file, Place(0))
 
     async def _write(self, memory: Memory) -> None:
         if self._allowed:
