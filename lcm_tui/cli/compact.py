@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 @options.needed_conversation
 @click.option("--leaf", is_flag=True, help="Create one leaf, then condense as the engine does.")
 @click.option(
-    "--sweep", is_flag=True, help="Create leaves until only the fresh tail is raw, then condense (default)."
-)
-@click.option(
     "--until-under",
     type=Tokens(),
     metavar="TOKENS",
@@ -29,8 +26,7 @@ if TYPE_CHECKING:
 )
 @click.option("--single-root", is_flag=True, help="Condense to one summary before the fresh tail.")
 @options.budget
-@options.tail
-@options.chunk
+@options.engine_settings
 @click.option("--if-due", is_flag=True, help="Only if the engine itself would compact now.")
 @click.option(
     "--current-turn",
@@ -39,7 +35,6 @@ if TYPE_CHECKING:
 )
 @click.option("--no-fallback", is_flag=True, help="Stop if no model gave a shorter text; never truncate.")
 @options.rule_set
-@click.option("--sql", "as_sql", is_flag=True, hidden=True)
 @options.model_options
 @options.change_flags
 def compact(
@@ -47,43 +42,38 @@ def compact(
     *,
     conversation: options.NeededConversation,
     leaf: bool,
-    sweep: bool,
     until_under: int | None,
     single_root: bool,
     budget: int | None,
-    tail: int | None,
-    chunk: int | None,
+    given: tuple[tuple[str, int], ...],
     if_due: bool,
     current_turn: bool,
     no_fallback: bool,
     rules: str | None,
-    as_sql: bool,
     model: options.ModelOptions,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Compact a conversation pass by pass, as its engine would (previews unless --apply)."""
-    if as_sql:
+    """Compact a conversation pass by pass, as its engine would (previews unless --apply).
+
+    By default it creates leaves until only the fresh tail is raw, then condenses. There is no --sql: each
+    pass needs the text of the previous one.
+    """
+    if sum([leaf, until_under is not None, single_root]) > 1:
         raise UsageError(
-            "compact has no --sql: each pass needs the text of the previous one. --apply runs the passes, "
-            "and `history undo --batch` undoes them.",
-            details={"option": "sql"},
-        )
-    if sum([leaf, sweep, until_under is not None, single_root]) > 1:
-        raise UsageError(
-            "--leaf, --sweep, --until-under and --single-root exclude each other.",
-            details={"option": "sweep"},
+            "--leaf, --until-under and --single-root exclude each other.", details={"option": "leaf"}
         )
     if if_due and (single_root or until_under is not None):
         raise UsageError(
-            "--if-due requires --leaf or --sweep: the engine runs nothing else.",
+            "--if-due excludes --until-under and --single-root: the engine runs neither.",
             details={"option": "if-due"},
         )
     if current_turn and (leaf or single_root or if_due):
         raise UsageError(
-            "--current-turn requires a forced --sweep or --until-under: the engine does it in no other way.",
+            "--current-turn excludes --leaf, --single-root and --if-due: the engine does it in no other way.",
             details={"option": "current-turn"},
         )
     named = conversation.selector("compact")
+    from lcm_core.engine.rules import configured
     from lcm_core.operations.selection import Mode
 
     from lcm_tui.cli.compacting import compact_conversation
@@ -98,8 +88,11 @@ def compact(
         (True, Mode.SWEEP),
     )
     mode = next(mode for named, mode in asked if named)
+    settings, tokens = dict(given), budget_for(run.settings, budget)
+    tail, chunk = settings.pop("freshTailCount", None), settings.pop("leafChunkTokens", None)
     wish = CompactionWish(
-        mode, budget_for(run.settings, budget), until_under, tail, chunk, rules, if_due, current_turn
+        *(mode, tokens, until_under, tail, chunk, rules, if_due, current_turn),
+        adjust=lambda rules: configured(rules, options.set_settings(settings)),
     )
     rule = Rule.NO_FALLBACK if no_fallback else Rule.ACCEPT
     return compact_conversation(run, named, wish, modelling(run, model), flags, rule)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from lcm_core.base.diff import unified_text
@@ -45,9 +45,9 @@ from lcm_core.store.schema import Schema
 
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Outcome, Paging, Run
-from lcm_tui.cli.command import Decorator, Sectioned, command
+from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, MadeList, tail_rules
-from lcm_tui.cli.kinds import Choice, FilePath, Text, Tokens, invalid
+from lcm_tui.cli.kinds import Choice, FilePath, Kind, Pair, Text, Tokens, invalid
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.output import write
 from lcm_tui.cli.past_told import past_document
@@ -101,20 +101,21 @@ _SENT = "As the model receives it"
 _FORMS = Choice("json", "markdown")
 
 
-def _prompt_option(
-    flag: str = "--prompt",
-    words: str = "Apply prompt-aware eviction with this prompt.",
-    *,
-    section: str,
-) -> Decorator:
-    """The prompt by which a context is chosen."""
-    return click.option(flag, cls=Sectioned, section=section, type=Text(), metavar="TEXT", help=words)
-
-
-def _no_clamp_option(*, section: str) -> Decorator:
-    """What is sent without the engine's last step."""
-    words = "Without the hard limit: the assembler's output before the engine's final trim."
-    return click.option("--no-clamp", cls=Sectioned, section=section, is_flag=True, help=words)
+_prompt_option = click.option(
+    "--prompt",
+    cls=Sectioned,
+    section=_SENT,
+    type=Text(),
+    metavar="TEXT",
+    help="Apply prompt-aware eviction with this prompt.",
+)
+_no_clamp_option = click.option(
+    "--no-clamp",
+    cls=Sectioned,
+    section=_SENT,
+    is_flag=True,
+    help="Without the hard limit: the assembler's output before the engine's final trim.",
+)
 
 
 @command(
@@ -134,9 +135,9 @@ def _no_clamp_option(*, section: str) -> Decorator:
     is_flag=True,
     help="Show the messages as sent under the budget, and what is left out.",
 )
-@_prompt_option(section=_SENT)
-@options.rules_option(section=_SENT)
-@_no_clamp_option(section=_SENT)
+@_prompt_option
+@options.rule_set
+@_no_clamp_option
 @click.option(
     "--export",
     cls=Sectioned,
@@ -483,11 +484,18 @@ def _assembled_document(owner: Conversation, one: Assembly) -> Document:
 # What two contexts send to the model, and how they differ.
 
 
-_FIRST = "The first context"
-_SECOND = "The second context"
+#: What the second context may differ in.
+_OTHER = ("budget", "snapshot", "prompt", "rules", "at", "db")
 
 
-@command("context compare", examples=("context compare 1 --budget 9k --budget-b 20k", "context compare 1 8"))
+@command(
+    "context compare",
+    examples=(
+        "context compare 1 --budget 9k --other budget=20k",
+        "context compare 1 8",
+        "context compare 1 --at 2026-03-02T10:00:00Z",
+    ),
+)
 @click.argument(
     "conversation",
     type=options.CONVERSATION,
@@ -501,67 +509,27 @@ _SECOND = "The second context"
     metavar="[OTHER_ID]",
     help="The conversation of the second context; by default the same.",
 )
-@click.option(
-    "--budget",
-    cls=Sectioned,
-    section=_FIRST,
-    type=Tokens(),
-    metavar="TOKENS",
-    help="Its budget (default: of the compared snapshot, else as configured).",
-)
+@options.budget
 @click.option(
     "--snapshot",
-    cls=Sectioned,
-    section=_FIRST,
     type=Text(),
     metavar="SNAPSHOT_ID",
-    help="The context of this snapshot (`context snapshots` lists them).",
+    help="The context of this snapshot (`context snapshots` lists them), under its own budget.",
 )
-@_prompt_option(section=_FIRST)
-@options.rules_option(section=_FIRST)
+@_prompt_option
+@options.rule_set
+@options.past_options
 @click.option(
-    "--at",
-    cls=Sectioned,
-    section=_FIRST,
-    type=Text(empty=False),
-    metavar="POINT",
-    help="As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
+    "--other",
+    "second",
+    type=Pair(*_OTHER),
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="What is different of the second context: budget=20k, prompt=TEXT (empty for none), rules=0.15, "
+    "snapshot=ID, at=POINT (by default now), db=PATH (a backup shows an earlier time); may be given several "
+    "times.",
 )
-@click.option(
-    "--budget-b",
-    cls=Sectioned,
-    section=_SECOND,
-    type=Tokens(),
-    metavar="TOKENS",
-    help="Its budget; by default the same.",
-)
-@click.option(
-    "--snapshot-b",
-    cls=Sectioned,
-    section=_SECOND,
-    type=Text(),
-    metavar="SNAPSHOT_ID",
-    help="The context of this snapshot.",
-)
-@_prompt_option("--prompt-b", "Its prompt; by default the same, '' for none.", section=_SECOND)
-@options.rules_option("--rules-b", "Its rules; by default the same.", section=_SECOND)
-@click.option(
-    "--at-b",
-    cls=Sectioned,
-    section=_SECOND,
-    type=Text(empty=False),
-    metavar="POINT",
-    help="As it was then; by default now.",
-)
-@click.option(
-    "--db-b",
-    cls=Sectioned,
-    section=_SECOND,
-    type=FilePath(),
-    metavar="PATH",
-    help="Its database; a backup shows the context at an earlier time.",
-)
-@_no_clamp_option(section="Both")
+@_no_clamp_option
 def context_compare(
     run: Run,
     *,
@@ -571,13 +539,8 @@ def context_compare(
     snapshot: str | None,
     prompt: str | None,
     rules: str | None,
-    at: str | None,
-    budget_b: int | None,
-    snapshot_b: str | None,
-    prompt_b: str | None,
-    rules_b: str | None,
-    at_b: str | None,
-    db_b: Path | None,
+    past: options.PastOptions,
+    second: tuple[tuple[str, str], ...],
     no_clamp: bool,
 ) -> Answer:
     """Compare what two contexts send: two budgets, prompts, conversations or times.
@@ -587,25 +550,32 @@ def context_compare(
     from lcm_tui.tables.comparison import comparison_blocks
     from lcm_tui.tables.past import past_blocks
 
+    at, values = past.at, dict(second)
+    kinds: dict[str, Kind[Any]] = {
+        "budget": Tokens(),
+        "snapshot": Text(),
+        "prompt": Text(),
+        "rules": options.RULE_NAMES,
+        "at": Text(empty=False),
+        "db": FilePath(),
+    }
+    differs = {name: kinds[name].read(f"other {name}", value) for name, value in values.items()}
     _refuse_beside_snapshot(
         snapshot, "snapshot", {"budget": budget, "prompt": prompt, "rules": rules, "at": at}
     )
-    _refuse_beside_snapshot(
-        snapshot_b,
-        "snapshot-b",
-        {"budget-b": budget_b, "prompt-b": prompt_b, "rules-b": rules_b, "at-b": at_b},
-    )
+    if "snapshot" in differs and (beyond := differs.keys() & {"budget", "prompt", "rules", "at"}):
+        raise invalid("other", f"{min(beyond)} cannot be combined with a snapshot, which has its own")
     here = run.settings.database.value
     old = _Side(conversation, here, budget, snapshot, prompt, rules, _past(run, conversation, at, "at"))
     beside = conversation if other is None else other
     new = _Side(
         beside,
-        here if db_b is None else db_b,
-        budget if budget_b is None else budget_b,
-        snapshot_b,
-        prompt if prompt_b is None else prompt_b,
-        rules if rules_b is None else rules_b,
-        _past(run, beside, at_b, "at-b"),
+        differs.get("db", here),
+        differs.get("budget", budget),
+        differs.get("snapshot"),
+        differs.get("prompt", prompt),
+        differs.get("rules", rules),
+        _past(run, beside, differs.get("at"), "other"),
     )
     found = asyncio.run(_compared(run, old, new, clamp=not no_clamp))
     blocks = list(comparison_blocks(run.time, found, old.name(beside=new), new.name(beside=old)))

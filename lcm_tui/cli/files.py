@@ -46,7 +46,7 @@ class _Shown(Record, frozen=True):
 @command("files list", forms=("csv",), examples=("files list 1",))
 @options.conversation_options
 @options.page_options
-@options.time_options
+@options.period_options
 def list_(
     run: Run,
     *,

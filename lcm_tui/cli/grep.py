@@ -147,7 +147,7 @@ scope_options = gather(
     help='Words, "a phrase", the start of a word*; all must match.',
 )
 @scope_options
-@options.time_options
+@options.period_options
 @click.option("--regex", is_flag=True, help="The query is a regular expression; case does not matter.")
 @click.option("--substring", is_flag=True, help="Search for the query literally, also inside words.")
 @click.option(

@@ -40,7 +40,7 @@ from lcm_tui.cli import answer, changing, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command, gather
 from lcm_tui.cli.documents import some_of
-from lcm_tui.cli.kinds import Moment, Stamp, Text, WholeNumber
+from lcm_tui.cli.kinds import Stamp, Text, When, WholeNumber
 from lcm_tui.cli.options import ChangeFlags, ConversationOptions, PageOptions, Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import carry_out
@@ -259,22 +259,24 @@ def _planner(back: Back, *, redo: bool, with_later: bool = False) -> Planner:
 # -- forgetting ------------------------------------------------------------------------------------------
 
 
-@command("history prune", examples=("history prune --before 2026-01-01 --apply",))
+@command("history prune", examples=("history prune --until 90d --apply",))
 @options.conversation_options
-@click.option("--before", type=Moment(), metavar="TIME", help="Only operations from before this time.")
+@click.option(
+    "--until", type=When(), metavar="TIME", help="Only operations from before this time, or older: 90d."
+)
 @click.option("--keep-newest", "keep", type=WholeNumber(0), metavar="N", help="Keep the newest N operations.")
 @options.change_flags
 def prune(
-    run: Run, *, conversation: ConversationOptions, before: Stamp | None, keep: int | None, flags: ChangeFlags
+    run: Run, *, conversation: ConversationOptions, until: Stamp | None, keep: int | None, flags: ChangeFlags
 ) -> Answer:
     """Remove operations from the history; they can then no longer be undone (previews unless --apply)."""
     named = conversation.selector("history.prune")
-    if before is None and keep is None and not named.given:
+    if until is None and keep is None and not named.given:
         raise UsageError(
-            "`history prune` needs --before TIME, --keep-newest N or a conversation.",
+            "`history prune` needs --until TIME, --keep-newest N or a conversation.",
             details={"command": "history.prune"},
         )
-    limit = None if before is None else iso_z(before.moment(run.clock))
+    limit = None if until is None else iso_z(until.moment(run.clock))
     owner, count = run.read(_load_prunable, named, keep, limit)
     number = counted(count, "operation")
     if not flags.apply or not count:

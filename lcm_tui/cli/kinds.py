@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from lcm_core.base.errors import JsonScalar, NotFoundError, UsageError
@@ -449,6 +449,35 @@ class Pair(Kind[tuple[str, str]]):
     ) -> list[CompletionItem[Any]]:
         """The names."""
         return _completed([f"{name}=" for name in self.names], incomplete)
+
+
+class EngineSetting(Kind[tuple[str, int]]):
+    """A setting of the engine's compaction: ``leafMinFanout=4``."""
+
+    #: Their names, each with that of the field.
+    NAMES: Final = {
+        "freshTailCount": "fresh_tail_count",
+        "leafChunkTokens": "leaf_chunk_tokens",
+        "leafTargetTokens": "leaf_target_tokens",
+        "leafMinFanout": "leaf_min_fanout",
+        "condensedTargetTokens": "condensed_target_tokens",
+        "condensedMinFanout": "condensed_min_fanout",
+        "condensedMinFanoutHard": "condensed_min_fanout_hard",
+    }
+
+    def read(self, name: str, value: str) -> tuple[str, int]:
+        """The name and the number."""
+        word, number = Pair(*self.NAMES).read(name, value)
+        if word.endswith("Tokens"):
+            return word, Tokens().read(f"{name} {word}", number)
+        least = 0 if word == "freshTailCount" else 2
+        return word, WholeNumber(least).read(f"{name} {word}", number)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """The names."""
+        return _completed([f"{name}=" for name in self.NAMES], incomplete)
 
 
 class When(Kind[Stamp]):

@@ -23,18 +23,18 @@ from lcm_tui.cli.working import carry_out
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 
 
-@command("migrate", examples=("migrate", "migrate --backup-to lcm-before.db --apply"))
+@command("migrate", examples=("migrate", "migrate --to lcm-before.db --apply"))
 @change_flags
 @click.option(
-    "--backup-to",
+    "--to",
     type=FilePath(text=True),
     metavar="PATH",
     help="The path of the backup (default: next to the database).",
 )
-def migrate(run: Run, *, flags: ChangeFlags, backup_to: Path | None) -> Answer:
+def migrate(run: Run, *, flags: ChangeFlags, to: Path | None) -> Answer:
     """Migrate an old database to the engine's current schema, after a backup (previews unless --apply)."""
     path = run.settings.database.value
-    target = default_target(path, label="before-migration") if backup_to is None else backup_to
+    target = default_target(path, label="before-migration") if to is None else to
     migration = run.read(plan_migration)
     holding = processes_with_open(path)
     planned = {"applied": False, **to_json(migration), "holders": to_json(holding)}

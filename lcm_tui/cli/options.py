@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +14,13 @@ from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, field, replace
 
-from lcm_tui.cli.command import OPTIONS, Decorator, Sectioned, gather
+from lcm_tui.cli.command import Decorator, Sectioned, gather
 from lcm_tui.cli.kinds import (
     Choice,
     ConversationNumber,
     ConversationOrSummary,
     Dollars,
+    EngineSetting,
     FilePath,
     Kind,
     Moment,
@@ -32,6 +34,7 @@ from lcm_tui.cli.kinds import (
     SummaryId,
     Text,
     Tokens,
+    When,
     WholeNumber,
     invalid,
     invalid_time,
@@ -248,10 +251,6 @@ cursor = click.option(
     metavar="CURSOR",
     help="The next page: the cursor printed by the previous page; empty: the first page.",
 )
-#: Which zone a typed time is of (docs/decisions.md, "Times").
-_ZONES: Final = (
-    "Times are local unless they name a zone; conversations, messages and summaries need one with --json."
-)
 _ROLES: Final = ("system", "user", "assistant", "tool")
 roles = click.option(
     "--role",
@@ -270,18 +269,26 @@ depth = click.option(
 )
 budget = click.option("--budget", type=Tokens(), metavar="TOKENS", help="The token budget for shares.")
 
-tail = click.option(
-    "--tail",
-    type=WholeNumber(0),
-    metavar="N",
-    help="Number of newest messages to protect (default: as configured).",
+engine_settings = click.option(
+    "--set",
+    "given",
+    type=EngineSetting(),
+    metavar="NAME=VALUE",
+    multiple=True,
+    help=f"An engine setting for this run: {', '.join(EngineSetting.NAMES)}; may be given several times.",
 )
-chunk = click.option(
-    "--chunk",
-    type=Tokens(),
-    metavar="TOKENS",
-    help="Maximum source tokens of a leaf (default: as configured).",
-)
+
+
+def set_settings(given: Mapping[str, int]) -> EngineSettings:
+    """The engine's settings that ``--set`` names."""
+    from lcm_core.base.engine_settings import EngineSettings
+    from lcm_core.base.setting_values import SettingSource, Sourced
+
+    named: dict[str, Any] = {
+        EngineSetting.NAMES[name]: Sourced(value, SettingSource.COMMAND_LINE, f"--set {name}")
+        for name, value in given.items()
+    }
+    return replace(EngineSettings(), **named)
 
 
 class PageOptions(Record, frozen=True):
@@ -312,6 +319,8 @@ class TimeOptions(Record, frozen=True):
     before: Stamp | None = None
     between: tuple[Stamp, Stamp] | None = None
     recency: Stamp | None = None
+    since: Stamp | None = None
+    until: Stamp | None = None
 
     def span(self, zone: tzinfo | None) -> tuple[datetime | None, datetime | None]:
         """From when on, and until before when (docs/engine/command.md, "Selecting and filtering").
@@ -322,21 +331,20 @@ class TimeOptions(Record, frozen=True):
             UsageError: two of them exclude each other, or *zone* has a time twice or skips it.
         """
         if self.between is not None:
-            for name, value in (("after", self.after), ("before", self.before), ("recency", self.recency)):
-                if value is not None:
+            for name in ("after", "before", "recency", "since", "until"):
+                if getattr(self, name) is not None:
                     raise invalid_time("between", f"cannot be combined with --{name}")
             start, end = (one.moment(zone) for one in self.between)
             if start >= end:
                 typed = "..".join(one.text for one in self.between)
                 raise invalid_time("between", "must name the earlier time first", typed)
             return start, end
-        if self.recency is not None and self.after is not None:
-            raise invalid_time("recency", "cannot be combined with --after")
-        lower, name = (self.after, "after") if self.recency is None else (self.recency, "recency")
+        lower, begin = _alone(("recency", self.recency), ("since", self.since), ("after", self.after))
+        upper, latest = _alone(("until", self.until), ("before", self.before))
         since = None if lower is None else lower.moment(zone)
-        until = None if self.before is None else self.before.moment(zone)
+        until = None if upper is None else upper.moment(zone)
         if since is not None and until is not None and since >= until:
-            raise invalid_time(name, "must begin earlier than --before", since.isoformat())
+            raise invalid_time(begin, f"must begin earlier than --{latest}", since.isoformat())
         return since, until
 
     def check_as_engine(self, zone: tzinfo | None) -> None:
@@ -354,37 +362,34 @@ class TimeOptions(Record, frozen=True):
                 raise invalid_time(name, problem, stamp.text)
 
 
-time_options = gather(
-    "times",
-    TimeOptions,
-    click.option(
-        "--after",
-        cls=Sectioned,
-        section=FILTERS,
-        type=Moment(),
-        metavar="TIME",
-        help=f"From this time on. {_ZONES}",
+def _alone(*named: tuple[str, Stamp | None]) -> tuple[Stamp | None, str]:
+    """The only time that is given of some, with the name of its option."""
+    given = [(value, name) for name, value in named if value is not None]
+    if len(given) > 1:
+        raise invalid_time(given[0][1], f"cannot be combined with --{given[1][1]}")
+    return given[0] if given else (None, "")
+
+
+def _time(name: str, kind: Kind[Any], metavar: str, words: str) -> Decorator:
+    return click.option(name, cls=Sectioned, section=FILTERS, type=kind, metavar=metavar, help=words)
+
+
+_PERIOD: Final = (
+    _time(
+        "--since", When(), "TIME", "From this time on: 2026-03-02T14:30 (local unless it names a zone), 7d."
     ),
-    click.option(
-        "--before", cls=Sectioned, section=FILTERS, type=Moment(), metavar="TIME", help="Before this time."
-    ),
-    click.option(
-        "--between",
-        cls=Sectioned,
-        section=FILTERS,
-        type=Period(),
-        metavar="TIME..TIME",
-        help="From one time to before another.",
-    ),
-    click.option(
-        "--recency",
-        cls=Sectioned,
-        section=FILTERS,
-        type=Recency(),
-        metavar="DURATION",
-        help="The last 30s, 30m, 5h, 7d, 12w, 6mo (months) or 1y.",
-    ),
+    _time("--until", When(), "TIME", "Before this time."),
 )
+period_options = gather("times", TimeOptions, *_PERIOD)
+#: What the engine's command has.
+_ENGINE_PERIOD: Final = (
+    _time("--after", Moment(), "TIME", "From this time on; with --json it must name a zone, as --before."),
+    _time("--before", Moment(), "TIME", "Before this time."),
+    _time("--between", Period(), "TIME..TIME", "From one time to before another."),
+    _time("--recency", Recency(), "DURATION", "The last 30s, 30m, 5h, 7d, 12w, 6mo (months) or 1y."),
+)
+engine_times = gather("times", TimeOptions, *_ENGINE_PERIOD)
+time_options = gather("times", TimeOptions, *_PERIOD, *_ENGINE_PERIOD)
 
 
 def window(
@@ -409,18 +414,12 @@ def window(
 RULE_NAMES: Final = Choice("0.1", "0.15", "1.0-beta", "1.0", "1.1")
 
 
-def rules_option(
-    flag: str = "--rules",
-    words: str = "Use the rules of another engine version.",
-    *,
-    section: str = OPTIONS,
-) -> Decorator:
-    """Rules that are asked for by name."""
-    named = "|".join(RULE_NAMES.words)
-    return click.option(flag, cls=Sectioned, section=section, type=RULE_NAMES, metavar=named, help=words)
-
-
-rule_set = rules_option()
+rule_set = click.option(
+    "--rules",
+    type=RULE_NAMES,
+    metavar="|".join(RULE_NAMES.words),
+    help="Use the rules of another engine version.",
+)
 
 # -- models ----------------------------------------------------------------------------------------------
 
@@ -471,26 +470,15 @@ yes = click.option("--yes", is_flag=True, help="Confirm without asking.")
 
 
 class ChangeFlags(Record, frozen=True):
-    """The options that every changing command takes.
+    """The options that every changing command takes."""
 
-    Raises:
-        UsageError: two of them exclude each other.
-    """
-
-    dry_run: bool = False
     apply: bool = False
     yes: bool = False
     allow_unread_wal: bool = False
     sql: bool = False  #: an option only where `SqlFlags` are taken
 
-    def __post_init__(self) -> None:
-        """Refuse what excludes each other."""
-        if self.apply and self.dry_run:
-            raise UsageError("--apply and --dry-run exclude each other.", details={"option": "apply"})
-
 
 _CHANGE: Final = (
-    click.option("--dry-run", is_flag=True, help="Preview only (the default)."),
     click.option("--apply", is_flag=True, help="Apply the change (default: preview only)."),
     yes,
     click.option(
@@ -518,13 +506,6 @@ def sql_flags(name: str = "flags") -> Decorator:
 # -- after an import -------------------------------------------------------------------------------------
 # What ``backfill`` does after the import when requested.
 
-_PANEL: Final = "Compaction"
-
-
-def _number(flag: str, words: str, least: int) -> Decorator:
-    kind = WholeNumber(least)
-    return click.option(flag, cls=Sectioned, section=_PANEL, type=kind, metavar="N", help=words)
-
 
 class AfterImport(Record, frozen=True):
     """What is to be done behind the import."""
@@ -532,13 +513,7 @@ class AfterImport(Record, frozen=True):
     recompact: bool = False
     single_root: bool = False
     transplant_to: ConversationId | None = None
-    chunk: int | None = None
-    leaf_target_tokens: int | None = None
-    condensed_target_tokens: int | None = None
-    leaf_fanout: int | None = None
-    condensed_fanout: int | None = None
-    hard_fanout: int | None = None
-    tail: int | None = None
+    given: tuple[tuple[str, int], ...] = ()
     rules: str | None = None
 
     @property
@@ -548,26 +523,7 @@ class AfterImport(Record, frozen=True):
 
     def settings(self) -> EngineSettings:
         """The engine's settings that the options name."""
-        from lcm_core.base.engine_settings import EngineSettings
-        from lcm_core.base.setting_values import SettingSource, Sourced
-
-        given = {
-            "leaf_chunk_tokens": (self.chunk, "--chunk"),
-            "leaf_target_tokens": (self.leaf_target_tokens, "--leaf-target-tokens"),
-            "condensed_target_tokens": (self.condensed_target_tokens, "--condensed-target-tokens"),
-            "leaf_min_fanout": (self.leaf_fanout, "--leaf-fanout"),
-            "condensed_min_fanout": (self.condensed_fanout, "--condensed-fanout"),
-            "condensed_min_fanout_hard": (self.hard_fanout, "--hard-fanout"),
-            "fresh_tail_count": (self.tail, "--tail"),
-        }
-        if self.single_root and self.tail is None:
-            given["fresh_tail_count"] = (0, "--single-root")
-        named: dict[str, Any] = {
-            name: Sourced(value, SettingSource.COMMAND_LINE, option)
-            for name, (value, option) in given.items()
-            if value is not None
-        }
-        return replace(EngineSettings(), **named)
+        return set_settings(({"freshTailCount": 0} if self.single_root else {}) | dict(self.given))
 
 
 after_import = gather(
@@ -581,7 +537,7 @@ after_import = gather(
     click.option(
         "--single-root",
         is_flag=True,
-        help="Compact it to one summary, without a fresh tail unless --tail sets one.",
+        help="Compact it to one summary, without a fresh tail unless --set freshTailCount=N.",
     ),
     click.option(
         "--transplant-to",
@@ -589,14 +545,8 @@ after_import = gather(
         metavar="CONV",
         help="Then copy its summaries to the front of another conversation.",
     ),
-    chunk,
-    _number("--leaf-target-tokens", "Maximum tokens of a leaf.", 1),
-    _number("--condensed-target-tokens", "Target tokens of a condensed summary.", 1),
-    _number("--leaf-fanout", "Minimum number of leaves to condense together.", 2),
-    _number("--condensed-fanout", "Minimum number of condensed summaries to condense further.", 2),
-    _number("--hard-fanout", "The same minimum under pressure.", 2),
-    tail,
-    rules_option(section=_PANEL),
+    engine_settings,
+    rule_set,
 )
 
 

@@ -77,7 +77,7 @@ def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> UsageError
     of_group = words in tree.WORDS and tree.is_group(words)
     near = _like(option, error.possibilities or (), _NAMED, 0.6)  # click counts the dashes as alike
     near = near or ([option.lower()] if option.lower() in ("-v", "--version") else [])
-    if of_group or not near:
+    if of_group or not near or option in _shared():
         if of_group and option in _flags(one for each in tree.declared(words).values() for one in each.own):
             return tree.GroupAloneError(ctx)
         if option in _shared():

@@ -63,7 +63,7 @@ STORAGES: Final = Choice(*Storage)
     help="Only sessions stored this way; may be given several times.",
 )
 @click.option("--current", is_flag=True, help="Only the current session of each key.")
-@options.time_options
+@options.period_options
 def sessions_list(
     run: Run,
     *,
@@ -338,19 +338,19 @@ def _blocks(
 # -- a conversation and its Codex session ------------------------------------------------------------------
 
 
-@command("sessions compare", examples=("sessions compare 1", "sessions compare 1 --rollout rollout.jsonl"))
+@command("sessions compare", examples=("sessions compare 1", "sessions compare 1 --file rollout.jsonl"))
 @options.needed_conversation
 @click.option(
-    "--rollout",
+    "--file",
     type=FilePath(),
     metavar="PATH",
     help="The Codex session file (default: the newest of the thread that the session is bound to).",
 )
-def sessions_compare(run: Run, *, conversation: options.NeededConversation, rollout: Path | None) -> Answer:
+def sessions_compare(run: Run, *, conversation: options.NeededConversation, file: Path | None) -> Answer:
     """Compare a conversation with its Codex session."""
     held = run.read(_held, conversation.selector("sessions.compare"), run.settings)
     with interruptible() as stopped:
-        found = compare_with_codex(held, run.settings, os.environ, rollout, cancelled=stopped)
+        found = compare_with_codex(held, run.settings, os.environ, file, cancelled=stopped)
     return run.answer("sessions.compare", _codex_document(held, found), list(codex_blocks(found)))
 
 

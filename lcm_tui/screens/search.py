@@ -598,7 +598,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
             *(("--role", one) for one in wanted.roles),
             ("--context", None if wanted.in_context is None else "in" if wanted.in_context else "out"),
             ("--since", wanted.since),
-            ("--before", wanted.before),
+            ("--until", wanted.before),
         ]
         options = [word for name, value in given if value is not None for word in (name, value)]
         query = self.query_input.value.strip()

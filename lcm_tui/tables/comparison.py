@@ -101,7 +101,7 @@ def remarks(found: CodexDiff) -> list[str]:
     said = []
     if found.older:
         older = counted(found.older, "older file")
-        said.append(f"The thread has {older} too; the newest is compared. --rollout names another one.")
+        said.append(f"The thread has {older} too; the newest is compared. --file names another one.")
     if not found.complete:
         said.append("Only the beginning is compared: one of them is longer than what is read at a time.")
     if read.repeated:

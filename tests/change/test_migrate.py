@@ -174,8 +174,8 @@ def test_the_backup_goes_where_it_is_told_and_comes_back_to_the_same_file(
 ) -> None:
     path, target = database_copy("0.1.2"), tmp_path / "other disk" / "before.db"
     target.parent.mkdir()
-    assert run("migrate", "--db", path, "--backup-to", "", "--apply", "--yes").code == 2
-    done = run("migrate", "--db", path, "--backup-to", target, "--apply", "--yes")
+    assert run("migrate", "--db", path, "--to", "", "--apply", "--yes").code == 2
+    done = run("migrate", "--db", path, "--to", target, "--apply", "--yes")
     assert (done.code, target.exists()) == (0, True), done.err
     assert f"lcm-tui restore '{target}' --apply --db {path}" in done.out
     assert [one.name for one in path.parent.iterdir() if "backup" in one.name] == []

@@ -214,11 +214,11 @@ def test_a_compaction_says_what_the_engine_would_publish_without_a_call(
 
 def test_a_compaction_with_nothing_to_do_warns_of_nothing(path: Path) -> None:
     def told(*options: object) -> tuple[int, list[str]]:
-        data = run_command("compact", "11", "--sweep", *options, "--db", path, "--json").data
+        data = run_command("compact", "11", *options, "--db", path, "--json").data
         return len(data["passes"]), data["warnings"]
 
     assert told() == (0, [])
-    passes, warnings = told("--tail", "2", "--chunk", "40")
+    passes, warnings = told("--set", "freshTailCount=2", "--set", "leafChunkTokens=40")
     assert passes
     assert warnings == list(compaction_warnings(path, 11))
 

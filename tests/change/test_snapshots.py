@@ -236,17 +236,17 @@ async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: D
     assert (now["first"]["budget"], now["second"]["budget"]) == (3_500, 3_500)
     assert now["second"]["metadata"]["rawHistoryEstimatedTokens"] > 0
     assert not now["first"]["snapshot"]["exact"]
-    two = (await in_thread(run, *compare, "--snapshot", older, "--snapshot-b", newer)).data
+    two = (await in_thread(run, *compare, "--snapshot", older, "--other", f"snapshot={newer}")).data
     assert [one["ordinal"] for one in two["messages"]["onlySecond"]] == [0, 1, 2, 3, 21]
-    wide = (await in_thread(run, *compare, "--snapshot-b", older, "--budget", "6000")).data
+    wide = (await in_thread(run, *compare, "--other", f"snapshot={older}", "--budget", "6000")).data
     assert (wide["first"]["budget"], wide["second"]["budget"]) == (6_000, 3_500)
     text = (await in_thread(run, *compare[:-1], "--snapshot", older)).out
     assert f"snapshot {older} of 2026-03-06 12:00:00Z (rows changed since), 3,500 tokens" in text
     for refused in (("--snapshot", "asm_none"), ("--snapshot", older, "--budget", "1k")):
         assert (await in_thread(run, *compare, *refused)).code == (3 if len(refused) == 2 else 2)
-    with_rules = (await in_thread(run, *compare, "--rules-b", "0.1")).data
+    with_rules = (await in_thread(run, *compare, "--other", "rules=0.1")).data
     assert (with_rules["first"]["rules"], with_rules["second"]["rules"]) == ("0.15", "0.1")
-    asked = (await in_thread(run, *compare, "--budget", "3k", "--prompt-b", "lease", "--no-clamp")).data
+    asked = (await in_thread(run, *compare, "--budget", "3k", "--other", "prompt=lease", "--no-clamp")).data
     assert asked["first"]["messagesHash"] != asked["second"]["messagesHash"]
 
 

@@ -133,7 +133,7 @@ def test_a_damaged_database_is_copied_and_exits_with_6(database_copy: DatabaseFa
 def test_a_restore_is_shown_and_changes_nothing(saved: tuple[Path, Path]):
     path, backup = saved
     content = path.read_bytes()
-    for arguments in ([], ["--dry-run"], ["--yes"]):
+    for arguments in ([], ["--yes"]):
         result = run("restore", backup, "--db", path, "--json", *arguments)
         assert result.data["applied"] is False
     data = result.data
@@ -214,7 +214,6 @@ def test_a_backup_that_is_not_there_is_not_taken_for_the_database(saved: tuple[P
     ("arguments", "words"),
     [
         (["restore"], "restore needs an argument"),
-        (["restore", "x", "--apply", "--dry-run"], "exclude each other"),
         (["backup", "--apply"], "--apply is not supported by backup"),
         (["backup", "--to"], "--to needs a value"),
         (["restore", "x", "y"], "y"),

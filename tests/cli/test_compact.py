@@ -17,7 +17,7 @@ from tests.databases import run as execute
 from tests.databases import value
 from tests.operations.compacting import start_database
 
-SMALL = ("--tail", 10, "--chunk", 1400, "--budget", 2000)
+SMALL = ("--set", "freshTailCount=10", "--set", "leafChunkTokens=1400", "--budget", 2000)
 
 
 @pytest.fixture
@@ -74,7 +74,16 @@ def test_what_was_foreseen_is_made_and_taken_back(database: Path) -> None:
 
 @pytest.mark.long
 def test_a_single_root(database: Path) -> None:
-    compact(database, "--tail", 0, "--chunk", 1600, "--single-root", "--apply", "--yes")
+    compact(
+        database,
+        "--set",
+        "freshTailCount=0",
+        "--set",
+        "leafChunkTokens=1600",
+        "--single-root",
+        "--apply",
+        "--yes",
+    )
     kinds = value(
         database,
         "SELECT count(*) || ' ' || group_concat(item_type) FROM context_items WHERE conversation_id = 1",
@@ -101,7 +110,7 @@ def test_the_rules_of_another_engine(database: Path) -> None:
 
 
 def test_nothing_is_due_below_the_threshold(database: Path) -> None:
-    data = compact(database, "--if-due", "--budget", "200k", "--tail", 10)
+    data = compact(database, "--if-due", "--budget", "200k", "--set", "freshTailCount=10")
     assert data["passes"] == []
     assert compact(database, "--if-due", *SMALL)["passes"]
     said = run("compact", 1, "--db", database, "--if-due", "--budget", "200k", "--apply")
@@ -146,9 +155,9 @@ def test_a_refused_key_makes_nothing(database: Path, monkeypatch: pytest.MonkeyP
     assert dump(database) == before
 
 
-@pytest.mark.parametrize(("mode", "goes_on"), [("--sweep", True), ("--single-root", False)])
+@pytest.mark.parametrize(("mode", "goes_on"), [((), True), (("--single-root",), False)])
 def test_a_key_that_is_refused_halfway_ends_it_and_says_what_the_engine_would_do(
-    mode: str, goes_on: bool, database: Path, monkeypatch: pytest.MonkeyPatch
+    mode: tuple[str, ...], goes_on: bool, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, calls = ExtractiveSummarizer.__call__, []
 
@@ -159,7 +168,7 @@ def test_a_key_that_is_refused_halfway_ends_it_and_says_what_the_engine_would_do
         return await original(self, request)
 
     monkeypatch.setattr(ExtractiveSummarizer, "__call__", third_is_refused)
-    done = run("compact", 1, "--db", database, *SMALL, mode, "--apply", "--yes", "--json")
+    done = run("compact", 1, "--db", database, *SMALL, *mode, "--apply", "--yes", "--json")
     document = json.loads(done.out)
     assert (document["error"]["code"], len(document["data"]["made"]), len(calls)) == ("PROVIDER_AUTH", 2, 3)
     assert document["data"]["reason"] == "provider auth failure after partial compaction"
@@ -200,17 +209,16 @@ def test_a_pass_for_which_a_model_said_nothing_is_told_of_as_a_cut(
 @pytest.mark.parametrize(
     ("arguments", "option"),
     [
-        (("--leaf", "--sweep"), "sweep"),
-        (("--single-root", "--until-under", "9k"), "sweep"),
+        (("--leaf", "--single-root"), "leaf"),
+        (("--single-root", "--until-under", "9k"), "leaf"),
         (("--if-due", "--single-root"), "if-due"),
         (("--if-due", "--current-turn"), "current-turn"),
         (("--leaf", "--current-turn"), "current-turn"),
-        (("--tail", "-1"), "tail"),
+        (("--set", "freshTailCount=-1"), "set freshTailCount"),
         (("--rules", "0.2"), "rules"),
-        (("--chunk", "0"), "chunk"),
+        (("--set", "leafChunkTokens=0"), "set leafChunkTokens"),
         (("--until-under", "few"), "until-under"),
         (("--max-cost", "much"), "max-cost"),
-        (("--apply", "--dry-run"), "apply"),
     ],
 )
 def test_options_that_do_not_fit(database: Path, arguments: tuple[str, ...], option: str) -> None:
@@ -222,7 +230,7 @@ def test_finished_tool_calls_of_the_current_turn_are_compacted_when_asked_for(
     database_copy: DatabaseFactory,
 ) -> None:
     path = database_copy("1.1.0-shapes")
-    small = ("--tail", 2, "--chunk", 400)
+    small = ("--set", "freshTailCount=2", "--set", "leafChunkTokens=400")
     before = dump(path)
     assert compact(path, *small)["passes"] == []
     data = compact(path, *small, "--current-turn")
@@ -263,17 +271,40 @@ def test_warns_of_a_host_that_is_at_it(database: Path) -> None:
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
 def test_databases_of_every_version(database_copy: DatabaseFactory, version: str) -> None:
     path = database_copy(version)
-    done = run("compact", 1, "--db", path, "--tail", 4, "--chunk", 600, "--apply", "--yes", "--json").data
+    done = run(
+        "compact",
+        1,
+        "--db",
+        path,
+        "--set",
+        "freshTailCount=4",
+        "--set",
+        "leafChunkTokens=600",
+        "--apply",
+        "--yes",
+        "--json",
+    ).data
     assert done["made"]
     assert bool(done["warnings"]) == (version != "0.15.3")  # older hosts do not note that they compact
     assert search_faults(path) == []
-    before = run("compact", 1, "--db", path, "--tail", 4, "--chunk", 600)
+    before = run("compact", 1, "--db", path, "--set", "freshTailCount=4", "--set", "leafChunkTokens=600")
     assert before.code == 0
 
 
 def test_what_takes_it_back_names_the_same_database(openclaw_home: Path) -> None:
     """Copied as it stands it must not undo something in the database that is there by default."""
-    done = run("compact", 7, "--tail", 2, "--chunk", 600, "--apply", "--yes", "--openclaw-dir", openclaw_home)
+    done = run(
+        "compact",
+        7,
+        "--set",
+        "freshTailCount=2",
+        "--set",
+        "leafChunkTokens=600",
+        "--apply",
+        "--yes",
+        "--openclaw-dir",
+        openclaw_home,
+    )
     assert done.code == 0, done.err
     [line] = [line for line in done.out.splitlines() if "history undo" in line]
     assert line.endswith(f"--apply --db {openclaw_home / 'lcm.db'}")
@@ -282,7 +313,7 @@ def test_what_takes_it_back_names_the_same_database(openclaw_home: Path) -> None
 
 
 def test_a_target_that_no_pass_reaches_is_said(database: Path) -> None:
-    wishes = ("--until-under", 300, "--tail", 0, "--chunk", 1400)
+    wishes = ("--until-under", 300, "--set", "freshTailCount=0", "--set", "leafChunkTokens=1400")
     shown = run("compact", 1, "--db", database, *wishes)
     assert "no pass brings the context below 300" in shown.out
     done = compact(database, *wishes, "--apply", "--yes")

@@ -14,7 +14,7 @@ from tests.conftest import DatabaseFactory
 def test_two_budgets_of_one_conversation(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     data = run(
-        "context", "compare", "1", "--budget", "3500", "--budget-b", "128k", "--db", path, "--json"
+        "context", "compare", "1", "--budget", "3500", "--other", "budget=128k", "--db", path, "--json"
     ).data
     assert (data["first"]["budget"], data["second"]["budget"]) == (3_500, 128_000)
     assert (data["first"]["messages"], data["second"]["messages"]) == (17, 22)
@@ -31,34 +31,36 @@ def test_a_backup_shows_how_it_was(database_file: DatabaseFactory, database_copy
     with closing(sqlite3.connect(now)) as connection:
         connection.execute("UPDATE summaries SET content = 'short' WHERE summary_id = 'sum_bb692ab9b90b6a49'")
         connection.commit()
-    text = run("context", "compare", "1", "--db", before, "--db-b", now).out
+    text = run("context", "compare", "1", "--db", before, "--other", f"db={now}").out
     assert f"in {now}" in text
     assert "1 message: sum_bb692ab9b90b6a49" in text
     assert "+short" in text
-    same = run("context", "compare", "2", "--db", before, "--db-b", now).out
+    same = run("context", "compare", "2", "--db", before, "--other", f"db={now}").out
     assert "Both send exactly the same." in same
 
 
 def test_two_engines_of_one_conversation(database_file: DatabaseFactory):
     """The tools of the current turn are summarised: 1.1 sends that in the assistant's role."""
-    asked = ("context", "compare", "7", "--db", database_file("1.1.0-shapes"), "--rules", "1.0", "--rules-b")
-    text = run(*asked, "1.1").out
+    asked = ("context", "compare", "7", "--db", database_file("1.1.0-shapes"), "--rules", "1.0", "--other")
+    text = run(*asked, "rules=1.1").out
     assert "conversation 7, rules 1.0, 128,000 tokens: 3 messages, 154 tokens" in text
     assert "conversation 7, rules 1.1, 128,000 tokens: 3 messages, 162 tokens" in text
     assert "-== user · sum_aaaaaaaaaaaaaaa2 d0\n+== assistant · sum_aaaaaaaaaaaaaaa2 d0" in text
-    assert "rules" not in run(*asked, "1.0").out
+    assert "rules" not in run(*asked, "rules=1.0").out
 
 
 def test_what_is_not_there_or_makes_no_sense(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     assert run("context", "compare", "1", "99", "--db", path).code == 3
     assert run("context", "compare", "1", "two", "--db", path).code == 2
-    refused = run("context", "compare", "1", "--budget-b", "lots", "--db", path)
+    refused = run("context", "compare", "1", "--other", "budget=lots", "--db", path)
     assert (refused.code, refused.err) == (
         2,
-        "--budget-b must be a number of tokens such as 128000 or 128k.\n",
+        "--other budget must be a number of tokens such as 128000 or 128k.\n",
     )
-    assert run("context", "compare", "1", "--db", path, "--db-b", path.with_name("none.db")).code == 3
+    assert (
+        run("context", "compare", "1", "--db", path, "--other", f"db={path.with_name('none.db')}").code == 3
+    )
 
 
 def test_a_rule_for_a_session_changes_its_tail_wherever_it_is_shown(

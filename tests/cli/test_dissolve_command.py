@@ -140,7 +140,6 @@ def test_a_budget_that_is_exceeded_is_a_warning(path: Path):
         (["dissolve"], "dissolve needs a conversation"),
         (["dissolve", "x", "--summary", "x"], "must be the number of a conversation"),
         (["dissolve", "1", "--summary", "x", "--levels", "0"], "--levels must be"),
-        (["dissolve", "1", "--summary", "x", "--apply", "--dry-run"], "exclude each other"),
         (["dissolve", "1", "--summary"], "--summary needs a value"),
         (["dissolve", "1", "--summary", "x", "--keep=yes"], "--keep takes no value"),
         (["dissolve", "1", "--summary", "x", "--budget", "much"], "--budget must be"),

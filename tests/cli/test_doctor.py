@@ -192,7 +192,6 @@ def test_search_tables_alone_make_no_operation(database_copy: DatabaseFactory):
         (["--fix", "Z9"], 2, "There is no check Z9"),
         (["--fix", "A1:4:context_items:99"], 3, "No finding has the id"),
         (["--fix", "C1"], 9, "has no fix"),
-        (["--fix", "A4", "--apply", "--dry-run"], 2, "exclude each other"),
         (["--apply"], 2, "--apply requires --fix"),
         (["--keep-sources"], 2, "--keep-sources requires --fix"),
         (["4", "--all"], 2, "a conversation or --all"),

@@ -39,7 +39,17 @@ def has_brief(home: Path) -> None:
 
 def has_newer_summaries(home: Path) -> None:
     has_brief(home)
-    done("compact", 2, "--leaf", "--chunk", 300, "--tail", 2, "--apply", "--yes")
+    done(
+        "compact",
+        2,
+        "--leaf",
+        "--set",
+        "leafChunkTokens=300",
+        "--set",
+        "freshTailCount=2",
+        "--apply",
+        "--yes",
+    )
 
 
 def has_copy(home: Path) -> None:

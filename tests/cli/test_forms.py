@@ -91,8 +91,8 @@ def test_csv_of_an_empty_list_has_the_names_of_a_full_one(
         "conversations.list": ["--after", "2099-01-01T00:00:00Z"],
         "messages.list": ["--after", "2099-01-01T00:00:00Z"],
         "summaries.list": ["--after", "2099-01-01T00:00:00Z"],
-        "files.list": ["--after", "2099-01-01T00:00:00Z"],
-        "sessions.list": ["--after", "2099-01-01T00:00:00Z"],
+        "files.list": ["--since", "2099-01-01T00:00:00Z"],
+        "sessions.list": ["--since", "2099-01-01T00:00:00Z"],
     }.get(command, [])
     whole = [*words, *owner, "--db", path, "--openclaw-dir", openclaw_home]
     result = run(*whole, *nothing, "--format", "csv")

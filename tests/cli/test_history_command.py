@@ -254,9 +254,8 @@ def test_last_walks_back_and_forth(path: Path):
         (["undo"], "`history undo` needs one of"),
         (["redo", "op_1", "--last"], "`history redo` needs one of"),
         (["undo", "--batch", "b", "--last"], "`history undo` needs one of"),
-        (["undo", "op_1", "--apply", "--dry-run"], "exclude each other"),
-        (["prune"], "`history prune` needs --before TIME"),
-        (["prune", "--before", "yesterday"], "--before must be a time"),
+        (["prune"], "`history prune` needs --until TIME"),
+        (["prune", "--until", "yesterday"], "--until must be a time"),
         (["prune", "--keep-newest", "some"], "--keep-newest must be"),
         (["list", "--limit", "0"], "--limit must be"),
     ],
@@ -275,7 +274,7 @@ def test_pruning_counts_first_and_then_forgets(path: Path):
     rows, files = dump(path), folder(path)
     assert history(path, "prune", "--keep-newest", 1, "--json").data == {"applied": False, "operations": 2}
     assert "and then not undoable: 2 operations." in history(path, "prune", "--keep-newest", 1).out
-    assert history(path, "prune", "--before", "2026-01-01", *DO).data["operations"] == 0
+    assert history(path, "prune", "--until", "2026-01-01", *DO).data["operations"] == 0
     assert folder(path) == files
     assert history(path, "prune", "--keep-newest", 1, "--apply").code == 9  # nobody can be asked
     assert history(path, "prune", "--keep-newest", 1, *DO).data == {"applied": True, "operations": 2}
@@ -285,7 +284,7 @@ def test_pruning_counts_first_and_then_forgets(path: Path):
     conversation = value(path, "SELECT conversation_id FROM lcm_tui_operations")
     assert history(path, "prune", conversation + 1, "--json").data["operations"] == 0
     change_behind(path, "UPDATE lcm_tui_operations SET created_at = '2025-12-31T23:00:00.000Z'")
-    assert history(path, "prune", conversation, "--before", "2026-01-01", *DO).data["operations"] == 1
+    assert history(path, "prune", conversation, "--until", "2026-01-01", *DO).data["operations"] == 1
 
 
 def test_an_operation_whose_undo_was_forgotten_is_told(path: Path):

@@ -68,7 +68,15 @@ def test_an_operation_shows_the_context_before_it_and_what_changed(changed):
 def test_two_points_are_compared(changed):
     path, operation, summary = changed
     found = data(
-        "context", "compare", 3, "--at", f"before:{operation}", "--at-b", f"after:{operation}", "--db", path
+        "context",
+        "compare",
+        3,
+        "--at",
+        f"before:{operation}",
+        "--other",
+        f"at=after:{operation}",
+        "--db",
+        path,
     )
     assert [one["summaryId"] for one in found["messages"]["onlyFirst"]] == [summary]
     assert found["first"]["past"]["point"] == f"before:{operation}"
@@ -88,7 +96,7 @@ def test_two_points_are_compared(changed):
         (("context", "show", 1, "--at", "OPERATION"), 3),
         (("context", "show", 999, "--at", "2026-03-02"), 3),
         (("summaries", "list", "--at", "2026-03-02"), 2),
-        (("context", "compare", 3, "--at-b", "soon"), 2),
+        (("context", "compare", 3, "--other", "at=soon"), 2),
         (("context", "compare", 3, "--at", "2026-03-02", "--snapshot", "asm_1"), 2),
     ],
 )

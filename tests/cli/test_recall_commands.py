@@ -76,7 +76,7 @@ def test_a_scope_without_conversations_finds_nothing_and_is_named(memory: Path) 
         ("--regex", "--substring"),
         ("--role", "x"),
         ("--depth", "x"),
-        ("--after", "x"),
+        ("--since", "x"),
     ],
 )
 def test_wrong_options_are_refused(options: tuple[str, ...], memory: Path) -> None:

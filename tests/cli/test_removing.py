@@ -442,7 +442,6 @@ def test_a_file_that_is_none_is_refused(path: Path, tmp_path: Path):
         (["delete", "--larger-than", "much"], "--larger-than must be"),
         (["delete", "--max-messages", "-1"], "--max-messages"),
         (["delete", "--only", "old"], "--only must be one of"),
-        (["delete", "7", "--apply", "--dry-run"], "exclude each other"),
     ],
 )
 def test_mistakes_exit_with_2(path: Path, arguments: list[str], words: str):

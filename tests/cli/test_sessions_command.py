@@ -83,8 +83,8 @@ def test_filters(home: Path, expected: dict[str, Any], filters: tuple[str, ...],
 
 
 def test_times_filter_by_the_newest_entry(home: Path) -> None:
-    assert len(listed(home, "--after", "2026-11-01")) == 2
-    assert len(listed(home, "--before", "2026-11-01")) == 10
+    assert len(listed(home, "--since", "2026-11-01")) == 2
+    assert len(listed(home, "--until", "2026-11-01")) == 10
 
 
 @pytest.mark.long
@@ -176,7 +176,7 @@ def test_a_conversation_beside_its_codex_session(database_file: DatabaseFactory,
     path, rollout = database_file("0.15.3"), tmp_path / "rollout.jsonl"
     lines = as_rollout(path, 7)
     rollout.write_text("\n".join([*lines[2:], message("user", "\x1b[31mnew"), '{"type": "resp']))
-    arguments = ("sessions", "compare", "7", "--rollout", rollout, "--db", path)
+    arguments = ("sessions", "compare", "7", "--file", rollout, "--db", path)
     data = run(*arguments, "--json").data
     assert [one["text"] for one in data["onlyCodex"]] == ["\x1b[31mnew"]
     assert [(one["role"], one["where"]) for one in data["onlyConversation"]] == [("user", "seq 1")]
@@ -186,4 +186,4 @@ def test_a_conversation_beside_its_codex_session(database_file: DatabaseFactory,
     assert (told.code, "Only in Codex" in told.out, "\x1b" in told.out) == (0, True, False)
     assert f"Line {len(lines)} is skipped: unfinished" in told.out
     nowhere = run("sessions", "compare", "7", "--db", path, "--openclaw-dir", tmp_path)
-    assert (nowhere.code, "`lcm-tui sessions compare 7 --rollout PATH`" in nowhere.err) == (3, True)
+    assert (nowhere.code, "`lcm-tui sessions compare 7 --file PATH`" in nowhere.err) == (3, True)

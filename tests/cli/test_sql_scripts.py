@@ -159,7 +159,7 @@ def test_a_script_leaves_what_a_commit_leaves(name: str, path: Path, compared: l
 @pytest.mark.long
 def test_so_it_is_with_new_summaries(tmp_path: Path, compared: list[str]) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
-    small = ("--tail", 10, "--chunk", 1400, "--budget", 2000)
+    small = ("--set", "freshTailCount=10", "--set", "leafChunkTokens=1400", "--budget", 2000)
     ok("compact", 1, *small, "--provider", "extractive", *DO, "--db", path)
     assert "compact" in " ".join(compared)
 
@@ -231,7 +231,7 @@ def test_a_text_that_comes_back_is_shown_as_sql(path: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (("compact", 1), "compact has no --sql: each pass needs the text"),
+        (("compact", 1), "--sql is not supported by compact."),
         (("rewrite", 1, "--all"), "rewrite --sql requires --from-drafts FILE"),
         (("repair", 1), "repair --sql requires --from-drafts FILE"),
         (("repair", "--from-drafts", "x", "--apply"), "excludes --apply"),

@@ -79,7 +79,6 @@ def test_duplicates_are_listed_and_refused(path: Path) -> None:
         ((999, 1), 3),
         ((1, "x"), 2),
         ((1,), 2),
-        ((1, 2, "--apply", "--dry-run"), 2),
     ],
 )
 def test_refusals_have_their_codes(

@@ -79,7 +79,7 @@ def test_a_time_typed_as_it_is_shown_means_that_moment(zone: str, tmp_path: Path
         assert listed(path, "--after", typed[2]) == shown[:3]
         assert listed(path, "--before", typed[2]) == shown[3:]
         assert listed(path, "--between", f"{typed[4]}..{typed[1]}") == shown[2:5]
-    hits = run("grep", "note", "--after", shown[1][:19], "--db", path, "--json").data["hits"]
+    hits = run("grep", "note", "--since", shown[1][:19], "--db", path, "--json").data["hits"]
     assert {parse_utc(one["at"]) for one in hits} == {NOON + timedelta(minutes=one) for one in (4, 5)}
     assert all(one["at"].endswith("Z") for one in hits)
 
@@ -108,7 +108,7 @@ def test_what_was_just_done_is_not_older_than_an_hour(zone: str, tmp_path: Path)
     assert local is not None
     for hours, count in ((-1, 0), (1, 1)):
         limit = sql_utc(local + timedelta(hours=hours))
-        pruned = run("history", "prune", "--before", limit, "--db", path, "--json")
+        pruned = run("history", "prune", "--until", limit, "--db", path, "--json")
         assert pruned.data["operations"] == count, (limit, pruned.data)
     before = run("context", "show", 1, "--at", sql_utc(local - timedelta(seconds=1)), "--db", path)
     assert f"as it was at {sql_utc(local - timedelta(seconds=1))}" in before.out

@@ -283,8 +283,7 @@ def test_sessions_by_their_names(openclaw_home: Path) -> None:
         (("main",), 2),
         ((), 2),
         (("main", LONG, "--file", "x.jsonl"), 2),
-        (("main", LONG, "--apply", "--dry-run"), 2),
-        (("main", LONG, "--leaf-fanout", "1"), 2),
+        (("main", LONG, "--set", "leafMinFanout=1"), 2),
         (("main", LONG, "--transplant-to", "99"), 3),
         (("main", LONG, "--transplant-to", "9"), 3),
         (("--file", "/nowhere/x.jsonl"), 3),
@@ -518,7 +517,7 @@ def test_a_database_that_was_written_to_meanwhile_by_the_go_tool(openclaw_home: 
 @pytest.mark.long
 def test_one_summary_at_the_end_and_in_front_of_another(openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
-    wishes = ("--single-root", "--chunk", 1200, "--transplant-to", 7)
+    wishes = ("--single-root", "--set", "leafChunkTokens=1200", "--transplant-to", 7)
     offline = ("--provider", "extractive")
     files = everything_in(openclaw_home)
     shown = backfill(openclaw_home, "main", LONG, *wishes, *offline, "--json").data
@@ -544,7 +543,15 @@ def test_one_summary_at_the_end_and_in_front_of_another(openclaw_home: Path) -> 
 def test_what_is_there_already_is_compacted_when_asked(openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
     known = "d029fad2-116d-483f-a14f-4b687e0df1b3"
-    wishes = ("--recompact", "--tail", 4, "--chunk", 600, "--provider", "extractive")
+    wishes = (
+        "--recompact",
+        "--set",
+        "freshTailCount=4",
+        "--set",
+        "leafChunkTokens=600",
+        "--provider",
+        "extractive",
+    )
     assert backfill(openclaw_home, "ops", known, *wishes, "--apply").code == 9  # nobody can be asked
     for rules in ("0.1", "0.15"):
         shown = backfill(openclaw_home, "ops", known, *wishes, "--rules", rules, "--json").data["compaction"]

@@ -309,7 +309,7 @@ def test_compacting_and_its_undo(database_copy: DatabaseFactory, version: str):
         WHERE m.role = 'user' GROUP BY 1 ORDER BY count(*) DESC LIMIT 1""",
     )
     done = run_command(
-        *("compact", str(owner), "--db", path, "--tail", "4", "--chunk", "100"),
+        *("compact", str(owner), "--db", path, "--set", "freshTailCount=4", "--set", "leafChunkTokens=100"),
         *("--apply", "--yes", "--json"),
     )
     assert done.code == 0, done

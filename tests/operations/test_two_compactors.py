@@ -136,9 +136,20 @@ async def test_nobody_is_asked_while_the_host_compacts(path: Path) -> None:
 def test_the_command_refuses_in_one_sentence(path: Path) -> None:
     begin(path)
     before = dump(path)
-    shown = command("compact", 1, "--db", path, "--tail", 10, "--chunk", 1400)
+    shown = command("compact", 1, "--db", path, "--set", "freshTailCount=10", "--set", "leafChunkTokens=1400")
     assert (shown.code, "The host is compacting" in shown.out) == (0, True)
-    done = command("compact", 1, "--db", path, "--tail", 10, "--chunk", 1400, "--apply", "--yes")
+    done = command(
+        "compact",
+        1,
+        "--db",
+        path,
+        "--set",
+        "freshTailCount=10",
+        "--set",
+        "leafChunkTokens=1400",
+        "--apply",
+        "--yes",
+    )
     assert (done.code, done.err.count("\n"), dump(path)) == (9, 1, before)
 
 

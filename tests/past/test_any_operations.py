@@ -94,10 +94,18 @@ class World:
         self.do("repair", "--all", "--accept", "every", "--limit", "2")
 
     def compact(self) -> None:
-        self.do("compact", self.conversation(), "--leaf", "--tail", "2", "--chunk", "300")
+        self.do(
+            "compact",
+            self.conversation(),
+            "--leaf",
+            "--set",
+            "freshTailCount=2",
+            "--set",
+            "leafChunkTokens=300",
+        )
 
     def sweep(self) -> None:
-        self.do("compact", self.conversation(), "--sweep", "--budget", "2k", "--tail", "4")
+        self.do("compact", self.conversation(), "--budget", "2k", "--set", "freshTailCount=4")
 
     def transplant(self) -> None:
         self.do("transplant", self.conversation(), self.conversation())

@@ -84,7 +84,7 @@ def cases(path: Path) -> list[Case]:
         ("doctor", "--fix", "all"),
         ("compact", chosen),
         ("compact", chosen, "--rules", "0.1"),
-        ("compact", chosen, "--single-root", "--tail", "0"),
+        ("compact", chosen, "--single-root", "--set", "freshTailCount=0"),
         *(((("dissolve", chosen, "--summary", top)),) if top else ()),
         ("rewrite", chosen, "--all"),
         ("repair", chosen),
