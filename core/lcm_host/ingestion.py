@@ -24,7 +24,8 @@ from lcm_core.store.engine_work import EngineEnd, GapRow, began_at, engine_ends,
 from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.ownership import key_owners, session_owners, values_taken
 
-from lcm_host.reading import SessionEntry, newest_in_file, newest_in_table, open_session
+from lcm_host.entries import SessionEntry
+from lcm_host.reading import newest_in_file, newest_in_table, open_session
 from lcm_host.rows import OutboxRow, outbox_of, session_status
 from lcm_host.sessions import HostSession, HotPlace
 

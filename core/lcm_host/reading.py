@@ -1,4 +1,4 @@
-"""The entries of a session, wherever it is stored, along the path that its host sees (docs/host.md).
+"""A session read along the path that its host sees, wherever it is stored (docs/host.md).
 
 Entries form a tree by ``parentId``: the path that ends at the last entry is shown, abandoned branches are
 counted. Nothing is read twice, and of what is read no more is held than where the entries are. All functions
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Final, TypeAlias
 
 from lcm_core.base.errors import DatabaseError, NotFoundError
-from lcm_core.base.javascript import Json, JsonObject
+from lcm_core.base.javascript import JsonObject
 from lcm_core.base.jsonl import (
     CIRCLE,
     HEAD_BYTES,
@@ -32,30 +32,24 @@ from lcm_core.base.jsonl import (
     TranscriptError,
     TranscriptHeader,
     check_cancelled,
-    compact_json,
     decode_object,
     fingerprint,
     missing_parent,
     never_cancelled,
     peek_object,
     read_header,
-    read_moment,
     repeated_id,
     spliced,
     stamp_of,
     string,
 )
-from lcm_core.base.setting_values import object_or_empty
 from lcm_core.base.values import Record, Struct, field, replace
-from lcm_core.engine.content import ContentPart, content_parts, host_parts, json_part
-from lcm_core.engine.sessions import has_failed, is_runtime_context, stored_role
-from lcm_core.engine.stored_parts import message_text
 from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.opening import FileState, file_state
 
-from lcm_host.archives import Source, file_lines, unpacked_entry, unpacked_lines, with_lines
+from lcm_host.archives import Source, file_lines, unpacked_lines, with_lines
+from lcm_host.entries import SessionEntry, entry_of_line, entry_of_row, too_long, value_of
 from lcm_host.rows import (
-    ENTRY_LIMIT,
     EventRow,
     HotState,
     Node,
@@ -70,247 +64,6 @@ from lcm_host.rows import (
     off_path,
 )
 from lcm_host.sessions import ArchivePlace, ColdPlace, FilePlace, HostSession, HotPlace
-
-# -- entries ---------------------------------------------------------------------------------------------
-# A row or line that cannot be read is an entry with a problem, never a reason to stop.
-
-MESSAGE: Final = "message"
-#: Answers that the host shows and no model gave: the engine never gets them.
-_SHOWN_ONLY: Final = frozenset({"delivery-mirror", "gateway-injected"})
-_FRAME: Final = ("type", "id", "parentId", "timestamp")
-
-
-class SessionEntry(Record, frozen=True):
-    """One entry of a session. Texts are as the host wrote them: make them safe before showing them."""
-
-    number: int  #: its place: ``seq`` of a row (0 is the header), or the line, from 1
-    value: JsonObject  #: what it holds; where it cannot be read whole, what is known of it
-    unread: str | None = None  #: why that is not all of it; follows "entry N:" in a sentence
-    stored_at: datetime | None = None  #: UTC; when the host stored it
-
-    @property
-    def entry_id(self) -> str | None:
-        """Its id."""
-        return string(self.value.get("id"))
-
-    @property
-    def type(self) -> str | None:
-        """Message, compaction, reset and others."""
-        return string(self.value.get("type"))
-
-    @property
-    def is_message(self) -> bool:
-        """Whether it is something that somebody said."""
-        return self.type == MESSAGE
-
-    @property
-    def message(self) -> JsonObject:
-        """The message in it; empty where there is none."""
-        return object_or_empty(self.value.get("message"))
-
-    @property
-    def role(self) -> str | None:
-        """Of a message, as the host wrote it."""
-        return string(self.message.get("role"))
-
-    @property
-    def problem(self) -> str | None:
-        """Why it is not shown whole."""
-        if self.unread is None and self.is_message and not self.message:
-            return "an entry of type message without a message"
-        return self.unread
-
-    @property
-    def text(self) -> str | None:
-        """What the text blocks of a message say; None where it cannot be read."""
-        if not self.is_message or self.problem is not None:
-            return None
-        return text_of(self.message.get("content"))
-
-    @property
-    def timestamp(self) -> str | None:
-        """When it was made, as it is written; epoch milliseconds as digits."""
-        stamp = self.value.get("timestamp")
-        if read_moment(stamp) is None:
-            stamp = self.message.get("timestamp") or stamp
-        return str(stamp) if isinstance(stamp, str | int | float) else None
-
-    @property
-    def created_at(self) -> datetime | None:
-        """The same in UTC, else when the host stored it."""
-        stamp = read_moment(self.value.get("timestamp")) or read_moment(self.message.get("timestamp"))
-        return stamp or self.stored_at
-
-    @property
-    def is_storable(self) -> bool:
-        """A message that an engine stores, unless it is a heartbeat (docs/host.md, "Is it ingesting?")."""
-        if not self.is_message:
-            return False
-        message = self.message
-        role, model = stored_role(message), message.get("model")
-        shown_only = message.get("provider") == "openclaw" and model in _SHOWN_ONLY
-        mirrored = role == "assistant" and model == "delivery-mirror"
-        if role is None or shown_only or mirrored or has_failed(message):
-            return False
-        return not (role == "assistant" and is_runtime_context(role, message_text(message)))
-
-    @property
-    def title(self) -> str:
-        """One line that says what an entry is that is no message."""
-        if self.is_message:
-            return ""
-        return " ".join(self._described()[0].split())
-
-    @property
-    def parts(self) -> tuple[ContentPart, ...]:
-        """What it holds: the parts of a message, a summary, a custom payload."""
-        if self.is_message:
-            return () if self.unread is not None else host_parts(self.message)
-        return self._described()[1]
-
-    def _described(self) -> _Described:
-        kind = str(self.value.get("type") or "")
-        if self.unread is not None:
-            return kind or "entry", ()
-        describe = _DESCRIBE.get(kind)
-        return describe(self.value) if describe else (kind, _rest(self.value))
-
-
-def entry_of_row(row: EventRow) -> SessionEntry:
-    """The entry that a row of the host's table holds."""
-    try:
-        value, unread = _value_of(row)
-    except BadLineError as error:
-        value, unread = _navigation_of(row), str(error)
-    return SessionEntry(row.seq, value, unread, read_moment(row.created_ms))
-
-
-def entry_of_line(line: RawLine) -> SessionEntry:
-    """The entry that a line of a transcript holds."""
-    try:
-        if line.too_long:
-            return SessionEntry(line.number, peek_object(line.data), _too_long(line.size))
-        return SessionEntry(line.number, decode_object(line.data))
-    except BadLineError as error:
-        return SessionEntry(line.number, {}, str(error))
-
-
-def text_of(content: Json) -> str:
-    """What a message says: a text as it is, of blocks their texts, one in a line."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(_texts(content))
-
-
-def _texts(content: Json) -> Iterator[str]:
-    blocks = content if isinstance(content, list) else [content]
-    for block in blocks:
-        if isinstance(block, str):
-            yield block
-        elif isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
-            yield str(block["text"])
-
-
-def _value_of(row: EventRow) -> tuple[JsonObject, str | None]:
-    """What a row holds, and why it is not whole.
-
-    Raises:
-        BadLineError: it cannot be read at all.
-        ConfigurationError: this Python cannot unpack it.
-    """
-    if row.json is not None and row.packed_size is not None:
-        raise BadLineError("its row contains it twice, as text and packed")
-    if row.json is not None:
-        if len(row.json) > ENTRY_LIMIT:
-            return peek_object(row.json), _too_long(None)
-        return decode_object(row.json), None
-    if row.packed_size is None:
-        raise BadLineError("its row is empty")
-    if row.packed is None:
-        raise BadLineError(_too_long(row.packed_size))
-    return decode_object(unpacked_entry(row.packed, row.size, ENTRY_LIMIT)), None
-
-
-def _navigation_of(row: EventRow) -> JsonObject:
-    """What the host noted beside a packed entry: its type, ids, time and role; empty when it did not."""
-    try:
-        noted = decode_object(row.navigation or "").get("navigation")
-    except BadLineError:
-        return {}
-    return noted if isinstance(noted, dict) else {}
-
-
-def _too_long(size: int | None) -> str:
-    how_long = f"{size:,} bytes" if size is not None else f"more than {ENTRY_LIMIT:,} characters"
-    return f"too long ({how_long}) to be read with the others"
-
-
-# -- entries that are no messages ------------------------------------------------------------------------
-
-_Described = tuple[str, tuple[ContentPart, ...]]
-
-
-def _compaction(value: JsonObject) -> _Described:
-    before = value.get("tokensBefore")
-    tokens = (
-        f" ({before:,} tokens before)" if isinstance(before, int) and not isinstance(before, bool) else ""
-    )
-    return f"compaction{tokens}", content_parts(value.get("summary"))
-
-
-def _branch_summary(value: JsonObject) -> _Described:
-    origin = string(value.get("fromId"))
-    return f"branch summary{_from(origin)}", content_parts(value.get("summary"))
-
-
-def _model_change(value: JsonObject) -> _Described:
-    names = [name for name in (string(value.get("provider")), string(value.get("modelId"))) if name]
-    return f"model: {'/'.join(names) or 'not recorded'}", ()
-
-
-def _thinking_level(value: JsonObject) -> _Described:
-    return f"thinking level: {_word(value.get('thinkingLevel'))}", ()
-
-
-def _reset(value: JsonObject) -> _Described:
-    reason = string(value.get("reason"))
-    return f"reset: {reason}" if reason else "reset", _rest(value)
-
-
-def _custom(value: JsonObject) -> _Described:
-    data = value.get("data")
-    parts = () if data is None else (json_part("custom", data),)
-    return f"custom: {_word(value.get('customType'))}", parts
-
-
-def _custom_message(value: JsonObject) -> _Described:
-    return f"custom message: {_word(value.get('customType'))}", content_parts(value.get("content"))
-
-
-_DESCRIBE: dict[str, Callable[[JsonObject], _Described]] = {
-    "compaction": _compaction,
-    "branch_summary": _branch_summary,
-    "model_change": _model_change,
-    "thinking_level_change": _thinking_level,
-    "reset": _reset,
-    "custom": _custom,
-    "custom_message": _custom_message,
-}
-
-
-def _from(origin: str | None) -> str:
-    return f" from {origin}" if origin else ""
-
-
-def _word(value: Json) -> str:
-    return string(value) or ("not recorded" if value is None else compact_json(value))
-
-
-def _rest(value: JsonObject) -> tuple[ContentPart, ...]:
-    """What an entry holds beside its frame, as JSON."""
-    rest: JsonObject = {key: each for key, each in value.items() if key not in _FRAME}
-    return (json_part("", rest),) if rest else ()
-
 
 # -- the tree --------------------------------------------------------------------------------------------
 # Where entries are: one streamed pass, small to keep, cheap to bring up to date.
@@ -394,7 +147,7 @@ class TranscriptScan(Struct):
             self._take_header(line, value)
             return
         if line.too_long:
-            self.problems.add(line.number, _too_long(line.size))
+            self.problems.add(line.number, too_long(line.size))
         self.offset.append(line.offset)
         self.size.append(line.size)
         self.check.append(fingerprint(line.data))
@@ -728,7 +481,7 @@ def _tree(rows: HostRows, session_id: str) -> tuple[TranscriptScan, list[LinePro
     values: dict[int, JsonObject] = {}
     for row in events_at(rows, session_id, sorted(asked)):
         try:
-            values[row.seq] = _frame_of(_value_of(row)[0])
+            values[row.seq] = _frame_of(value_of(row)[0])
         except BadLineError as error:
             if row.seq in unlisted:
                 problems.append(LineProblem(row.seq, str(error)))

@@ -21,8 +21,9 @@ from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Position, Window
 from lcm_host.codex import CodexDiff, Held, Spoken, compare_with_codex, read_held
+from lcm_host.entries import SessionEntry
 from lcm_host.ingestion import Ingestion, ingestions, owners_of
-from lcm_host.reading import SessionEntry, SessionExtent, SessionPage, extents, read_page
+from lcm_host.reading import SessionExtent, SessionPage, extents, read_page
 from lcm_host.sessions import (
     ColdPlace,
     HostListing,

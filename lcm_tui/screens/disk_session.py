@@ -11,7 +11,8 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.text import fold, sought_as
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.content import engine_role, shorten
-from lcm_host.reading import OpenSession, SessionEntry, open_session
+from lcm_host.entries import SessionEntry
+from lcm_host.reading import OpenSession, open_session
 from lcm_host.sessions import HostSession
 from textual.app import ComposeResult
 
