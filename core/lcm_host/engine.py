@@ -51,7 +51,7 @@ from lcm_core.operations.assembly import assemble_context, settings_for
 from lcm_core.operations.compact import Operation, Runner, compaction_setting, load_for_compaction
 from lcm_core.operations.selection import raw_tokens, tail_start
 from lcm_core.store.database import Database, Reader, opens
-from lcm_core.store.ingested import find_holding
+from lcm_core.store.ingested import Holding, find_holding
 from lcm_core.writers.request import Summarizer, SummarizerError
 from lcm_core.writers.source import Rendering
 from lcm_recall.answer import ToolAnswer
@@ -100,13 +100,11 @@ from lcm_host.messages import (
 from lcm_host.reconciling import (
     AnchorProof,
     Reconciled,
-    StoredSession,
     is_up_to_date,
     overlap_of,
     reconcile,
     refuse_flood,
     stored_of_turn,
-    stored_session,
     without_repeated,
 )
 from lcm_host.sessions import first_header
@@ -259,22 +257,24 @@ class Transcripts:
 
     async def bootstrap(self, session: Session, path: Path, rules: IngestRules) -> Bootstrapped:
         """Bring a conversation up to its transcript, or begin it with its newest messages."""
-        stored_before = await self._database.read(stored_session, session)
-        if await asyncio.to_thread(_is_read, stored_before, path):
+        find = partial(self._database.read, find_holding, session.session_id, session.session_key)
+        held = await find()
+        if await asyncio.to_thread(_is_read, held, path):
             if await asyncio.to_thread(_is_fork, path):
                 await self._appender.committed(plan_fork_mark, session)
-            return Bootstrapped(stored_before.conversation_id, 0, 0, 0, AnchorProof.EMPTY, UP_TO_DATE)
+            owner = None if held is None else held.conversation_id
+            return Bootstrapped(owner, 0, 0, 0, AnchorProof.EMPTY, UP_TO_DATE)
         file = await asyncio.to_thread(read_host_file, path)
-        if not stored_before.is_empty and await asyncio.to_thread(_is_left_behind, stored_before, session):
-            found = await self._database.read(reconcile, session, file, stored_before)
+        if held and held.messages and await asyncio.to_thread(_is_left_behind, held, session):
+            found = await self._database.read(reconcile, file, held)
             if found.proof is AnchorProof.NONE:
                 await self._appender.committed(plan_rollover_archive, session, self._appender.clock())
-                stored_before = await self._database.read(stored_session, session)
-        if stored_before.is_empty:
+                held = await find()
+        if held is None or not held.messages:
             return await self._first(session, file, rules)
-        found, imported = await self.catch_up(session, file, stored_before, rules)
+        found, imported = await self.catch_up(session, file, held, rules)
         return Bootstrapped(
-            stored_before.conversation_id,
+            held.conversation_id,
             imported,
             found.left_out,
             file.bad_lines,
@@ -309,13 +309,13 @@ class Transcripts:
         self,
         session: Session,
         file: HostFile,
-        stored_before: StoredSession,
+        held: Holding,
         rules: IngestRules,
         *,
         bootstraps: bool = True,
     ) -> tuple[Reconciled, int]:
         """Store what a transcript has and a conversation with messages lacks; say how many messages."""
-        found = await self._database.read(reconcile, session, file, stored_before)
+        found = await self._database.read(reconcile, file, held)
         if found.adopted:
             await self._appender.committed(plan_adoption, session, found.adopted)
         if not found.new and not found.moves_on:
@@ -327,9 +327,8 @@ class Transcripts:
             stored = without_heartbeats(stored, tally)
         whole = checkpoint_of(file, bootstraps=bootstraps) if found.moves_on else None
         await self._import(session, file, stored, tally, whole)
-        before = stored_before.newest.seq if stored_before.newest is not None else 0
         if rules.prune_heartbeat_ok and tally.stored:
-            await self._appender.prune(session, before, rules)
+            await self._appender.prune(session, held.last_seq, rules)
         return found, tally.stored
 
     async def _import(
@@ -395,12 +394,12 @@ def _within_budget(file: HostFile, rules: IngestRules) -> _Kept:
     return _Kept(count, last, tuple(reversed(kept)))
 
 
-def _is_read(stored_before: StoredSession, path: Path) -> bool:
+def _is_read(held: Holding | None, path: Path) -> bool:
     try:
         found = path.stat()
     except OSError:
         return False
-    return is_up_to_date(stored_before, path, found.st_size, found.st_mtime_ns // 10**6)
+    return is_up_to_date(held, path, found.st_size, found.st_mtime_ns // 10**6)
 
 
 def _is_fork(path: Path) -> bool:
@@ -412,12 +411,11 @@ def _is_fork(path: Path) -> bool:
     return header is not None and bool(header.parent_session)
 
 
-def _is_left_behind(stored_before: StoredSession, session: Session) -> bool:
+def _is_left_behind(held: Holding, session: Session) -> bool:
     """Whether the host continues under another session id, and the file of the former one is gone."""
-    if stored_before.holding is None or stored_before.holding.row.get("session_id") == session.session_id:
+    if held.row.get("session_id") == session.session_id:
         return False
-    state = stored_before.holding.checkpoint
-    path = state.get("session_file_path") if state is not None else None
+    path = (held.checkpoint or {}).get("session_file_path")
     return isinstance(path, str) and bool(path) and not Path(path).exists()
 
 
@@ -884,24 +882,22 @@ class Engine:
         self, session: Session, hosts: Sequence[HostMessage], transcript: Path | None
     ) -> Ingested:
         rules = self._ingest_rules()
-        stored_before = await self.database.read(stored_session, session)
+        before = await self.database.read(find_holding, session.session_id, session.session_key)
         there = transcript is not None and await asyncio.to_thread(transcript.exists)
         file = await asyncio.to_thread(read_host_file, transcript) if there and transcript else None
         imported = 0
-        if file is not None and not stored_before.is_empty:
-            found, imported = await self._transcripts.catch_up(
-                session, file, stored_before, rules, bootstraps=False
-            )
+        if file is not None and before is not None and before.messages:
+            found, imported = await self._transcripts.catch_up(session, file, before, rules, bootstraps=False)
             if not found.moves_on:
-                return Ingested(stored_before.conversation_id, imported, 0, len(hosts))
+                return Ingested(before.conversation_id, imported, 0, len(hosts))
         stored = [message for _, message in stored_of(hosts, rules, ImportTally())]
         held = await self.database.read(overlap_of, session, stored)
         done = await self._admit(session, stored[held:])
         if file is not None:
             await self._appender.append(session, (), checkpoint_of(file, bootstraps=False))
-        elif transcript is not None and not stored_before.is_empty and stored_before.has_no_checkpoint:
+        elif transcript is not None and before and before.messages and before.checkpoint is None:
             await self._appender.append(session, (), unread_checkpoint(transcript))
-        await self._prune_after(session, stored, stored_before, rules)
+        await self._prune_after(session, stored, 0 if before is None else before.last_seq, rules)
         skipped = len(hosts) - len(stored)
         return Ingested(done.conversation_id, done.stored + imported, done.known + held, skipped)
 
@@ -909,15 +905,14 @@ class Engine:
         self,
         session: Session,
         stored: Sequence[StoredMessage],
-        stored_before: StoredSession,
+        after: int,
         rules: IngestRules,
     ) -> None:
         """Delete a turn of the host's timer again once it has ended (docs/engine/ingest.md, "Heartbeats")."""
         named = not rules.preserve_heartbeat_poll and any(names_heartbeats(one.content) for one in stored)
         ended = any(is_acknowledgement(one.role, one.content) for one in stored)
         if (named and ended) or (rules.prune_heartbeat_ok and ended):
-            newest = stored_before.newest
-            await self._appender.prune(session, newest.seq if newest else 0, rules)
+            await self._appender.prune(session, after, rules)
 
     def _rules(self) -> EngineRules:
         return configured(engine_rules(self.database.schema), self._settings)

@@ -157,28 +157,6 @@ def import_cap(stored: int) -> int:
 _RECENT: Final = 64
 
 
-class StoredSession(Record, frozen=True):
-    """What a database holds of a session before its transcript is read."""
-
-    holding: Holding | None
-    newest: RowText | None
-
-    @property
-    def conversation_id(self) -> ConversationId | None:
-        """None: there is no conversation."""
-        return None if self.holding is None else self.holding.conversation_id
-
-    @property
-    def has_no_checkpoint(self) -> bool:
-        """Whether no transcript was ever read for it."""
-        return self.holding is None or self.holding.checkpoint is None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no message is stored."""
-        return self.holding is None or self.holding.messages == 0
-
-
 class Reconciled(Record, frozen=True):
     """What a transcript adds to a conversation."""
 
@@ -190,18 +168,9 @@ class Reconciled(Record, frozen=True):
     moves_on: bool = True  #: the checkpoint follows; else the next call looks from the same place
 
 
-async def stored_session(reader: Reader, session: Session) -> StoredSession:
-    """What is stored of a session, as far as a look at its transcript's file needs it."""
-    holding = await find_holding(reader, session.session_id, session.session_key)
-    if holding is None:
-        return StoredSession(None, None)
-    owner = holding.conversation_id
-    return StoredSession(holding, await newest_row(reader, owner))
-
-
-def is_up_to_date(stored_before: StoredSession, path: Path, size: int, modified_ms: int) -> bool:
+def is_up_to_date(holding: Holding | None, path: Path, size: int, modified_ms: int) -> bool:
     """Whether the checkpoint was made of the very file."""
-    state = None if stored_before.holding is None else stored_before.holding.checkpoint
+    state = None if holding is None else holding.checkpoint
     return state is not None and (
         state.get("session_file_path") == str(path.absolute())
         and state.get("last_seen_size") == size
@@ -209,16 +178,12 @@ def is_up_to_date(stored_before: StoredSession, path: Path, size: int, modified_
     )
 
 
-async def reconcile(
-    reader: Reader, session: Session, file: HostFile, stored_before: StoredSession
-) -> Reconciled:
+async def reconcile(reader: Reader, file: HostFile, holding: Holding) -> Reconciled:
     """What *file* adds to a conversation that holds messages."""
-    holding = stored_before.holding
-    assert holding is not None
     owner = holding.conversation_id
     state = dict(holding.checkpoint or {})
     same_path = state.get("session_file_path") == str(file.path.absolute())
-    if same_path and (found := await _appended(reader, owner, file, stored_before, state)) is not None:
+    if same_path and (found := await _appended(reader, owner, file, state)) is not None:
         return found
     shrank = same_path and file.stamp.size < int(state.get("last_processed_offset") or 0)
     known = await known_entry_ids(reader, owner)
@@ -254,19 +219,18 @@ async def _appended(
     reader: Reader,
     owner: ConversationId,
     file: HostFile,
-    stored_before: StoredSession,
     state: Mapping[str, object],
 ) -> Reconciled | None:
     """All messages behind the place that was read; None when it is not proven that nothing else changed."""
     offset, size = state.get("last_processed_offset"), state.get("last_seen_size")
-    if not isinstance(offset, int) or not isinstance(size, int) or stored_before.newest is None:
+    if not isinstance(offset, int) or not isinstance(size, int):
         return None
     modified = state.get("last_seen_mtime_ms")
     if file.stamp.size <= size or (isinstance(modified, int) and file.stamp.modified_ns // 10**6 < modified):
         return None
-    newest, wanted = stored_before.newest, state.get("last_processed_entry_hash")
+    newest, wanted = await newest_row(reader, owner), state.get("last_processed_entry_hash")
     last = next((one for one in reversed(file.plain) if one.is_message and one.end <= offset), None)
-    if last is None or wanted != entry_hash(newest.role, newest.content):
+    if last is None or newest is None or wanted != entry_hash(newest.role, newest.content):
         return None
     behind = tuple(one for one in file.plain if one.offset >= offset)
     if any(at >= offset for at in file.plain_bad_at):
