@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Hashable, Sequence
+from datetime import datetime, tzinfo
 from enum import StrEnum
 from itertools import islice
 from typing import Final
@@ -12,6 +13,7 @@ from typing import Final
 import regex
 from lcm_core.base.errors import UsageError
 from lcm_core.base.text import fold, same_spelling, sought_as, starts_of, unfolded
+from lcm_core.base.times import span_of, typed_moment
 from lcm_core.base.values import Record
 
 from lcm_recall.queries import MAX_ELEMENTS, elements_in
@@ -34,6 +36,15 @@ class Mode(StrEnum):
     WORDS = "words"
     SUBSTRING = "substring"
     REGEX = "regex"
+
+
+def moment_of(text: str, zone: tzinfo | None, now: datetime) -> datetime | None:
+    """A time that limits a search: in ISO, one of *zone* where it names none, or a span up to *now*."""
+    span = span_of(text)
+    try:
+        return typed_moment(text, zone) if span is None else now - span
+    except OverflowError:
+        return None
 
 
 class Term(Record, frozen=True):

@@ -22,7 +22,7 @@ from lcm_core import __version__
 from lcm_core.base.errors import LcmError, NotFoundError, UsageError
 from lcm_core.base.records import ConversationId, SummaryId, Timestamp
 from lcm_core.base.text import ELLIPSIS, counted, safe_line, safe_text
-from lcm_core.base.times import iso_z, span_of, typed_moment, with_z
+from lcm_core.base.times import iso_z, with_z
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.engine.markers import BadKind
 from lcm_core.store.context import context_entries, context_items
@@ -56,7 +56,7 @@ from lcm_recall.results import (
     level_sizes,
 )
 from lcm_recall.search import NAMES, OTHER_SPELLING, Found, index_of, search
-from lcm_recall.terms import KnownWords, Mode, Query, parse
+from lcm_recall.terms import KnownWords, Mode, Query, moment_of, parse
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -663,11 +663,7 @@ class Memory:
     def _moment(self, name: str, text: str | None) -> str | None:
         if text is None:
             return None
-        span = span_of(text)
-        try:
-            moment = typed_moment(text, self._settings.zone) if span is None else datetime.now(UTC) - span
-        except OverflowError:
-            moment = None
+        moment = moment_of(text, self._settings.zone, datetime.now(UTC))
         if moment is None:
             raise UsageError(
                 f"The argument {name} must be a time in ISO, such as 2026-03-01T12:00:00Z, or a span such "

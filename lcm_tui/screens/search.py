@@ -14,7 +14,7 @@ from lcm_core.base.errors import LcmError, UsageError
 from lcm_core.base.files import reason_of
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.text import safe_line
-from lcm_core.base.times import iso_z, span_of, typed_moment, zone_words
+from lcm_core.base.times import iso_z, zone_words
 from lcm_core.base.values import Record, field, replace, to_json
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
@@ -27,7 +27,7 @@ from lcm_recall.queries import recall_settings
 from lcm_recall.read import Passage
 from lcm_recall.results import FoundHit
 from lcm_recall.search import Found, Hit, Progress, index_of, make_index, recent, remember, search_live
-from lcm_recall.terms import parse
+from lcm_recall.terms import moment_of, parse
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -144,7 +144,7 @@ def parse_narrowing(text: str, zone: tzinfo | None, now: datetime | None = None)
 def _times(word: str, zone: tzinfo | None, now: datetime) -> tuple[str | None, str | None]:
     """From when on, and before when."""
     first, dots, last = word.partition("..")
-    start, end = (_moment(one, zone, now) if one else None for one in (first, last))
+    start, end = (moment_of(one, zone, now) if one else None for one in (first, last))
     if (first and start is None) or (last and end is None) or (dots and not first and not last):
         raise UsageError(
             f"{word} is not one of {', '.join(_WORDS)}, a conversation such as 3, "
@@ -153,14 +153,6 @@ def _times(word: str, zone: tzinfo | None, now: datetime) -> tuple[str | None, s
     if start is not None and end is not None and start >= end:
         raise UsageError(f"{word} ends before it begins: give the earlier time first.")
     return None if start is None else iso_z(start), None if end is None else iso_z(end)
-
-
-def _moment(word: str, zone: tzinfo | None, now: datetime) -> datetime | None:
-    span = span_of(word)
-    try:
-        return typed_moment(word, zone) if span is None else now - span
-    except OverflowError:
-        return None
 
 
 # -- input and hits --------------------------------------------------------------------------------------

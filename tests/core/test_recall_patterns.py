@@ -15,7 +15,6 @@ from lcm_core.base.tokens import utf16_length
 from lcm_recall.answer import Parameters, ToolError
 from lcm_recall.queries import (
     EnginePattern,
-    PatternError,
     compiled,
     like_plan,
     match_expression,
@@ -32,7 +31,7 @@ from tests.support import recorded
 def matches(pattern: str, text: str) -> list[list[object]] | None:
     try:
         return [[found.start, found.text] for found in EnginePattern(pattern).all(text, 5)]
-    except PatternError:
+    except ValueError:
         return None
 
 

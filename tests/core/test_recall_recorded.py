@@ -12,18 +12,17 @@ import pytest
 from lcm_core.api import Database
 from lcm_core.base.tokens import estimate_weighted
 from lcm_core.base.values import to_json
-from lcm_recall.answer import Parameters, ToolError
+from lcm_recall.answer import Parameters, ToolAnswer, ToolError
 from lcm_recall.cue import cue_lines, cue_text, identifiers_in, snippet_of
 from lcm_recall.delegation import (
     DelegationError,
     Delegations,
-    QueryPlan,
     answer_query,
     failure_text,
     plan_query,
 )
 from lcm_recall.engine_tools import expand_all
-from lcm_recall.grants import Caller, GrantError, Grants, route
+from lcm_recall.grants import Caller, Grants, route
 from lcm_recall.queries import compiled, like_plan, match_expression, snippet_around
 from lcm_recall.tools import RecallTools
 
@@ -121,7 +120,7 @@ async def test_expand_query_asks_and_answers_as_recorded(call: dict[str, Any], o
         answer = plan = await recall(
             openclaw_home / "lcm.db", lambda rows: plan_query(rows, asked, caller, settings, NOW)
         )
-        if isinstance(plan, QueryPlan):
+        if not isinstance(plan, ToolAnswer):
             answer = await answer_query(plan, caller, settings, delegations, scripted)
     except ToolError as error:
         answer = error.answer
@@ -178,7 +177,7 @@ async def test_a_grant_lives_as_recorded(database_file: Callable[[str], Path]) -
                 max_depth=asked.get("maxDepth"),
                 token_cap=asked.get("tokenCap"),
             )
-        except GrantError as error:
+        except ToolError as error:
             return {"error": str(error), "remaining": grants.remaining(made)}
         messages = asked.get("includeMessages", False)
         found = expand_all(rows, asked["summaryIds"], depth=depth, include_messages=messages, cap=cap)
@@ -258,7 +257,7 @@ async def test_several_answers_become_one_and_say_what_is_missing(openclaw_home:
     settings = settings_in(openclaw_home)
     asked = Parameters({"query": "staging", "prompt": "Where?", "allConversations": True})
     plan = await recall(openclaw_home / "lcm.db", lambda rows: plan_query(rows, asked, caller, settings, NOW))
-    assert isinstance(plan, QueryPlan)
+    assert not isinstance(plan, ToolAnswer)
 
     async def scripted(task) -> str:
         await asyncio.sleep(0)

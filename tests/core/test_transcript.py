@@ -27,7 +27,7 @@ from lcm_core.base.jsonl import (
 )
 from lcm_core.engine.content import PartKind, engine_role, host_parts, row_parts, shorten
 from lcm_host.messages import read_host_file
-from lcm_host.reading import FileSession, open_session
+from lcm_host.reading import open_session
 from lcm_host.sessions import FilePlace, HostSession, Storage
 
 from tests.databases import reading
@@ -66,22 +66,20 @@ def text_of(parts) -> str:
     return "\n".join(part.text for part in parts if part.kind is PartKind.TEXT)
 
 
-def open_file(path: Path, cancelled=never_cancelled) -> FileSession:
+def open_file(path: Path, cancelled=never_cancelled):
     session = HostSession(None, "s", None, Storage.JSONL, False, None, None, FilePlace(path))
-    opened = open_session(session, cancelled=cancelled)
-    assert isinstance(opened, FileSession)
-    return opened
+    return open_session(session, cancelled=cancelled)
 
 
-def everything(index: FileSession):
+def everything(index):
     return list(index.entries())
 
 
-def lines_of(index: FileSession) -> list[int]:
+def lines_of(index) -> list[int]:
     return [index.scan.line[number] for number in index.shown]
 
 
-def reasons(index: FileSession) -> list[tuple[int, str]]:
+def reasons(index) -> list[tuple[int, str]]:
     return [(problem.line, problem.reason) for problem in index.problems]
 
 
