@@ -21,7 +21,6 @@ from lcm_core.base.jsonl import (
     INCOMPLETE,
     NO_OBJECT,
     BadLineError,
-    Cancelled,
     FileStamp,
     LineProblem,
     LineProblems,
@@ -30,9 +29,7 @@ from lcm_core.base.jsonl import (
     TranscriptChangedError,
     TranscriptError,
     TranscriptHeader,
-    check_cancelled,
     missing_parent,
-    never_cancelled,
     open_transcript,
     read_header,
     repeated_id,
@@ -125,14 +122,11 @@ def entry_id_of(entry: HostEntry) -> str | None:
     return None if entry.is_bare else entry.node
 
 
-def read_host_file(
-    path: Path, *, whole_records: bool = False, cancelled: Cancelled = never_cancelled
-) -> HostFile:
+def read_host_file(path: Path, *, whole_records: bool = False) -> HostFile:
     """Read a transcript once; blocks. *whole_records*: those in spliced lines too, which the engine skips.
 
     Raises:
         TranscriptError: the file cannot be opened or read; the sentence says why and what to do.
-        CancelledError: the caller stopped it.
     """
     with open_transcript(path) as file:
         stamp = stamp_of(file)
@@ -142,7 +136,7 @@ def read_host_file(
             for value in listed:
                 reading.take(value, RawLine(1, 0, stamp.size, b"", False, ended=True))
         else:
-            for line in scan_lines(file, limit=HOST_LINE_LIMIT, cancelled=cancelled):
+            for line in scan_lines(file, limit=HOST_LINE_LIMIT):
                 reading.take_line(line)
         return reading.file(path, stamp)
 
@@ -152,7 +146,6 @@ def read_messages(
     entries: Sequence[HostEntry],
     *,
     inherit: bool = False,
-    cancelled: Cancelled = never_cancelled,
 ) -> Iterator[HostMessage]:
     """The messages of some entries, in their order.
 
@@ -161,12 +154,10 @@ def read_messages(
 
     Raises:
         TranscriptError: the file cannot be read, or was rewritten since.
-        CancelledError: the caller stopped it.
     """
     last = _beginning(file)
     with open_transcript(file.path) as source:
         for entry in entries:
-            check_cancelled(cancelled)
             value = entry.value if entry.value is not None else _read_again(file, source, entry)
             message = value if entry.is_bare else value.get("message")
             if not isinstance(message, dict):

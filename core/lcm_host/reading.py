@@ -416,6 +416,8 @@ def newest_in_file(path: Path) -> Iterator[SessionEntry]:
 # The host's own list of the active path is used where it is complete. Else the path is walked from the last
 # entry to the first, by what the rows say of their parents: then only the places of its entries are held.
 
+#: Entries that are read together where only the newest are looked for.
+_FEW: Final = 16
 #: Entries, and bytes of them, that are read in one transaction.
 _STEP: Final = 500
 _STEP_BYTES: Final = 8 * 1024 * 1024
@@ -506,7 +508,7 @@ def _of_node(node: Node) -> JsonObject:
     return {"type": node.type or "unknown", "id": node.entry_id, "parentId": node.parent_id}
 
 
-def newest_in_table(rows: HostRows, session_id: str, step: int = 16) -> Iterator[SessionEntry]:
+def newest_in_table(rows: HostRows, session_id: str) -> Iterator[SessionEntry]:
     """The entries of a session's path, the newest first.
 
     Raises:
@@ -515,7 +517,7 @@ def newest_in_table(rows: HostRows, session_id: str, step: int = 16) -> Iterator
     path = active_path(rows, session_id)
     stop = len(path)
     while stop > 0:
-        start = max(0, stop - step)
+        start = max(0, stop - _FEW)
         for row in reversed(list(path.events(rows, start, stop))):
             yield entry_of_row(row)
         stop = start
@@ -687,17 +689,16 @@ def read_page(
     *,
     limit: int | None = None,
     before: int | None = None,
-    cancelled: Cancelled = never_cancelled,
 ) -> SessionPage:
     """The last *limit* entries (None: all) before position *before* of the path (None: its end).
 
     Blocks, and raises as `open_session`.
     """
-    with closing(open_session(session, cancelled=cancelled)) as opened:
+    with closing(open_session(session)) as opened:
         total = len(opened)
         stop = total if before is None else max(0, min(before, total))
         start = 0 if limit is None else max(0, stop - limit)
-        entries = tuple(opened.entries(start, stop, cancelled=cancelled))
+        entries = tuple(opened.entries(start, stop))
         off = opened.off_path(start, stop)
         named = {problem.line for problem in opened.problems}
         own = [
@@ -725,14 +726,8 @@ class SessionExtent(Record, frozen=True):
 COUNTED_BYTES: Final = 1024 * 1024
 
 
-def extents(
-    sessions: Sequence[HostSession], *, cancelled: Cancelled = never_cancelled
-) -> dict[HostSession, SessionExtent]:
-    """How much some sessions hold: those whose database can be read, and whose archive or file is small.
-
-    Raises:
-        CancelledError: the caller stopped it.
-    """
+def extents(sessions: Sequence[HostSession]) -> dict[HostSession, SessionExtent]:
+    """How much some sessions hold: those whose database can be read, and whose archive or file is small."""
     found: dict[HostSession, SessionExtent] = {}
     hot: dict[Path, list[HostSession]] = {}
     for session in sessions:
@@ -744,9 +739,8 @@ def extents(
                 found[session] = SessionExtent(max(0, place.row.events - 1), session.newest_at)
         elif _is_small(place):
             with suppress(TranscriptError, DatabaseError):
-                found[session] = with_lines(session, _extent, cancelled)
+                found[session] = with_lines(session, _extent)
     for database, several in hot.items():
-        check_cancelled(cancelled)
         with suppress(DatabaseError):
             counts = read_host(database, entry_counts, [one.session_id for one in several])
             found |= {one: SessionExtent(counts[one.session_id], one.newest_at) for one in several}
@@ -761,10 +755,10 @@ def _is_small(place: ArchivePlace | FilePlace) -> bool:
     return False
 
 
-def _extent(source: Source, cancelled: Cancelled) -> SessionExtent:
+def _extent(source: Source) -> SessionExtent:
     count, newest, bad = 0, None, 0
     with source.opened() as file:
-        for line in source.lines(file, cancelled=cancelled):
+        for line in source.lines(file):
             entries = [entry_of_line(line)]
             if entries[0].type is None and line.ended:
                 found = spliced(line)
@@ -787,7 +781,7 @@ def bad_lines(sessions: Iterable[HostSession], most: int | None = None) -> dict[
         path = session.live_file
         with suppress(TranscriptError, OSError):
             if path is not None and (most is None or path.stat().st_size <= most):
-                extent = with_lines(session, _extent, never_cancelled)
+                extent = with_lines(session, _extent)
                 found |= {session: extent.bad_lines} if extent.bad_lines else {}
     return found
 
@@ -805,9 +799,7 @@ _LINE_ENDS: Final = (
 _ATTEMPTS: Final = 3
 
 
-def write_transcript(
-    session: HostSession, target: BinaryIO, *, cancelled: Cancelled = never_cancelled
-) -> int:
+def write_transcript(session: HostSession, target: BinaryIO) -> int:
     """Write what the host sees of a session as a transcript, a header first; how many entries were bad.
 
     They are left out (docs/host.md, "What an import takes"). *target* may be written more than once, from
@@ -818,8 +810,8 @@ def write_transcript(
         target.seek(begin)
         target.truncate()
         target.write(json.dumps({"type": "session", "version": 3, "id": session.session_id}).encode() + b"\n")
-        with suppress(TranscriptChangedError), closing(open_session(session, cancelled=cancelled)) as opened:
-            return _write_entries(opened.entries(cancelled=cancelled), target)
+        with suppress(TranscriptChangedError), closing(open_session(session)) as opened:
+            return _write_entries(opened.entries(), target)
     raise _rewritten(session.session_id, "while it was read: try again")
 
 

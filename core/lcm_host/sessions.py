@@ -19,12 +19,9 @@ from lcm_core.base.jsonl import (
     EPOCH,
     HEAD_BYTES,
     BadLineError,
-    Cancelled,
     RawLine,
     TranscriptHeader,
-    check_cancelled,
     decode_object,
-    never_cancelled,
     open_regular,
     read_header,
     read_moment,
@@ -215,18 +212,13 @@ class HostListing:
     )  #: by database
 
 
-def find_sessions(
-    folder: Path, before: HostListing | None = None, *, cancelled: Cancelled = never_cancelled
-) -> HostListing:
+def find_sessions(folder: Path, before: HostListing | None = None) -> HostListing:
     """The transcripts in a sessions folder, in an agent's folder or in a folder of agents.
 
     Unreadable files and folders are reported in the result. Given the listing *before*, only what was
     written since is opened.
-
-    Raises:
-        CancelledError: the caller stopped it.
     """
-    return _Finder(folder, {} if before is None else before.files, cancelled).find()
+    return _Finder(folder, {} if before is None else before.files).find()
 
 
 def _topic(stem: str, header_id: str | None) -> str | None:
@@ -253,11 +245,10 @@ class _Listed(Record, frozen=True):
 class _Finder:
     """One listing: walks at most two levels and collects sessions, problems and the next cache."""
 
-    def __init__(self, folder: Path, index: SessionIndex, cancelled: Cancelled) -> None:
+    def __init__(self, folder: Path, index: SessionIndex) -> None:
         self.folder = folder
         self.root = Path(os.path.realpath(folder))
         self.index = index
-        self.cancelled = cancelled
         self.sessions: list[tuple[int, HostSession]] = []  #: with what each is ordered by
         self.problems: list[SessionProblem] = []
         self.read: dict[str, tuple[tuple[int, int], Any]] = {}  #: the next index
@@ -301,7 +292,6 @@ class _Finder:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    check_cancelled(self.cancelled)
                     relevant = entry.name == _REGISTRY_NAME or _FILE_NAME.fullmatch(entry.name)
                     if not (relevant or entry.is_dir()):
                         continue
@@ -322,7 +312,6 @@ class _Finder:
             registry = self._cached(folder / _REGISTRY_NAME, status, _read_registry, unread) or registry
         live: dict[str, list[_Listed]] = {}
         for name, status in entries.items():
-            check_cancelled(self.cancelled)
             matched = _FILE_NAME.fullmatch(name)
             if matched is None or stat.S_ISDIR(status.st_mode):
                 continue
@@ -484,16 +473,11 @@ def _why(error: Exception) -> str:
 # -- each session once -----------------------------------------------------------------------------------
 
 
-def list_sessions(
-    folder: Path, before: HostListing | None = None, *, cancelled: Cancelled = never_cancelled
-) -> HostListing:
+def list_sessions(folder: Path, before: HostListing | None = None) -> HostListing:
     """The sessions of a folder of agents, of an agent's folder or of a sessions folder.
 
     What cannot be read is reported in the result. Given the listing *before*, only what was written since
     is opened.
-
-    Raises:
-        CancelledError: the caller stopped it.
     """
     problems: list[SessionProblem] = []
     found: dict[tuple[str | None, str], HostSession] = {}
@@ -501,7 +485,6 @@ def list_sessions(
     read: dict[Path, _ReadDatabase] = {}
     root = _root(folder)
     for database in host_databases(folder):
-        check_cancelled(cancelled)
         known = None if before is None else before.read.get(database)
         state = file_state(database)
         if known is None or not known.holds_for(state):
@@ -512,7 +495,7 @@ def list_sessions(
             _take(found, session)
             if session.current and session.session_key:
                 keys.add(session.session_key)
-    listed = find_sessions(folder, before, cancelled=cancelled)
+    listed = find_sessions(folder, before)
     problems += listed.problems
     for session in (*_of_files(listed.sessions, found, keys), *_imported(folder, found)):
         _take(found, session)

@@ -100,12 +100,12 @@ class Memory(Record, frozen=True):
     settings: RecallSettings
     within: tuple[ConversationId, ...] | None  #: only these conversations; None: all
 
-    def find(self, question: str, tokens: int, *, seconds: float = SEARCH_SECONDS) -> Gathered:
+    def find(self, question: str, tokens: int) -> Gathered:
         """The passages that words of a question are found in."""
         terms = terms_of(question)
         if not terms:
             return Gathered((), ())
-        end = time.monotonic() + seconds
+        end = time.monotonic() + SEARCH_SECONDS
         worth: dict[str, float] = {}
         by_all: dict[str, float] = {}  #: of its worth, what it has for holding all words
         queries: dict[str, Query] = {}

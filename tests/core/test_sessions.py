@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from lcm_core.base.errors import CancelledError
 from lcm_core.base.jsonl import open_regular
 from lcm_host.backfill import find_to_import
 from lcm_host.sessions import (
@@ -401,11 +400,6 @@ def test_what_may_not_be_read_is_a_problem_beside_the_rest(
         "This file cannot be read (Permission denied).",
         "This folder cannot be read (Permission denied).",
     ]
-
-
-def test_a_listing_can_be_stopped(openclaw_home: Path) -> None:
-    with pytest.raises(CancelledError):
-        find_sessions(openclaw_home / "agents", cancelled=lambda: True)
 
 
 def test_a_name_that_is_not_text_is_listed(tmp_path: Path) -> None:
