@@ -98,7 +98,8 @@ class CoverageRows(Scroller):
     def show(self, coverage: Coverage, select: SummaryId | None) -> None:
         """Show a map, standing on a summary; what is in sight stays so."""
         before, self.coverage = self.coverage, coverage
-        self.empty = why_empty(coverage)
+        # That there is no summary is said by the tree.
+        self.empty = why_empty(coverage) if coverage.blocks or not coverage.messages else ""
         if before is None or not coverage.messages:
             self._scale = None
         elif self._scale is not None:
@@ -432,6 +433,12 @@ class CoveragePane(Rows):
         if self._found is not None:
             self.rows.show(self._found, select)
             self.lay_out()
+
+    def follow(self, select: SummaryId | None) -> None:
+        """Stand on what is selected in the tree, unless it was chosen here."""
+        chosen = self.rows.chosen
+        if self.display and (None if chosen is None else chosen.summary_id) != select:
+            self.rows.stand_on(select)
 
     def on_mount(self) -> None:
         """Take the lines that the map is going to have."""

@@ -413,13 +413,12 @@ focus (tab); n and N go to the next and the previous match.
 
     @on(LineView.Highlighted, "#lines")
     def _want_detail(self) -> None:
-        if self.map.display:
-            self.map.rows.stand_on(self._covering)
         self.work_on("detail", self._read_detail, self.lines.selected)
 
     async def _read_detail(self, place: Place | None) -> None:
-        """Read the detail of a row; the one before stays until it is there."""
+        """Mark a row in the map and read its detail; the one before stays until it is there."""
         await asyncio.sleep(DETAIL_SECONDS)
+        self.map.follow(self._covering)
         document = await detail_of(self.session, self.lines.known, place)
         same = place is self._shown
         await self.text.load(document, keep_place=same)
