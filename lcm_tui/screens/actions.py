@@ -19,7 +19,7 @@ from lcm_tui.screens.frame import CommandScreen, DataScreen
 
 if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
-    from lcm_core.operations.past_stops import Stop
+    from lcm_core.operations.past import Stop
     from lcm_core.store.database import Reader
 
 
@@ -205,7 +205,7 @@ COPY_MESSAGE_ID: Final[Key[Any]] = commands.COPY_ID.does(
 
 async def read_stops(reader: Reader, conversation_id: ConversationId) -> tuple[Stop, ...]:
     """Where stepping through the past of a conversation stops."""
-    from lcm_core.operations.past_stops import stops_on
+    from lcm_core.operations.past import stops_on
 
     return await reader.run(lambda rows: stops_on(rows, reader.schema.tables, conversation_id, {}))
 
@@ -239,7 +239,7 @@ class Steps:
                 self._screen.refresh_bars()
 
     async def _take_all(self) -> None:
-        from lcm_core.operations.past_stops import point_before, stops_since
+        from lcm_core.operations.past import point_before, stops_since
 
         screen, then = self._screen, self._screen.then
         present = screen.session if then is None else then.present

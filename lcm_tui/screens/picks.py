@@ -22,7 +22,7 @@ from lcm_tui.screens import actions
 from lcm_tui.tables.blocks import tokens_text
 
 if TYPE_CHECKING:
-    from lcm_core.operations.past_stops import Compaction, Stop
+    from lcm_core.operations.past import Compaction, Stop
 
 #: What is typed for the context as it was when the screen was opened.
 OPENED: Final = "opened"
@@ -75,7 +75,7 @@ async def budgets(session: Session, conversation: Conversation, *, asked: int) -
 async def comparisons(session: Session, conversation: Conversation, here: Side) -> Sequence[Pick]:
     """What a context is compared with: itself at another moment, under another budget; another one."""
     from lcm_core.change.journal import Operation
-    from lcm_core.operations.past_stops import Compaction, point_before
+    from lcm_core.operations.past import Compaction, point_before
 
     present = session.present if isinstance(session, PastSession) else session
     stops, kept, others = await present.read(_comparable, conversation.conversation_id)
@@ -136,7 +136,7 @@ def _time(one: _Timed, zone: tzinfo | None) -> str:
 
 async def places_of(session: Session, conversation: Conversation) -> Sequence[Pick]:
     """Where to jump in a conversation: its ends, its compactions, its days."""
-    from lcm_core.operations.past_stops import Compaction
+    from lcm_core.operations.past import Compaction
 
     zone, number = session.zone, conversation.conversation_id
     growth = await session.read(growth_of, number)

@@ -14,11 +14,10 @@ from lcm_core.base.values import Record
 from lcm_core.engine.previous import PreviousChoice
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
 from lcm_core.writers.acceptance import DraftFault, reversal_sentence
-from lcm_core.writers.assessment import Assessment, Worth, assess
 from lcm_core.writers.cost import CallLoad, Spent, total_forecast
 from lcm_core.writers.identifiers import Identifier
 from lcm_core.writers.request import Usage
-from lcm_core.writers.retention import Checked, KindCount, Retention, Sentence
+from lcm_core.writers.retention import Assessment, Checked, KindCount, Retention, Sentence, Worth, assess
 
 from lcm_tui.flows.drafts import DraftForecast, Modelling, cost_text, key_text, most_text, spent_text
 from lcm_tui.kit.spans import Line, Span, StyleName

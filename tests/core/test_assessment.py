@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lcm_core.writers.assessment import assess
-from lcm_core.writers.retention import measure, read_retention_source
+from lcm_core.writers.retention import assess, measure, read_retention_source
 
 SOURCE = (
     "[2026-03-02 09:14 UTC | user]\nYou must never deploy on a Friday. Never delete /srv/data/index.db.\n"

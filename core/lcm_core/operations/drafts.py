@@ -40,10 +40,9 @@ from lcm_core.writers.acceptance import (
     reversal_sentence,
     unchecked_sentence,
 )
-from lcm_core.writers.assessment import assess
 from lcm_core.writers.cost import NOTHING_SPENT, Spent
 from lcm_core.writers.request import Usage
-from lcm_core.writers.retention import Checked, Retention
+from lcm_core.writers.retention import Checked, Retention, assess
 
 # -- items and drafts as JSON ---------------------------------------------------------------------------
 
