@@ -598,14 +598,19 @@ def operations(
     db: Rows, *, limit: int = PAGE, below: int | None = None, conversation_id: int | None = None
 ) -> list[Operation]:
     """The newest operations, or those *below* a place; none where nothing was ever changed."""
-    if not exists(db):
-        return []
-    rows = db.rows(
-        f"""SELECT {_COLUMNS} FROM {TABLE} WHERE (? IS NULL OR rowid < ?)
-        AND (? IS NULL OR conversation_id = ?) ORDER BY rowid DESC LIMIT ?""",
+    return _read(
+        db,
+        """WHERE (? IS NULL OR rowid < ?) AND (? IS NULL OR conversation_id = ?)
+        ORDER BY rowid DESC LIMIT ?""",
         (below, below, conversation_id, conversation_id, limit),
     )
-    return [_operation(row) for row in rows]
+
+
+def _read(db: Rows, rest: str, values: Sequence[SqlValue] = ()) -> list[Operation]:
+    """The operations that a query finds; none where nothing was ever changed."""
+    if not exists(db):
+        return []
+    return [_operation(row) for row in db.rows(f"SELECT {_COLUMNS} FROM {TABLE} {rest}", values)]
 
 
 def all_operations(db: Rows, *, conversation_id: int | None = None) -> Iterator[Operation]:
@@ -624,15 +629,13 @@ def touching(db: Rows, conversation_id: int, kinds: Iterable[str]) -> list[Opera
     Those that are noted under it or under none, those of *kinds* that change several, and every undo and redo
     of these.
     """
-    if not exists(db):
-        return []
     several = sorted(kinds)
-    rows = db.rows(
-        f"""SELECT {_COLUMNS} FROM {TABLE} WHERE conversation_id = ? OR conversation_id IS NULL
-        OR kind IN ({", ".join("?" * len(several))}) OR undoes IS NOT NULL ORDER BY rowid DESC""",
+    return _read(
+        db,
+        f"""WHERE conversation_id = ? OR conversation_id IS NULL OR undoes IS NOT NULL
+        OR kind IN ({", ".join("?" * len(several))}) ORDER BY rowid DESC""",
         (conversation_id, *several),
     )
-    return [_operation(row) for row in rows]
 
 
 def gaps(db: Rows, oldest: int | None) -> tuple[int, Operation | None]:
@@ -640,11 +643,9 @@ def gaps(db: Rows, oldest: int | None) -> tuple[int, Operation | None]:
 
     Places are counted up; one that is free belonged to an operation that was removed.
     """
-    if not exists(db):
-        return 0, None
-    first = [_operation(row) for row in db.rows(f"SELECT {_COLUMNS} FROM {TABLE} ORDER BY rowid LIMIT 1")]
+    first = _read(db, "ORDER BY rowid LIMIT 1")
     missing = 0
-    if oldest is not None:
+    if first and oldest is not None:
         sql = f"SELECT max(rowid) - min(rowid) + 1 - count(*) FROM {TABLE} WHERE rowid >= ?"
         missing = number(db.rows(sql, (oldest,))[0][0]) or 0
     return missing, first[0] if first else None
@@ -652,10 +653,7 @@ def gaps(db: Rows, oldest: int | None) -> tuple[int, Operation | None]:
 
 def find(db: Rows, operation_id: str) -> Operation | None:
     """An operation by its id."""
-    if not exists(db):
-        return None
-    rows = db.rows(f"SELECT {_COLUMNS} FROM {TABLE} WHERE id = ?", (operation_id,))
-    return _operation(rows[0]) if rows else None
+    return next(iter(_read(db, "WHERE id = ?", (operation_id,))), None)
 
 
 def get(db: Rows, operation_id: str) -> Operation:
@@ -723,16 +721,14 @@ def of_batch(db: Rows, batch: str) -> list[Operation]:
     Raises:
         NotFoundError: the journal holds none of this batch.
     """
-    rows: Sequence[Row] = ()
-    if exists(db):
-        rows = db.rows(f"SELECT {_COLUMNS} FROM {TABLE} WHERE batch = ? ORDER BY rowid DESC", (batch,))
-    if not rows:
+    found = _read(db, "WHERE batch = ? ORDER BY rowid DESC", (batch,))
+    if not found:
         raise NotFoundError(
             f"There is no batch {batch} in this database's history. `lcm-tui history list` lists them.",
             code="OPERATION_NOT_FOUND",
             details={"batch": batch},
         )
-    return [_operation(row) for row in rows]
+    return found
 
 
 def exists(db: Rows) -> bool:
