@@ -191,8 +191,9 @@ def test_every_command_exits_with_5_and_names_the_row(changed, kind):
     path, operation = changed
     forge(path, FORGED[kind])
     before = path.read_bytes()
-    for words in (("show", operation), ("undo", operation), ("undo", operation, "--sql"), ("undo", "--last")):
-        result = run_command("history", *words, "--db", path)
+    undo = ("history", "undo")
+    for words in (("show", operation), (*undo, operation), (*undo, operation, "--sql"), (*undo, "--last")):
+        result = run_command(*words, "--db", path)
         assert result.code == 5, (words, result)
         assert operation in result.out + result.err
         assert "BEGIN IMMEDIATE" not in result.out
