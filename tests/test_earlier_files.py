@@ -128,7 +128,7 @@ def test_its_drafts_for_review_are_taken(earlier: Path):
     path = restored(earlier)
     file = earlier / "review.drafts"
     file.write_text(re.sub(r'"take": false', '"take": true', file.read_text(), count=1))
-    made = run("rewrite", "--from-drafts", file, "--apply", "--yes", "--db", path)
+    made = run("rewrite", "--from-draft", file, "--apply", "--yes", "--db", path)
     assert made.code == 0, made.err
     stored = value(path, "SELECT content FROM summaries WHERE summary_id = ?", expected(earlier)["summary"])
     assert stored == expected(earlier)["draft"]

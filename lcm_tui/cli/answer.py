@@ -188,7 +188,7 @@ class Run(Record, frozen=True):
 
     def undo_of_batch(self, batch: str) -> str:
         """The command that takes back all of a batch."""
-        return self.line("history", "undo", "--batch", batch, "--apply")
+        return self.line("history", "undo", batch, "--apply")
 
     @property
     def zone(self) -> tzinfo | None:

@@ -107,7 +107,8 @@ FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
     help="Also run the slow checks: search tables and pages of the whole database.",
 )
 @click.option(
-    "--check-seconds",
+    "--timeout",
+    "check_seconds",
     type=Seconds(),
     metavar="SECONDS",
     help="Time limit per check without progress; 0: no limit (default: 30).",
@@ -157,7 +158,7 @@ def doctor(
         option = "fail-on" if fail_on else "watch"
         raise UsageError(f"--{option} cannot be used with --fix.", details={"option": option})
     if check_seconds is not None:
-        seconds = Sourced(check_seconds, SettingSource.COMMAND_LINE, "--check-seconds")
+        seconds = Sourced(check_seconds, SettingSource.COMMAND_LINE, "--timeout")
         run = replace(run, settings=replace(run.settings, check_seconds=seconds))
     checks = _split(check)
     if fix:

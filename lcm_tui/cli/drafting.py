@@ -89,20 +89,18 @@ Select = Callable[[Reader], Awaitable[Selection]]
 
 def run_drafts(run: Run, command: str, select: Select, flags: DraftFlags) -> Answer:
     """Forecast, draft or commit, as *flags* say."""
-    ways = {"--draft": flags.draft, "--from-drafts": flags.from_drafts, "--resume": flags.resume or None}
+    ways = {"--draft": flags.draft, "--from-draft": flags.from_drafts, "--resume": flags.resume or None}
     given = [name for name, value in ways.items() if value is not None]
-    if "--from-drafts" in given and len(given) > 1:
-        raise UsageError(
-            "--from-drafts cannot be used with --draft or --resume.", details={"option": "draft"}
-        )
+    if "--from-draft" in given and len(given) > 1:
+        raise UsageError("--from-draft cannot be used with --draft or --resume.", details={"option": "draft"})
     if flags.draft is not None and flags.change.apply:
         raise UsageError(
-            "--draft and --apply exclude each other: run --from-drafts FILE --apply afterwards.",
+            "--draft and --apply exclude each other: run --from-draft FILE --apply afterwards.",
             details={"option": "draft"},
         )
     if flags.change.sql and (flags.from_drafts is None or flags.change.apply):
         raise UsageError(
-            f"{command} --sql requires --from-drafts FILE and excludes --apply.",
+            f"{command} --sql requires --from-draft FILE and excludes --apply.",
             details={"option": "sql"},
         )
     rule = None if flags.accept is None else parse_rule(flags.accept)
@@ -341,7 +339,7 @@ class _Drafting(Terminal):
         write_drafts(file, self.command, batch.id, batch.items, frozenset(taken), described, kept)
         return {"marked": sorted(taken), "retention": {str(one): found for one, found in kept.items()}}
 
-    # -- reviewed drafts (--from-drafts) -------------------------------------------------------------------
+    # -- reviewed drafts (--from-draft) -------------------------------------------------------------------
 
     def _reviewed(self, path: Path) -> Answer:
         """Show which drafts of a file would be taken, or take them."""
@@ -458,7 +456,7 @@ class _Drafting(Terminal):
             lines = " ; ".join(f"`{self.run.line('rewrite', str(owner), '--stale')}`" for owner in owners)
             self.blocks.append(Note(f"{number} made from texts that were rewritten since: {lines}."))
         if self.file is not None:
-            take = self.run.line(self.command, "--from-drafts", str(self.file), "--apply")
+            take = self.run.line(self.command, "--from-draft", str(self.file), "--apply")
             words = f"Drafts are in {self.file}: set take to true for the drafts to apply, then `{take}`."
             self.blocks.append(Note(f"{words} Nothing was changed."))
 

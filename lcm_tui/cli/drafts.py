@@ -101,13 +101,13 @@ def _price_document(price: Price) -> Document:
 
 
 # -- the file for review ---------------------------------------------------------------------------------
-# ``--draft`` writes it, ``--from-drafts`` reads it.
+# ``--draft`` writes it, ``--from-draft`` reads it.
 
 _FORMAT: Final = "lcm-tui drafts for review"
 _VERSION: Final = 1
 _HOW: Final = (
     "Set take to true for what is to be committed; text may be edited, or be that of another draft. "
-    "Then: lcm-tui {command} --from-drafts {path} --apply"
+    "Then: lcm-tui {command} --from-draft {path} --apply"
 )
 
 
@@ -216,15 +216,13 @@ def read_drafts(path: Path, command: str) -> Reviewed:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _invalid(path, f"{error} is missing or damaged") from None
     if made_by != command:
-        raise UsageError(
-            f"{path} contains drafts of {made_by}: lcm-tui {made_by} --from-drafts applies them."
-        )
+        raise UsageError(f"{path} contains drafts of {made_by}: lcm-tui {made_by} --from-draft applies them.")
     taken = frozenset(item.summary_id for item, take in pairs if take)
     return Reviewed(batch, made_by, tuple(item for item, _ in pairs), taken)
 
 
 def _invalid(path: Path, why: str) -> UsageError:
-    return UsageError(f"{path} is not a drafts file ({why}).", details={"option": "from-drafts"})
+    return UsageError(f"{path} is not a drafts file ({why}).", details={"option": "from-draft"})
 
 
 def _read(document: dict[str, Json]) -> tuple[BatchItem, bool]:

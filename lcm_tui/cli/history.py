@@ -161,21 +161,26 @@ async def operation_beginning(reader: Reader, wanted: str) -> str:
 
 
 class Back(Record, frozen=True):
-    """What is to be taken back or made again: one of three ways to name it."""
+    """What is to be taken back or made again."""
 
     operation_id: str | None = None
-    batch: str | None = None
     last: bool = False
+
+    @property
+    def batch(self) -> str | None:
+        """The operations that were committed together, if they are meant."""
+        name = self.operation_id
+        return name if name is not None and name.startswith("batch_") else None
 
     def check(self, command: str) -> None:
         """Refuse it unless it is named in one way.
 
         Raises:
-            UsageError: it is named in several, or in none.
+            UsageError: it is named in both, or in none.
         """
-        if [self.operation_id is not None, self.batch is not None, self.last].count(True) != 1:
+        if (self.operation_id is not None) is self.last:
             raise UsageError(
-                f"`{command.replace('.', ' ')}` needs one of: OPERATION_ID, --batch BATCH, --last.",
+                f"`{command.replace('.', ' ')}` needs one of: OPERATION_ID, --last.",
                 details={"command": command},
             )
 
@@ -188,9 +193,8 @@ back = gather(
         type=Text(),
         required=False,
         metavar="[OPERATION_ID]",
-        help="The operation or a unique prefix of its id; or use an option.",
+        help="The operation, or a unique prefix of its id; or the batch_... of several that belong together.",
     ),
-    click.option("--batch", type=Text(), metavar="BATCH", help="All operations committed together."),
     click.option(
         "--last", is_flag=True, help="Undo: the newest change in effect. Redo: the last undone change."
     ),
@@ -205,7 +209,10 @@ back = gather(
 def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: SqlFlags) -> Answer:
     """Undo any operation (previews unless --apply). It can be redone."""
     if with_later and back.batch is not None:
-        raise UsageError("--with-later goes with OPERATION_ID or --last.", details={"option": "with-later"})
+        raise UsageError(
+            "--with-later goes with an operation or --last.",
+            details={"option": "with-later"},
+        )
     back.check("history.undo")
     planner = _planner(back, redo=False, with_later=with_later)
     told = changing.run_change(run, "history.undo", planner, flags, budget=budget)

@@ -444,23 +444,21 @@ class ModelOptions(Record, frozen=True):
     max_cost: float | None = None
 
 
+def _model(name: str, kind: Kind[Any], metavar: str, words: str) -> Decorator:
+    section = "Model (better in the configuration)"
+    return click.option(name, cls=Sectioned, section=section, type=kind, metavar=metavar, help=words)
+
+
 model_options = gather(
     "model",
     ModelOptions,
-    click.option(
-        "--provider",
-        type=Text(),
-        metavar="NAME",
-        help="Summary provider (default: extractive, offline, no key).",
-    ),
-    click.option("--model", type=Text(), metavar="NAME", help="The model."),
-    click.option("--base-url", type=Text(), metavar="URL", help="The URL of an API-compatible server."),
-    click.option("--api-key-env", type=Text(), metavar="NAME", help="The environment variable with the key."),
-    click.option("--api-key-file", type=FilePath(), metavar="PATH", help="The file with the key."),
-    click.option("--max-calls", type=WholeNumber(0), metavar="N", help="Maximum number of calls."),
-    click.option(
-        "--max-cost", type=Dollars(), metavar="USD", help="Maximum cost: no call starts that could exceed it."
-    ),
+    _model("--provider", Text(), "NAME", "Summary provider (default: extractive, offline, no key)."),
+    _model("--model", Text(), "NAME", "The model."),
+    _model("--base-url", Text(), "URL", "The URL of an API-compatible server."),
+    _model("--api-key-env", Text(), "NAME", "The environment variable with the key."),
+    _model("--api-key-file", FilePath(), "PATH", "The file with the key."),
+    _model("--max-calls", WholeNumber(0), "N", "Maximum number of calls."),
+    _model("--max-cost", Dollars(), "USD", "Maximum cost: no call starts that could exceed it."),
 )
 
 
@@ -585,7 +583,11 @@ draft_flags = gather(
         help="Call the model and write the drafts to this file for review.",
     ),
     click.option(
-        "--from-drafts", type=FilePath(), metavar="FILE", help="Apply the drafts marked in such a file."
+        "--from-draft",
+        "from_drafts",
+        type=FilePath(),
+        metavar="FILE",
+        help="Apply the drafts marked in such a file.",
     ),
     click.option("--resume", is_flag=True, help="Continue a stopped batch; with --apply or --draft."),
     click.option(

@@ -21,7 +21,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.kinds import Moment, Stamp, WholeNumber, Words
+from lcm_tui.cli.kinds import Stamp, When, WholeNumber, Words
 from lcm_tui.cli.options import DraftFlags, Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
 from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
@@ -32,17 +32,20 @@ if TYPE_CHECKING:  # what drafts costs more than help may
 
 @command(
     "repair",
-    examples=("repair", "repair --all --kinds fallback,truncated", "repair 3 --apply --accept every"),
+    examples=("repair", "repair --all --kind fallback,truncated", "repair 3 --apply --accept every"),
 )
 @options.summary_options
 @click.option("--all", "all_", is_flag=True, help="Check every conversation.")
 @click.option(
-    "--kinds",
+    "--kind",
+    "kinds",
     type=Words(*BadKind),
     metavar="KIND,...",
     help=f"Of {', '.join(BadKind)}; by default all except the last four, which are only suspected.",
 )
-@click.option("--since", type=Moment(), metavar="TIME", help="Only summaries made since this time.")
+@click.option(
+    "--since", type=When(), metavar="TIME", help="Only summaries made since this time, or as late as: 7d."
+)
 @click.option("--limit", type=WholeNumber(1), metavar="N", help="Maximum number of summaries, sources first.")
 @click.option("--contaminated", is_flag=True, help="Also summaries made from broken ones.")
 @options.draft_flags

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # what drafts costs more than help may
     examples=(
         "rewrite sum_4c4b",
         "rewrite 8 --depth 0 --draft drafts.json",
-        "rewrite --from-drafts drafts.json --accept every --apply",
+        "rewrite --from-draft drafts.json --accept every --apply",
     ),
 )
 @options.summary_options
@@ -76,7 +76,7 @@ def rewrite(
     named = target.selector("rewrite", needed=not free)
     if sum([bool(target.summaries), depth is not None, all_, stale]) != (0 if free else 1):
         raise UsageError(
-            "--summary, --depth, --all and --stale cannot be used with --resume or --from-drafts."
+            "--summary, --depth, --all and --stale cannot be used with --resume or --from-draft."
             if free
             else "rewrite needs one of --summary ID, --depth N, --all and --stale.",
             details={"option": "summary"},

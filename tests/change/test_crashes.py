@@ -173,7 +173,7 @@ def test_a_refocus_that_is_killed_is_whole_can_be_undone_and_says_what_is_missin
         assert (_brief_of(left) != held) == written, step
         said.append((len(made), written))
         if made:
-            undone = command("history", "undo", "--batch", made[0]["batch"], "--apply", "--yes", "--db", left)
+            undone = command("history", "undo", made[0]["batch"], "--apply", "--yes", "--db", left)
             assert undone.code == 0, undone.err
         assert dump(left) == before, step
     assert said == sorted(said)

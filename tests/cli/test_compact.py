@@ -67,7 +67,7 @@ def test_what_was_foreseen_is_made_and_taken_back(database: Path) -> None:
     assert done["applied"] is True
     assert {one["model"] for one in done["made"]} == {"extractive"}
     assert search_faults(database) == []
-    undone = run("history", "undo", "--batch", done["batch"], "--db", database, "--apply", "--yes")
+    undone = run("history", "undo", done["batch"], "--db", database, "--apply", "--yes")
     assert undone.code == 0
     assert dump(database) == before
 
@@ -242,7 +242,7 @@ def test_finished_tool_calls_of_the_current_turn_are_compacted_when_asked_for(
     )
     done = compact(path, *small, "--current-turn", "--apply", "--yes")
     assert (done["compacted"], done["reason"], len(done["made"])) == (True, None, 1)
-    assert run("history", "undo", "--batch", done["batch"], "--apply", "--yes", "--db", path).code == 0
+    assert run("history", "undo", done["batch"], "--apply", "--yes", "--db", path).code == 0
     assert dump(path) == before
 
 

@@ -55,7 +55,7 @@ def statuses(path: Path, owner: int) -> list[str]:
 
 
 def undo(path: Path, data: Any) -> None:
-    named = ("--batch", data["batch"]) if data.get("batch") else (data["operationId"],)
+    named = (data["batch"],) if data.get("batch") else (data["operationId"],)
     assert run("history", "undo", *named, "--db", path, "--apply", "--yes").code == 0
 
 

@@ -68,7 +68,7 @@ def test_a_database_that_nobody_changed_has_an_empty_history(database_copy: Data
     assert history(path, "show", "op_x").code == 3
     assert history(path, "undo", "op_x").code == 3
     assert history(path, "undo", "--last").code == 3
-    assert history(path, "redo", "--batch", "batch_x").code == 3
+    assert history(path, "redo", "batch_x").code == 3
     assert history(path, "prune", "--keep-newest", 0, *DO).data == {"applied": False, "operations": 0}
     assert folder(path) == before
 
@@ -253,7 +253,7 @@ def test_last_walks_back_and_forth(path: Path):
     [
         (["undo"], "`history undo` needs one of"),
         (["redo", "op_1", "--last"], "`history redo` needs one of"),
-        (["undo", "--batch", "b", "--last"], "`history undo` needs one of"),
+        (["undo", "batch_b", "--last"], "`history undo` needs one of"),
         (["prune"], "`history prune` needs --until TIME"),
         (["prune", "--until", "yesterday"], "--until must be a time"),
         (["prune", "--keep-newest", "some"], "--keep-newest must be"),
@@ -425,7 +425,7 @@ def test_what_stands_on_an_operation_is_named_and_undone_with_it(path: Path) -> 
     unfolded = history(path, "list", "--unfold").out
     assert "2 changes" not in unfolded
     assert unfolded.count("Undo: ") == 2
-    undone = history(path, "undo", "--batch", done["batch"], *DO).data["batch"]
+    undone = history(path, "undo", done["batch"], *DO).data["batch"]
     assert dump(path) != before
     [line] = [one for one in history(path, "list").out.splitlines() if one.startswith(done["batch"])]
     assert undone in line, "what undid the batch"
@@ -442,5 +442,5 @@ def test_after_an_undo_it_says_what_is_left(path: Path) -> None:
 
 
 def test_with_later_goes_with_an_operation(path: Path) -> None:
-    wrong = history(path, "undo", "--batch", "batch_x", "--with-later", "--json")
+    wrong = history(path, "undo", "batch_x", "--with-later", "--json")
     assert (wrong.code, wrong.error["details"]) == (2, {"option": "with-later"})

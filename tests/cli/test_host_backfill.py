@@ -159,7 +159,7 @@ def test_a_large_session_is_planned_a_few_parts_at_a_time_and_is_one_batch(
     told = done.data
     assert len(told["plans"]) == told["import"]["parts"] > 4
     assert told["import"]["messages"] == len(story.messages)
-    undone = run("history", "undo", "--batch", told["batch"], "--db", parts, "--apply", "--yes", "--json")
+    undone = run("history", "undo", told["batch"], "--db", parts, "--apply", "--yes", "--json")
     assert undone.code == ExitCode.DONE
     assert stored_in(parts) == []
 

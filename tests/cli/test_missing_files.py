@@ -21,7 +21,7 @@ MISSING = [
     (("restore", "NOWHERE"), "backup", "DATABASE_NOT_FOUND"),
     (("import", "NOWHERE"), "exported conversation", "FILE_NOT_FOUND"),
     (("backfill", "--file", "NOWHERE"), "session file", "TRANSCRIPT_NOT_FOUND"),
-    (("repair", "--from-drafts", "NOWHERE"), "file of drafts", "DRAFTS_NOT_FOUND"),
+    (("repair", "--from-draft", "NOWHERE"), "file of drafts", "DRAFTS_NOT_FOUND"),
     (("prompts", "show", "leaf", "--prompt-dir", "NOWHERE"), "prompt", "PROMPT_NOT_FOUND"),
     (("prompts", "show", "leaf", "--sent", "--with", "source=NOWHERE"), "file", "FILE_NOT_FOUND"),
     (

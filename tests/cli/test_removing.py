@@ -41,7 +41,7 @@ def conversations(path: Path, *arguments: object) -> Any:
 
 def which(done: Any) -> list[str]:
     """What to undo: one operation, or the batch."""
-    return ["--batch", done["batch"]] if "batch" in done else [done["operationId"]]
+    return [done["batch"]] if "batch" in done else [done["operationId"]]
 
 
 def host_appends(path: Path, conversation_id: int) -> None:
@@ -163,7 +163,7 @@ def test_in_waves_everything_goes_and_comes_back(path: Path, monkeypatch: pytest
     assert len(done["exports"]) == len(rows["conversations"])
     assert len(done["plans"]) > 10
     assert "edits" not in done
-    back = run("history", "undo", "--batch", done["batch"], "--db", path, "--apply", "--yes")
+    back = run("history", "undo", done["batch"], "--db", path, "--apply", "--yes")
     assert back.code == 0, back.err
     assert changed(rows, dump(path)) == set()
 
@@ -269,7 +269,7 @@ def test_what_is_forgotten_is_in_no_file(database_copy: DatabaseFactory, version
     assert conversations(path, "delete", 7, "--to", path.parent / "x", "--apply", "--yes").code == 0
     batch = value(path, "SELECT batch FROM lcm_tui_operations")
     operation = value(path, "SELECT id FROM lcm_tui_operations")
-    undo = ["--batch", batch] if batch else [operation]
+    undo = [batch] if batch else [operation]
     assert run("history", "undo", *undo, "--db", path, "--apply", "--yes").code == 0
     for one in (path.parent / "x").iterdir():
         one.unlink()
@@ -357,7 +357,7 @@ def test_an_export_comes_back(database_copy: DatabaseFactory, version: str):
     again = run("import", file, "--db", path, "--apply", "--yes", "--json").data
     assert changed(rows, dump(path)) == set()
     assert search_faults(path) == []
-    which = [again["operationId"]] if again["operationId"] else ["--batch", again["batch"]]
+    which = [again["operationId"]] if again["operationId"] else [again["batch"]]
     assert run("history", "undo", *which, "--db", path, "--apply", "--yes").code == 0
     assert 2 not in column(path, IDS)
 
@@ -372,7 +372,7 @@ def test_an_import_in_pieces_is_one_batch(path: Path, monkeypatch: pytest.Monkey
     assert done["applied"]
     assert {plan["conversationId"] for plan in done["plans"]} == {2}
     assert changed(rows, dump(path)) == set()
-    again = run("history", "undo", "--batch", done["batch"], "--db", path, "--apply", "--yes")
+    again = run("history", "undo", done["batch"], "--db", path, "--apply", "--yes")
     assert again.code == 0, again.err
     assert changed(gone, dump(path)) == set()
 
@@ -398,9 +398,9 @@ def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypa
     monkeypatch.setattr(committing, "commit", commit)
     second = run("import", file, "--db", path, "--apply", "--yes", "--json")
     assert (second.code, second.error["code"]) == (9, "IMPORT_BEGUN")
-    found = re.search(r"--batch (batch_\w+)", second.error["message"])
+    found = re.search(r"(batch_\w+)", second.error["message"])
     assert found
-    assert run("history", "undo", "--batch", found[1], "--db", path, "--apply", "--yes").code == 0
+    assert run("history", "undo", found[1], "--db", path, "--apply", "--yes").code == 0
     assert changed(gone, dump(path)) == set()
     assert run("import", file, "--db", path, "--apply", "--yes").code == 0
 
@@ -481,7 +481,7 @@ def test_amounts_are_read_as_people_write_them():
     ]
 
 
-@pytest.mark.parametrize("command", [("import",), ("repair", "--from-drafts")])
+@pytest.mark.parametrize("command", [("import",), ("repair", "--from-draft")])
 def test_what_never_ends_or_never_begins_is_not_read(path: Path, tmp_path: Path, command: tuple[str, ...]):
     """`/dev/zero` was read until the memory was full, a pipe was waited for."""
     pipe = tmp_path / "pipe"

@@ -150,7 +150,7 @@ def test_contaminated_consumers_are_chosen_by_an_option(database: Path) -> None:
 def test_it_is_narrowed_down(database: Path) -> None:
     assert len(repair(database, "--all").data["items"]) == 16
     assert repair(database).data == repair(database, "--all").data
-    assert len(repair(database, "--all", "--kinds", "truncated").data["items"]) == 4
+    assert len(repair(database, "--all", "--kind", "truncated").data["items"]) == 4
     assert len(repair(database, "--all", "--limit", 3).data["items"]) == 3
     assert repair(database, "--all", "--since", "2027-01-01").data["items"] == []
     [one] = repair(database, "--summary", BROKEN[:9]).data["items"]
@@ -167,17 +167,17 @@ def test_it_is_narrowed_down(database: Path) -> None:
         (("repair", "--session-key", ""), "MISSING_SELECTOR", 2),
         (("repair", 99), "CONVERSATION_NOT_FOUND", 3),
         (("repair", 1, "--all"), "INVALID_ARGUMENT", 2),
-        (("repair", 1, "--kinds", "odd"), "INVALID_ARGUMENT", 2),
+        (("repair", 1, "--kind", "odd"), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--summary", BROKEN), "SUMMARY_NOT_FOUND", 3),
         (("repair", 1, "--apply", "--accept", "maybe"), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--apply", "--yes"), "REFUSED", 9),
         (("repair", 1, "--apply", "--accept", "every"), "REFUSED", 9),
         (("repair", 1, "--apply", "--draft", "x.json"), "INVALID_ARGUMENT", 2),
-        (("repair", 1, "--resume", "--from-drafts", "x.json"), "INVALID_ARGUMENT", 2),
+        (("repair", 1, "--resume", "--from-draft", "x.json"), "INVALID_ARGUMENT", 2),
         (("repair", "--resume"), "NOTHING_TO_RESUME", 3),
         (("repair", 1, "--in-flight", 0), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--provider", "openai", "--model", "claude-x"), "MODEL_MISMATCH", 4),
-        (("repair", "--from-drafts", "/nowhere.json"), "DRAFTS_NOT_FOUND", 3),
+        (("repair", "--from-draft", "/nowhere.json"), "DRAFTS_NOT_FOUND", 3),
         (("rewrite", 1), "INVALID_ARGUMENT", 2),
         (("rewrite", 1, "--all", "--depth", 1), "INVALID_ARGUMENT", 2),
         (("rewrite", 1, "--summary", "sum_zzz"), "SUMMARY_NOT_FOUND", 3),
@@ -243,7 +243,7 @@ def test_repaired_by_a_rule_and_taken_back(database: Path) -> None:
     assert repair(database, 1).data["items"] == []
     assert data["stale"] == []
     assert list(drafts_folder().iterdir()) == []
-    undone = run("history", "undo", "--batch", data["batch"], "--db", database, "--apply", "--yes")
+    undone = run("history", "undo", data["batch"], "--db", database, "--apply", "--yes")
     assert undone.code == 0
     assert dump(database) == before
 
@@ -320,7 +320,7 @@ def test_a_file_of_drafts_that_was_spoilt_by_hand_says_where(
     whole = damage.keys() & {"version", "items"}
     (document if whole else document["items"][0]).update(damage)
     file.write_text(json.dumps(document))
-    refused = run("repair", "--from-drafts", file, "--db", database, "--apply", "--yes")
+    refused = run("repair", "--from-draft", file, "--db", database, "--apply", "--yes")
     assert refused.code == 2
     assert said in refused.err
     assert dump(database) == before
@@ -334,7 +334,7 @@ def test_drafts_are_reviewed_in_a_file(database: Path, tmp_path: Path) -> None:
     assert dump(database) == before
     assert file.stat().st_mode & 0o777 == 0o600
     assert repair(database, 1, "--draft", file, "--yes").error["code"] == "REFUSED"
-    assert repair(database, "--from-drafts", file, "--apply", "--yes").data["items"] == []
+    assert repair(database, "--from-draft", file, "--apply", "--yes").data["items"] == []
     document = json.loads(file.read_text())
     first, second, third, fourth = document["items"]
     kept = json.loads(made.out)["data"]["retention"]
@@ -344,13 +344,13 @@ def test_drafts_are_reviewed_in_a_file(database: Path, tmp_path: Path) -> None:
     first["take"] = third["take"] = fourth["take"] = True
     first["text"] = "By hand \u202e漢字.\nExpand for details about: it"
     file.write_text(json.dumps(document))
-    shown = repair(database, "--from-drafts", file).data
+    shown = repair(database, "--from-draft", file).data
     assert [one["summaryId"] for one in shown["items"]] == [
         one["summaryId"] for one in (first, third, fourth)
     ]
     assert dump(database) == before
-    assert "\u202e" not in run("repair", "--from-drafts", file, "--db", database).out
-    done = repair(database, "--from-drafts", file, "--apply", "--yes")
+    assert "\u202e" not in run("repair", "--from-draft", file, "--db", database).out
+    done = repair(database, "--from-draft", file, "--apply", "--yes")
     assert done.code == 10
     states = {one["summaryId"]: one["state"] for one in items(done)}
     # The others were made from drafts that are not what was committed: they have to be drafted again.
@@ -370,16 +370,16 @@ def test_drafts_for_review_marked_by_a_rule(database: Path, tmp_path: Path) -> N
     file = tmp_path / "drafts.json"
     marked = repair(database, 1, "--draft", file, "--yes", "--accept", "every").data["marked"]
     assert len(marked) == 4
-    done = repair(database, "--from-drafts", file, "--apply", "--yes").data
+    done = repair(database, "--from-draft", file, "--apply", "--yes").data
     assert done["counts"]["committed"] == 4
-    again = repair(database, "--from-drafts", file, "--apply", "--yes").data
+    again = repair(database, "--from-draft", file, "--apply", "--yes").data
     assert {one["state"] for one in again["items"]} == {"committed"}
     assert value(database, "SELECT count(*) FROM lcm_tui_operations") == 4
     assert (
-        run("rewrite", "--from-drafts", file, "--db", database, "--json").error["code"] == "INVALID_ARGUMENT"
+        run("rewrite", "--from-draft", file, "--db", database, "--json").error["code"] == "INVALID_ARGUMENT"
     )
     (tmp_path / "other.json").write_text("[]")
-    wrong = run("repair", "--from-drafts", tmp_path / "other.json", "--db", database, "--json")
+    wrong = run("repair", "--from-draft", tmp_path / "other.json", "--db", database, "--json")
     assert wrong.code == 2
 
 
@@ -400,13 +400,13 @@ def test_a_subtree_by_a_model_with_one_draft_taken_by_half_and_all_of_it_back(
         top["take"] = True
         top["text"] = "Kept the timeout.\nExpand for details about: it"
         file.write_text(json.dumps(document))
-        done = run("rewrite", "--from-drafts", file, "--db", database, "--json", "--apply", "--yes")
+        done = run("rewrite", "--from-draft", file, "--db", database, "--json", "--apply", "--yes")
         assert len(server.received) == calls
     assert done.code == 0
     assert {one["state"] for one in items(done)} == {"committed"}
     assert content(database, top["summaryId"]) == top["text"]
     assert search_faults(database) == []
-    undone = run("history", "undo", "--batch", done.data["batch"], "--db", database, "--apply", "--yes")
+    undone = run("history", "undo", done.data["batch"], "--db", database, "--apply", "--yes")
     assert undone.code == 0
     assert dump(database) == before
 
@@ -416,7 +416,7 @@ def test_a_node_that_changed_since_the_draft_is_left_alone(database: Path, tmp_p
     repair(database, 4, "--draft", file, "--yes", "--accept", "every")
     base = content(database, BROKEN)
     execute(database, f"UPDATE summaries SET content = 'theirs' WHERE summary_id = '{BROKEN}'")
-    done = repair(database, "--from-drafts", file, "--apply", "--yes")
+    done = repair(database, "--from-draft", file, "--apply", "--yes")
     [item] = items(done)
     assert (done.code, item["state"]) == (10, "review")
     assert "changed since" in item["why"]

@@ -117,7 +117,7 @@ COMMANDS: dict[str, Callable[[Path], tuple[object, ...]]] = {
 
 def _undoing(path: Path, first: tuple[object, ...]) -> tuple[object, ...]:
     done = ok(*first, *DO, "--json", "--db", path).data
-    return ("history", "undo", *(["--batch", done["batch"]] if "batch" in done else [done["operationId"]]))
+    return ("history", "undo", *([done["batch"]] if "batch" in done else [done["operationId"]]))
 
 
 def _redoing(path: Path) -> tuple[object, ...]:
@@ -184,7 +184,7 @@ def drafted(path: Path, summary: str, file: Path) -> Path:
 
 def test_reviewed_drafts_are_shown_as_sql(path: Path, tmp_path: Path) -> None:
     leaf = value(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' AND conversation_id = 1")
-    take = ("rewrite", "--from-drafts", drafted(path, leaf, tmp_path / "drafts"), "--db", path)
+    take = ("rewrite", "--from-draft", drafted(path, leaf, tmp_path / "drafts"), "--db", path)
     other, before = copy_of(path, "other.db"), dump(path)
     shown = ok(*take, "--sql")
     assert "sqlite3 -bail" in shown.err
@@ -205,7 +205,7 @@ def test_drafts_that_rest_on_each_other_have_one_script(
     file = tmp_path / "drafts"
     ok("rewrite", 2, *which, "--provider", "extractive", "--draft", file, "--yes", "--db", path)
     file.write_text(file.read_text().replace('"take": false', '"take": true'))
-    take = ("rewrite", "--from-drafts", file, "--db", path)
+    take = ("rewrite", "--from-draft", file, "--db", path)
     other, before = copy_of(path, "other.db"), dump(path)
     shown = ok(*take, "--sql")
     assert dump(path) == before
@@ -218,7 +218,7 @@ def test_drafts_that_rest_on_each_other_have_one_script(
 def test_a_text_that_comes_back_is_shown_as_sql(path: Path, tmp_path: Path) -> None:
     leaf = value(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' AND conversation_id = 1")
     done = ok(
-        "rewrite", "--from-drafts", drafted(path, leaf, tmp_path / "drafts"), *DO, "--json", "--db", path
+        "rewrite", "--from-draft", drafted(path, leaf, tmp_path / "drafts"), *DO, "--json", "--db", path
     )
     operation = done.data["items"][0]["operationId"]
     other, before = copy_of(path, "other.db"), dump(path)
@@ -232,9 +232,9 @@ def test_a_text_that_comes_back_is_shown_as_sql(path: Path, tmp_path: Path) -> N
     ("command", "words"),
     [
         (("compact", 1), "--sql is not supported by compact."),
-        (("rewrite", 1, "--all"), "rewrite --sql requires --from-drafts FILE"),
-        (("repair", 1), "repair --sql requires --from-drafts FILE"),
-        (("repair", "--from-drafts", "x", "--apply"), "excludes --apply"),
+        (("rewrite", 1, "--all"), "rewrite --sql requires --from-draft FILE"),
+        (("repair", 1), "repair --sql requires --from-draft FILE"),
+        (("repair", "--from-draft", "x", "--apply"), "excludes --apply"),
     ],
 )
 def test_what_has_no_text_yet_says_so(command: tuple[object, ...], words: str, path: Path) -> None:

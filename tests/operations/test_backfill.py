@@ -353,7 +353,7 @@ def test_a_long_session_comes_in_parts_of_one_batch(
     texts = column(path, "SELECT content FROM messages WHERE conversation_id = 9 ORDER BY seq")
     assert texts == [f"line {number}" for number in range(250)]
     assert search_faults(path) == []
-    taken = run("history", "undo", "--batch", done["batch"], "--apply", "--yes", "--db", path)
+    taken = run("history", "undo", done["batch"], "--apply", "--yes", "--db", path)
     assert taken.code == 0, taken.err
     assert dump(path) == before
 

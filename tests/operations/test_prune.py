@@ -629,7 +629,7 @@ def test_a_stopped_import_is_taken_back_and_made_again(
         commit(path, plan)
     # What is there is no conversation of a host, and broken in nothing but that it is not in its context yet.
     assert errors(path) <= broken | {"A11"}
-    with pytest.raises(RefusedError, match=f"conversation 3 contains a part of it.*undo --batch {batch} "):
+    with pytest.raises(RefusedError, match=f"conversation 3 contains a part of it.*undo {batch} "):
         imported(path, file.path)
     for plan in asyncio.run(planned(path, plan_undo_batch, batch)):
         commit(path, plan)

@@ -606,9 +606,7 @@ async def _refuse_half(reader: Reader, file: ConversationFile, marker: str) -> N
         found = await reader.run(operations, limit=1, conversation_id=half)
         batch = found[0].batch if found else None
         take = (
-            f"`lcm-tui history undo --batch {batch} --apply`"
-            if batch
-            else f"`lcm-tui conversations delete {half}`"
+            f"`lcm-tui history undo {batch} --apply`" if batch else f"`lcm-tui conversations delete {half}`"
         )
         raise RefusedError(
             f"An earlier import of {file.path} was stopped or is still running: conversation {half} "
