@@ -12,9 +12,9 @@ import math
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from lcm_core.base.javascript import Json, JsonObject, first_units, read_json, trimmed
 from lcm_core.base.records import ConversationId, SummaryId
@@ -101,15 +101,9 @@ class DelegationError(Exception):
         self.code = f"DELEGATED_EXPANSION_{kind}"
 
 
-class Delegate(Protocol):
-    """Who answers a task."""
-
-    async def __call__(self, task: Task) -> str:
-        """The last text of the sub-agent.
-
-        Raises:
-            DelegationError: it could not be started or waited for, or said nothing.
-        """
+#: Who answers a task: the last text of the sub-agent. A `DelegationError` says that it could not be started
+#: or waited for, or said nothing.
+Delegate: TypeAlias = Callable[[Task], Awaitable[str]]
 
 
 class Reply(Record, frozen=True):
@@ -399,7 +393,8 @@ async def _run(
             reply = await _asked(plan, bucket, cap, origin, delegations, delegate, override)
         except DelegationError as error:
             failure = error
-            if any(override) and is_refused_model(str(error)):
+            # A model of one's own choice may be the reason.
+            if any(override) and any(words in str(error).lower() for words in _MODEL_REFUSED):
                 override = None, None
                 continue
         owner, summaries = bucket.conversation_id, bucket.summaries
@@ -473,12 +468,6 @@ def _override(settings: RecallSettings) -> tuple[str | None, str | None]:
     if "/" in model:
         provider, _, model = model.partition("/")
     return provider or None, model or None
-
-
-def is_refused_model(text: str) -> bool:
-    """Whether a failure says that the model of the settings is the reason."""
-    lower = text.lower()
-    return any(words in lower for words in _MODEL_REFUSED)
 
 
 def _agent_of(session_key: str) -> str:

@@ -46,14 +46,10 @@ class GrantError(ToolError):
     """A call that its grant does not cover; the text is the answer."""
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Grants:
     """The grants of one process, and the sessions that they are bound to."""
 
-    def __init__(self, clock: Callable[[], datetime] = _now) -> None:
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
         self._grants: dict[str, Grant] = {}
         self._consumed: dict[str, int] = {}
