@@ -9,7 +9,7 @@ import pytest
 from lcm_core.api import RefusedError, plan_dissolve, plan_undo
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Symbol, SymbolKind, insertion
-from lcm_core.change.reindex import Rebuilt, reindex
+from lcm_core.change.reindex import reindex
 from lcm_core.change.search_index import indexed_text
 from lcm_core.engine.rules import engine_rules
 from lcm_core.store.schema import Schema
@@ -189,9 +189,8 @@ def test_messages_are_deleted_beside_a_broken_table(database_copy):
         *delete(path, "messages", message_id=message),
     ]
     assert commit(path, plan_of(*edits)).search == NOT_UPDATED
-    assert reindex(path, ["messages_fts"]) == (
-        Rebuilt("messages_fts", value(path, "SELECT count(*) FROM messages WHERE trim(content) <> ''")),
-    )
+    [rebuilt] = reindex(path, ["messages_fts"])
+    assert rebuilt.rows == value(path, "SELECT count(*) FROM messages WHERE trim(content) <> ''")
     assert search_faults(path) == []
 
 

@@ -19,7 +19,6 @@ from lcm_core.writers.acceptance import (
     capped,
     escalate,
     fallback,
-    longest_prefix,
     summarizer_cut,
     target_tokens,
     without_directives,
@@ -224,9 +223,6 @@ async def _outcome(case: Any, rules) -> Any:
 def test_a_capped_text_keeps_to_its_cap(text: str, limit: int) -> None:
     cut = capped(text * 20, limit, Estimator.WEIGHTED)
     assert estimate(cut, Estimator.WEIGHTED) <= limit
-    prefix = longest_prefix(text, limit, Estimator.WEIGHTED)
-    assert text.startswith(prefix)
-    assert estimate(prefix, Estimator.WEIGHTED) <= limit
 
 
 def test_targets_of_the_prompt() -> None:
