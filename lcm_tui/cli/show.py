@@ -89,7 +89,9 @@ def show(
     given = {"content": content or None, "context-before": context_before or None, **of_session}
     for option, value in given.items():
         if value is not None and _OF[option] != kind:
-            problem = f"--{option} is for a {_OF[option]}; {safe_line(name)} is a {kind}."
+            problem = (
+                f"--{option} is only for the kind {_OF[option]}; {safe_line(name)} is of the kind {kind}."
+            )
             raise UsageError(problem, details={"option": option})
     told = replace(_shown(run, kind, name, content, context_before, agent, limit, cursor), command="show")
     if kind not in ("summary", "file", "brief"):

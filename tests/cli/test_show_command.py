@@ -1,0 +1,51 @@
+"""``show``: the form of an id says what it is of. And times as ages."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("3", "conversation"),
+        ("sum_06d84ef9c70348dc", "summary"),
+        ("file_b7b54f0887584669", "file"),
+        ("focus_0641", "content"),
+        ("m826", "texts"),
+    ],
+)
+def test_the_form_of_an_id_says_what_is_shown(name: str, field: str, database_file: DatabaseFactory):
+    shown = run("show", name, "--db", database_file("0.15.3"), "--json").document
+    assert shown["command"] == "show"
+    assert field in shown["data"]
+    if field != "conversation":
+        assert "@" in shown["data"]["citation"]
+        again = run("show", shown["data"]["citation"], "--db", database_file("0.15.3"), "--json").data
+        assert again["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("m1", "--content"), "--content is only for the kind file; m1 is of the kind message."),
+        (("sum_1", "--context-before"), "--context-before is only for the kind operation"),
+        (("op_1", "--limit", "3"), "--limit is only for the kind session; op_1 is of the kind operation."),
+    ],
+)
+def test_an_option_of_another_kind_is_refused(words: tuple[str, ...], said: str):
+    refused = run("show", *words)
+    assert (refused.code, said in refused.err) == (2, True)
+
+
+def test_since_and_until_take_times_and_ages(database_file: DatabaseFactory):
+    listed = ("messages", "list", "1", "--db", database_file("0.15.3"), "--json")
+    assert run(*listed, "--since", "1d").data["items"] == []
+    assert run(*listed, "--until", "1d").data["items"] == run(*listed).data["items"]
+    between = run(*listed, "--since", "2026-03-02T09:00Z", "--until", "2026-03-02T10:00Z").data["items"]
+    assert between == run(*listed, "--between", "2026-03-02T09:00Z..2026-03-02T10:00Z").data["items"]
+    refused = run(*listed, "--since", "1d", "--after", "2026-03-02T09:00Z")
+    assert refused.error["message"] == "--since cannot be combined with --after."
