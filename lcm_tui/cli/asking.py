@@ -15,7 +15,7 @@ from lcm_recall.queries import RecallSettings, recall_settings
 
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.drafts import flagged, load_document, model_document, spent_document
+from lcm_tui.cli.drafts import flagged, model_document, spent_document
 from lcm_tui.cli.options import ModelOptions
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.recall import in_scope, passage_title
@@ -57,7 +57,7 @@ def at_most(model: ModelSummarizer, forecast: Forecast) -> CallLoad:
 
 def forecast_document(forecast: Forecast, most: CallLoad) -> dict[str, Json]:
     """What asking takes, for programs."""
-    return {"expected": load_document(forecast.once), "atMost": load_document(most)}
+    return {"expected": to_json(forecast.once), "atMost": to_json(most)}
 
 
 def forecast_blocks(

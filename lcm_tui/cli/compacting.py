@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from lcm_core.base.errors import CancelledError
 from lcm_core.base.text import safe_line
-from lcm_core.operations.compact import ForecastPass, PassDone
+from lcm_core.operations.compact import PassDone
 from lcm_core.operations.selection import PassMoved, PassSkipped, UnderResult, reason_of
 from lcm_core.store.database import Database
 from lcm_core.writers.cost import CallBudget
@@ -15,7 +15,7 @@ from lcm_core.writers.cost import CallBudget
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Terminal
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.drafts import model_document
 from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.progress import waiting
@@ -30,8 +30,8 @@ from lcm_tui.flows.compaction import (
     step_words,
 )
 from lcm_tui.flows.drafts import Modelling
-from lcm_tui.tables.blocks import Note
-from lcm_tui.tables.compaction import done_compaction, planned_compaction
+from lcm_tui.tables.blocks import Note, json_of
+from lcm_tui.tables.compaction import FORECAST_COLUMNS, done_compaction, planned_compaction
 
 # -- as JSON ---------------------------------------------------------------------------------------------
 # A compaction for programs: what would be done, and what was done.
@@ -55,26 +55,12 @@ def document(shown: PlannedCompaction) -> Document:
         "currentTurn": shown.setting.takes_current_turn,
         "leafChunkTokens": bounds.leaf_chunk_tokens,
         "tokens": {"before": seen.tokens_before, "after": seen.tokens_after, "afterIsAssumed": True},
-        "passes": [_pass_document(one) for one in seen.passes],
-        "calls": seen.calls,
-        "inputTokens": seen.input_tokens,
-        "outputTokens": seen.output_tokens,
+        "passes": [json_of(FORECAST_COLUMNS, one) for one in seen.passes],
+        **some_of(seen, "calls input_tokens output_tokens"),
         "costUsd": shown.cost,
         "model": None if shown.model is None else model_document(shown.model),
         "damagedItems": seen.damaged,
         "warnings": list(shown.warnings),
-    }
-
-
-def _pass_document(one: ForecastPass) -> Document:
-    return {
-        "number": one.number,
-        "kind": "leaf" if one.is_leaf else "condensed",
-        "depth": one.depth,
-        "sources": list(one.refs),
-        "sourceTokens": one.source_tokens,
-        "assumedTokens": one.assumed_tokens,
-        "exact": one.is_exact,
     }
 
 
@@ -91,15 +77,10 @@ def step_document(step: PassDone) -> Document:
         "sources": list(chunk.refs),
         "sourceTokens": chunk.tokens,
         "tokens": text.tokens,
-        "level": str(text.level),
-        "isCut": text.is_cut,
+        **some_of(text, "level is_cut"),
         "model": draft.model,
         "calls": text.calls,
-        "usage": {
-            "inputTokens": text.usage.input_tokens,
-            "outputTokens": text.usage.output_tokens,
-            "costUsd": text.usage.cost_usd,
-        },
+        "usage": some_of(text.usage, "input_tokens output_tokens cost_usd"),
         "operationId": step.operation_id,
         "searchIndex": step.search,
     }

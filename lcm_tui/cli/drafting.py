@@ -17,7 +17,7 @@ from pathlib import Path
 from lcm_core.base.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.files import drafts_folder
 from lcm_core.base.text import agree, counted, safe_text
-from lcm_core.base.values import Record, field, replace
+from lcm_core.base.values import Record, field, replace, to_json
 from lcm_core.change.backup import make_backup
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan
@@ -49,18 +49,19 @@ from lcm_core.writers.request import ProviderUnavailableError
 from lcm_core.writers.writer import SummaryWriter
 
 from lcm_tui.cli import changing, output
-from lcm_tui.cli import drafts as report
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Terminal
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.drafts import (
     Reviewed,
+    draft_forecast_document,
     measured,
     model_document,
     modelling,
     outcome_document,
     read_drafts,
     refuse_existing,
+    spent_document,
     write_drafts,
 )
 from lcm_tui.cli.options import DraftFlags
@@ -211,15 +212,15 @@ class _Drafting(Terminal):
             "applied": False,
             "writer": model_document(self.model),
             "rule": None if self.rule is None else self.rule.words,
-            "expected": report.load_document(whole.once),
-            "atMost": report.load_document(most),
-            "items": [report.draft_forecast_document(one) for one in seen],
+            "expected": to_json(whole.once),
+            "atMost": to_json(most),
+            "items": [draft_forecast_document(one) for one in seen],
         }
         blocks = [*selection.blocks, *drafts_view.draft_forecast_blocks(seen, most, self.model, self._words)]
         if kept is not None:
             reviews = [item for item in selection.items if interrupted(item).state is ItemState.REVIEW]
             made = [safe_text(item.summary_id) for item in reviews]
-            data = {**data, "drafted": [*made], "spent": report.spent_document(kept.header.spent)}
+            data = {**data, "drafted": [*made], "spent": spent_document(kept.header.spent)}
             if made:
                 few = ", ".join(made[:NAMED]) + (" …" if len(made) > NAMED else "")
                 number = counted(len(made), "summary has a draft", "summaries have drafts")
@@ -442,12 +443,12 @@ class _Drafting(Terminal):
             "batch": batch.id,
             "writer": model_document(self.model),
             "rule": None if self.rule is None else self.rule.words,
-            "usage": report.usage_document(progress.usage),
-            "spent": report.spent_document(spent),
+            "usage": to_json(progress.usage),
+            "spent": spent_document(spent),
             "counts": {state.value: progress.counts.get(state, 0) for state in ItemState},
             "undo": undo or None,
             "items": [outcome_document(item) for item in items],
-            "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for _, one in stale],
+            "stale": [some_of(one, "summary_id sources") for _, one in stale],
         }
         self.blocks = drafts_view.outcome_blocks(items, progress, spent, undo)
         if stale:

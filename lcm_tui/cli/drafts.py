@@ -19,7 +19,7 @@ from lcm_core.base.records import SummaryId
 from lcm_core.base.setting_values import Json, JsonObject
 from lcm_core.base.settings import SummarySettings
 from lcm_core.base.tokens import Estimator
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.operations.batch import Batch
 from lcm_core.operations.drafting import (
     BatchItem,
@@ -32,14 +32,16 @@ from lcm_core.operations.drafting import (
 )
 from lcm_core.operations.drafts import item_from_json, item_to_json
 from lcm_core.writers.acceptance import judge_text
-from lcm_core.writers.cost import CallLoad, Price, Spent
-from lcm_core.writers.request import MANUAL, NO_USAGE, Usage, storable
+from lcm_core.writers.cost import Price, Spent
+from lcm_core.writers.request import MANUAL, NO_USAGE, storable
 from lcm_core.writers.retention import Checked, Retention
 
 from lcm_tui.cli.answer import Run
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.options import ModelOptions
 from lcm_tui.flows.drafts import DraftForecast, Modelling, choose_writer
+from lcm_tui.tables.blocks import json_of
+from lcm_tui.tables.drafts import FORECAST_COLUMNS, ITEM_COLUMNS, WAITING_COLUMNS
 
 # -- the writer ------------------------------------------------------------------------------------------
 # The options that every command with a model takes, and what they choose.
@@ -172,8 +174,7 @@ def refuse_existing(path: Path) -> None:
 def _item(item: BatchItem, take: bool, retention: JsonObject | None) -> JsonObject:
     draft = item.draft
     return {
-        "summaryId": item.summary_id,
-        "conversationId": item.conversation_id,
+        **some_of(item, "summary_id conversation_id"),
         "reason": item.reason or None,
         "why": item.why or None,
         "take": take,
@@ -277,107 +278,37 @@ def _edited(draft: Draft, text: str, number: int) -> Draft:
 
 def draft_forecast_document(one: DraftForecast) -> Document:
     """What would be sent for one summary."""
-    previous = one.material.previous
-    document: Document = {
-        **item_document(one.item),
-        "sourceTokens": one.source_tokens,
-        "targetTokens": one.request.target_tokens,
-        "sources": [
-            *(message.message.message_id for message in one.material.source.messages),
-            *(summary.summary.summary_id for summary in one.material.source.summaries),
-        ],
-        "gone": list(one.material.source.gone),
-        "brokenSources": list(one.broken_sources),
-        "previous": [node.summary_id for node in previous.nodes],
-        "previousSkipped": [
-            {"summaryId": skipped.summary_id, "reason": skipped.reason}
-            for skipped in previous.passed_over
-            if "broken" in skipped.reason
-        ],
-        "inputTokens": one.forecast.once.input_tokens,
-        "outputTokens": one.forecast.once.output_tokens,
-    }
+    document: Document = {**json_of(WAITING_COLUMNS, one.item), **json_of(FORECAST_COLUMNS, one)}
     if one.prompt is not None:
         document["prompt"] = {
             "template": one.prompt.template.name,
-            "system": one.prompt.system,
-            "user": one.prompt.user,
+            **some_of(one.prompt, "system user"),
         }
     return document
 
 
-def item_document(item: BatchItem) -> Document:
-    """An item without the texts of its drafts."""
-    return {
-        "summaryId": item.summary_id,
-        "conversationId": item.conversation_id,
-        "depth": item.depth,
-        "tokens": item.tokens,
-        "reason": item.reason or None,
-        "after": list(item.after),
-    }
-
-
 def outcome_document(item: BatchItem) -> Document:
-    """What came of an item."""
-    return {
-        **item_document(item),
-        "state": item.state.value,
-        "why": item.why or None,
-        "operationId": item.operation,
-        "chosen": item.chosen,
-        "drafts": [draft_document(draft) for draft in item.drafts],
-        "threeWay": _three_way(item),
-    }
+    """What came of an item; of a text that changed since, all three."""
+    draft, ways = item.draft, None
+    if item.theirs is not None and draft is not None:
+        ways = {"base": draft.base.content, "theirs": item.theirs, "ours": draft.text}
+    drafts = [_draft_document(one) for one in item.drafts]
+    return {**json_of(ITEM_COLUMNS, item), "drafts": drafts, "threeWay": ways}
 
 
-def _three_way(item: BatchItem) -> Document | None:
-    """What the draft was made over, what stands there now and the draft, where the first two differ."""
-    if item.theirs is None or item.draft is None:
-        return None
-    return {"base": item.draft.base.content, "theirs": item.theirs, "ours": item.draft.text}
-
-
-def draft_document(draft: Draft) -> Document:
+def _draft_document(draft: Draft) -> Document:
     """A draft and what was found of it."""
     return {
-        "number": draft.number,
-        "origin": draft.origin.value,
-        "model": draft.model,
-        "tokens": draft.tokens,
-        "targetTokens": draft.target_tokens,
-        "sourceTokens": draft.source_tokens,
+        **some_of(draft, "number origin model tokens target_tokens source_tokens"),
         "accepted": draft.may_be_taken,
         "findings": list(draft.sentences),
-        "previous": list(draft.previous),
-        "usage": usage_document(draft.usage),
-        "text": draft.text,
-    }
-
-
-def usage_document(usage: Usage) -> Document:
-    """What something cost; ``exact`` is false where the provider did not say, and the most is counted."""
-    return {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "costUsd": usage.cost_usd,
-        "exact": usage.is_exact,
+        **some_of(draft, "previous usage text"),
     }
 
 
 def spent_document(spent: Spent) -> Document:
     """What a batch has taken in all its runs."""
-    return {"calls": spent.calls, **usage_document(spent.usage)}
-
-
-def load_document(load: CallLoad) -> Document:
-    """Calls and what they take."""
-    return {
-        "calls": load.calls,
-        "inputTokens": load.input_tokens,
-        "outputTokens": load.output_tokens,
-        "costUsd": load.cost_usd,
-    }
+    return {"calls": spent.calls, **to_json(spent.usage)}
 
 
 # -- retention -------------------------------------------------------------------------------------------
@@ -412,10 +343,7 @@ def _document(kept: Retention) -> Document:
     return {
         "share": None if kept.share is None else round(kept.share, 4),
         "compression": None if kept.compression is None else round(kept.compression, 2),
-        "classes": {
-            str(one.kind): {"kept": one.kept, "inSource": one.in_source, "invented": one.invented}
-            for one in kept.classes
-        },
+        "classes": {str(one.kind): some_of(one, "kept in_source invented") for one in kept.classes},
         "invented": [one.text for one in kept.invented],
         "peopleChecked": kept.people_checked,
         "lost": [one.text for one in kept.lost[:_MOST]],

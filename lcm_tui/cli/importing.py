@@ -27,7 +27,7 @@ from lcm_tui.cli import changing
 from lcm_tui.cli import compacting as compact_report
 from lcm_tui.cli import drafts as modelling
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, Selector, SqlFlags
 from lcm_tui.cli.presentation import NobodyToAskError
 from lcm_tui.flows.changes import Importing, import_rules
@@ -247,8 +247,7 @@ def _document(source: ImportSource, shown: Backfill) -> Document:
     return {
         "session": {
             "agent": source.agent,
-            "sessionId": shown.session.session_id,
-            "sessionKey": shown.session.session_key,
+            **some_of(shown.session, "session_id session_key"),
             "startedAt": iso_z(header.started_at) if header and header.started_at else None,
         },
         "transcript": {
@@ -258,9 +257,7 @@ def _document(source: ImportSource, shown: Backfill) -> Document:
             "messages": len(shown.transcript.on_path),
             "abandoned": index.abandoned,
             "badLines": index.bad_lines,
-            "problems": [
-                {"line": problem.line, "reason": problem.reason} for problem in index.problems[:_PROBLEMS]
-            ],
+            "problems": [some_of(one, "line reason") for one in index.problems[:_PROBLEMS]],
         },
         "conversation": {
             "conversationId": shown.conversation_id,

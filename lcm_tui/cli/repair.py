@@ -20,7 +20,7 @@ from lcm_core.store.database import Reader
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import Stamp, When, WholeNumber, Words
 from lcm_tui.cli.options import DraftFlags, Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
@@ -158,10 +158,9 @@ class _Search(Record, frozen=True):
             ],
             "contaminated": [
                 {
-                    "summaryId": spoiled.summary.summary_id,
-                    "conversationId": one.conversation_id,
-                    "sources": list(spoiled.sources),
-                    "direct": spoiled.direct,
+                    **some_of(spoiled.summary, "summary_id"),
+                    **some_of(one, "conversation_id"),
+                    **some_of(spoiled, "sources direct"),
                     "chosen": self.contaminated,
                 }
                 for one in found

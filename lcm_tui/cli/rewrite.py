@@ -20,7 +20,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import run_change
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import Text
 from lcm_tui.cli.options import ChangeFlags, DraftFlags, Selector
 from lcm_tui.cli.selecting import owner_of, summary_beginning
@@ -115,7 +115,7 @@ class _Chosen(Record, frozen=True):
             blocks.append(Note(f"{number} made from texts that were rewritten since: --stale names them."))
         data: Document = {
             "conversationId": owner,
-            "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for one in old],
+            "stale": [some_of(one, "summary_id sources") for one in old],
         }
         return Selection(items, data, blocks)
 

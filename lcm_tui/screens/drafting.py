@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from lcm_core.base.errors import LcmError
 from lcm_core.base.files import drafts_folder
 from lcm_core.base.records import ConversationId, SummaryId, SummaryText
-from lcm_core.base.text import counted, depth_name, fold
+from lcm_core.base.text import counted, fold
 from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed
 from lcm_core.operations.batch import BatchOptions
@@ -47,19 +47,18 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, Finder, ListPane, Marks, TextFinder, WholeRow
 from lcm_tui.kit.panes import Aside, Desk, Head
 from lcm_tui.kit.session import Session
-from lcm_tui.kit.spans import Block, Column, Document, Layout, Line, Span, depth_style, heading, lay_out
+from lcm_tui.kit.spans import Block, Column, Document, Layout, Line, Span, heading, lay_out
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.questions import AskAgain, backup_settled, wants_backup
+from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.drafts import (
-    STATE_STYLES,
+    ITEM_COLUMNS,
     BatchState,
     head_lines,
-    reason_text,
     rule_sentences,
     state_text,
     tokens_sentence,
     whole_text,
-    why_text,
 )
 
 # -- beside the list -------------------------------------------------------------------------------------
@@ -126,18 +125,9 @@ def texts_document(item: BatchItem, found: list[SummaryText]) -> Document:
 
 # -- the list --------------------------------------------------------------------------------------------
 
-COLUMNS: Final = (
-    Column("mark", "", 1, keep=10),
-    Column("summary", "summary", 20, keep=9),
-    Column("depth", "kind", 4, right=True, keep=2),
-    Column("reason", "reason", 13, keep=8),
-    Column("state", "state", 9, keep=7),
-    Column("tokens", "tokens", 6, right=True, keep=3),
-    Column("draft", "draft", 9, right=True, keep=6),
-    Column("why", "", 20, grows=True, keep=5),
-)
 #: Where a batch goes through several conversations.
-OF_SEVERAL: Final = (*COLUMNS[:2], Column("conversation", "conv", 4, right=True, keep=7), *COLUMNS[2:])
+OF_SEVERAL: Final = (Column("mark", "", 1, keep=10), *(one for one in ITEM_COLUMNS if one.width))
+COLUMNS: Final = tuple(one for one in OF_SEVERAL if one.name != "conversation")
 
 
 class ItemList(ListPane[SummaryId]):
@@ -202,20 +192,9 @@ class ItemList(ListPane[SummaryId]):
 
     def cells(self, key: SummaryId) -> Mapping[str, Span]:
         """Whether it is marked, why it is to be written again, and how far it has come."""
-        item = self._item_of(key)
-        draft = item.draft_in_sight
         marked = key in self._marks
-        return {
-            "mark": Span(MARK if marked else "○", "title" if marked else "dim"),
-            "summary": Span(item.summary_id),
-            "conversation": Span(str(item.conversation_id), "key"),
-            "depth": Span(depth_name(item.depth), depth_style(item.depth)),
-            "reason": Span(reason_text(item), "dim"),
-            "state": Span(state_text(item.state), STATE_STYLES[item.state]),
-            "tokens": Span(f"{item.tokens:,}", "dim"),
-            "draft": Span("" if draft is None else f"{draft.tokens:,} tok"),
-            "why": Span(why_text(item), "dim"),
-        }
+        mark = Span(MARK if marked else "○", "title" if marked else "dim")
+        return {"mark": mark, **cells_of(ITEM_COLUMNS, self._item_of(key), None)}
 
 
 # -- what it reads ---------------------------------------------------------------------------------------

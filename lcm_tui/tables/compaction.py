@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from lcm_core.base.text import counted, safe_text
 from lcm_core.base.values import Record
-from lcm_core.operations.compact import CompactionForecast, ForecastPass, PassDone, PassDraft
+from lcm_core.operations.compact import ForecastPass, PassDone, PassDraft
 from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
 from lcm_core.writers.acceptance import Level
 from lcm_core.writers.retention import Checked, Retention
@@ -22,7 +22,7 @@ from lcm_tui.flows.compaction import (
 )
 from lcm_tui.flows.drafts import cost_text
 from lcm_tui.kit.spans import Block, Column, Document, Span, StyleName, depth_style, heading, text_field
-from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, OutputBlock, Prose, list_table
 from lcm_tui.tables.drafts import writer_facts
 from lcm_tui.tables.items import SHOWN
 from lcm_tui.tables.preview import LINES, some
@@ -78,7 +78,8 @@ def planned_compaction(shown: PlannedCompaction) -> list[OutputBlock]:
     if not seen.passes:
         return [Facts(_facts(shown), title="Nothing to compact"), *_notes(shown)]
     title = f"Compact conversation {shown.conversation_id}: {counted(len(seen.passes), 'pass')}"
-    return [Facts(_facts(shown), title=title), _table(seen), *_notes(shown)]
+    passes = list_table(FORECAST_COLUMNS, seen.passes[:LINES], lambda stored: stored, title="Passes")
+    return [Facts(_facts(shown), title=title), passes, *_notes(shown)]
 
 
 def _facts(shown: PlannedCompaction) -> list[tuple[str, Cell]]:
@@ -115,27 +116,28 @@ def _facts(shown: PlannedCompaction) -> list[tuple[str, Cell]]:
     return [*rows, *([] if shown.model is None else writer_facts(shown.model))]
 
 
-def _table(seen: CompactionForecast[Any]) -> Table:
-    columns = (
-        OutputColumn("Pass", right=True),
-        OutputColumn("Makes"),
-        OutputColumn("From", grows=True),
-        OutputColumn("Sources", right=True),
-        OutputColumn("Tokens", right=True),
-        OutputColumn("Into", right=True),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.number,
-            depth_text(one.depth),
-            span_text(one.refs) if one.is_exact else f"~{span_text(one.refs)}",
-            len(one.refs),
-            one.source_tokens if one.is_exact else f"~{one.source_tokens}",
-            f"~{one.assumed_tokens}",
-        )
-        for one in seen.passes[:LINES]
-    ]
-    return Table(columns, rows, title="Passes")
+def _about(one: ForecastPass) -> str:
+    return "" if one.is_exact else "~"
+
+
+def _source_tokens(one: ForecastPass) -> Cell:
+    return one.source_tokens if one.is_exact else f"~{one.source_tokens}"
+
+
+#: What is said of a pass to come.
+FORECAST_COLUMNS: Final[tuple[ListColumn[ForecastPass, None], ...]] = (
+    ListColumn("pass", right=True, heading="Pass", json="number", value="number"),
+    ListColumn("kind", json="kind", value=lambda one: "leaf" if one.is_leaf else "condensed"),
+    ListColumn("makes", heading="Makes", json="depth", value="depth", text=depth_text),
+    ListColumn("from", grows=True, heading="From", value=lambda one: f"{_about(one)}{span_text(one.refs)}"),
+    ListColumn("count", right=True, heading="Sources", value=lambda one: len(one.refs)),
+    ListColumn("sources", json="sources", value=lambda one: list(one.refs)),
+    ListColumn("tokens", right=True, heading="Tokens", value=_source_tokens),
+    ListColumn("size", json="sourceTokens", value="source_tokens"),
+    ListColumn("into", right=True, heading="Into", value=lambda one: f"~{one.assumed_tokens}"),
+    ListColumn("assumed", json="assumedTokens", value="assumed_tokens"),
+    ListColumn("exact", json="exact", value="is_exact"),
+)
 
 
 def _notes(shown: PlannedCompaction) -> list[OutputBlock]:

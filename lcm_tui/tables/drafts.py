@@ -9,9 +9,8 @@ from typing import Final
 
 from lcm_core.base.diff import compare_texts, unified_text
 from lcm_core.base.records import SummaryId
-from lcm_core.base.text import agree, counted, some
-from lcm_core.base.values import Record
-from lcm_core.engine.previous import PreviousChoice
+from lcm_core.base.text import agree, counted, depth_name, some
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
 from lcm_core.writers.acceptance import DraftFault, reversal_sentence
 from lcm_core.writers.cost import CallLoad, Spent, total_forecast
@@ -20,8 +19,8 @@ from lcm_core.writers.request import Usage
 from lcm_core.writers.retention import Assessment, Checked, KindCount, Retention, Sentence, Worth, assess
 
 from lcm_tui.flows.drafts import DraftForecast, Modelling, cost_text, key_text, most_text, spent_text
-from lcm_tui.kit.spans import Line, Span, StyleName
-from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table, seconds_text
+from lcm_tui.kit.spans import Line, Span, StyleName, depth_style
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, OutputBlock, Prose, list_table, seconds_text
 from lcm_tui.tables.composition import gauge
 
 # -- the writer ------------------------------------------------------------------------------------------
@@ -36,6 +35,124 @@ def writer_facts(model: Modelling) -> list[tuple[str, Cell]]:
         *(("Prompts", note) for note in model.prompt_notes),
     ]
 
+
+# -- the lists -------------------------------------------------------------------------------------------
+# What is said of a summary in a batch: on the screen, in tables of commands, and in JSON.
+
+
+def _as_stored(stored: str | None) -> str | None:
+    return stored
+
+
+def _change(item: BatchItem) -> str:
+    return f"{item.tokens:,}" if item.draft is None else f"{item.tokens:,} → {item.draft.tokens:,}"
+
+
+def _previous_words(one: DraftForecast) -> str | None:
+    words, skipped = ", ".join(_previous_ids(one)), [skip["summaryId"] for skip in _skipped(one)]
+    if skipped:
+        words += f"{' ' if words else ''}(not {', '.join(skipped[:2])}: broken)"
+    return words or None
+
+
+def _previous_ids(one: DraftForecast) -> list[SummaryId]:
+    return [node.summary_id for node in one.material.previous.nodes]
+
+
+def _skipped(one: DraftForecast) -> list[dict[str, str]]:
+    return [to_json(skip) for skip in one.material.previous.passed_over if "broken" in skip.reason]
+
+
+def _source_ids(one: DraftForecast) -> list[int | str]:
+    source = one.material.source
+    messages = [message.message.message_id for message in source.messages]
+    return [*messages, *(summary.summary.summary_id for summary in source.summaries)]
+
+
+def _findings(item: BatchItem) -> str | None:
+    return " ".join(item.draft.sentences) or None if item.draft is not None else None
+
+
+def _key(number: int, *_: object) -> Span:
+    return Span(str(number), "key")
+
+
+def _depth(depth: int, *_: object) -> Span:
+    return Span(depth_name(depth), depth_style(depth))
+
+
+def _dim(text: str, *_: object) -> Span:
+    return Span(text, "dim")
+
+
+def _state(state: ItemState, *_: object) -> Span:
+    return Span(state_text(state), STATE_STYLES[state])
+
+
+def _size(draft: Draft | None, *_: object) -> Span:
+    return Span("" if draft is None else f"{draft.tokens:,} tok")
+
+
+_SUMMARY: Final = ListColumn[BatchItem, None](
+    "summary", "summary", 20, keep=9, heading="Summary", json="summaryId", value="summary_id"
+)
+_DEPTH: Final = ListColumn[BatchItem, None]("level", right=True, heading="Depth", json="depth", value="depth")
+_CHANGE: Final = ListColumn[BatchItem, None]("change", right=True, heading="Tokens", value=_change)
+_MODEL: Final = ListColumn[BatchItem, None](
+    "model", heading="Model", spare=1, value=lambda item: item.draft and item.draft.model
+)
+#: What a summary is before it is drafted.
+WAITING_COLUMNS: Final[tuple[ListColumn[BatchItem, None], ...]] = (
+    _SUMMARY,
+    ListColumn("owner", json="conversationId", value="conversation_id"),
+    _DEPTH,
+    ListColumn("size", json="tokens", value="tokens"),
+    ListColumn("cause", json="reason", value=lambda item: item.reason or None),
+    ListColumn("after", json="after", value=lambda item: list(item.after)),
+)
+#: What is said of it besides: in the app in its own words, then by commands.
+ITEM_COLUMNS: Final[tuple[ListColumn[BatchItem, None], ...]] = (
+    *WAITING_COLUMNS,
+    ListColumn("conversation", "conv", 4, right=True, keep=7, value="conversation_id", cell=_key),
+    ListColumn("depth", "kind", 4, right=True, keep=2, value="depth", cell=_depth),
+    ListColumn("reason", "reason", 13, keep=8, value=lambda item: reason_text(item), cell=_dim),
+    ListColumn("state", "state", 9, keep=7, value="state", cell=_state),
+    ListColumn("tokens", "tokens", 6, right=True, keep=3, value=lambda item: f"{item.tokens:,}", cell=_dim),
+    ListColumn("draft", "draft", 9, right=True, keep=6, value="draft_in_sight", cell=_size),
+    ListColumn("why", "", 20, grows=True, keep=5, value=lambda item: why_text(item), cell=_dim),
+    ListColumn("status", heading="State", json="state", value="state.value"),
+    _CHANGE,
+    _MODEL,
+    ListColumn("operation", heading="Operation", spare=2, value="operation"),
+    ListColumn("note", grows=True, heading="Why", json="why", value=lambda item: item.why or None),
+    ListColumn("applied", json="operationId", value="operation"),
+    ListColumn("chosen", json="chosen", value="chosen"),
+)
+_TAKEN_COLUMNS: Final[tuple[ListColumn[BatchItem, None], ...]] = (
+    _SUMMARY,
+    _DEPTH,
+    _CHANGE,
+    replace(_MODEL, spare=0),
+    ListColumn("found", grows=True, heading="Found", value=_findings),
+)
+FORECAST_COLUMNS: Final[tuple[ListColumn[DraftForecast, None], ...]] = (
+    ListColumn("summary", heading="Summary", value="item.summary_id"),
+    ListColumn("conversation", right=True, heading="Conv", spare=2, value="item.conversation_id"),
+    ListColumn("depth", right=True, heading="Depth", value="item.depth"),
+    ListColumn("reason", heading="Why", value=lambda one: one.item.reason or None),
+    ListColumn("tokens", right=True, heading="Now", value="item.tokens"),
+    ListColumn("size", json="sourceTokens", value="source_tokens"),
+    ListColumn("target", right=True, heading="Target", json="targetTokens", value="request.target_tokens"),
+    ListColumn("source", right=True, heading="Source", value="source_tokens"),
+    ListColumn("sources", json="sources", value=_source_ids),
+    ListColumn("gone", json="gone", value=lambda one: list(one.material.source.gone)),
+    ListColumn("broken", json="brokenSources", value=lambda one: list(one.broken_sources)),
+    ListColumn("previous", grows=True, heading="Previous context", spare=1, value=_previous_words),
+    ListColumn("given", json="previous", value=_previous_ids),
+    ListColumn("skipped", json="previousSkipped", value=_skipped),
+    ListColumn("input", json="inputTokens", value="forecast.once.input_tokens"),
+    ListColumn("output", json="outputTokens", value="forecast.once.output_tokens"),
+)
 
 # -- on the command line ---------------------------------------------------------------------------------
 # What would be requested, what came of it, what is to be decided.
@@ -54,19 +171,8 @@ def draft_forecast_blocks(
 ) -> list[OutputBlock]:
     """What would be asked, of whom, and what it would cost; *most* is all of it, as far as limits let it."""
     once = total_forecast(one.forecast for one in seen).once
-    columns = (
-        OutputColumn("Summary"),
-        OutputColumn("Conv", right=True, spare=2),
-        OutputColumn("Depth", right=True),
-        OutputColumn("Why"),
-        OutputColumn("Now", right=True),
-        OutputColumn("Target", right=True),
-        OutputColumn("Source", right=True),
-        OutputColumn("Previous context", grows=True, spare=1),
-    )
-    rows = [_forecast_row(one) for one in seen[:MOST]]
     facts = [*writer_facts(model), *_cost_facts(once, most), ("Accepted by rule", words)]
-    blocks: list[OutputBlock] = [Table(columns, rows), Facts(facts)]
+    blocks: list[OutputBlock] = [list_table(FORECAST_COLUMNS, seen[:MOST], _as_stored), Facts(facts)]
     if len(seen) > MOST:
         blocks.append(Note(f"{len(seen) - MOST:,} more are not shown; --json shows them all."))
     lost = [one.item.summary_id for one in seen if one.material.source.gone]
@@ -101,49 +207,10 @@ def _cost_facts(once: CallLoad, most: CallLoad) -> list[tuple[str, Cell]]:
     ]
 
 
-def _forecast_row(one: DraftForecast) -> Sequence[Cell]:
-    item = one.item
-    return (
-        item.summary_id,
-        item.conversation_id,
-        item.depth,
-        item.reason or None,
-        f"{item.tokens:,}",
-        f"{one.request.target_tokens:,}",
-        f"{one.source_tokens:,}",
-        _previous_words(one.material.previous),
-    )
-
-
-def _previous_words(previous: PreviousChoice) -> str | None:
-    skipped = [one.summary_id for one in previous.passed_over if "broken" in one.reason]
-    words = ", ".join(node.summary_id for node in previous.nodes)
-    if skipped:
-        words += f"{' ' if words else ''}(not {', '.join(skipped[:2])}: broken)"
-    return words or None
-
-
 def outcome_blocks(
     items: Sequence[BatchItem], progress: BatchProgress, spent: Spent, undo: str
 ) -> list[OutputBlock]:
     """What came of a batch, and what all its calls took, those without a draft too."""
-    columns = (
-        OutputColumn("Summary"),
-        OutputColumn("Depth", right=True),
-        OutputColumn("State"),
-        OutputColumn("Tokens", right=True),
-        OutputColumn("Model", spare=1),
-        OutputColumn("Operation", spare=2),
-        OutputColumn("Why", grows=True),
-    )
-    rows: list[Sequence[Cell]] = []
-    for item in items[:MOST]:
-        draft = item.draft
-        tokens = f"{item.tokens:,}" if draft is None else f"{item.tokens:,} → {draft.tokens:,}"
-        model = None if draft is None else draft.model
-        rows.append(
-            (item.summary_id, item.depth, item.state.value, tokens, model, item.operation, item.why or None)
-        )
     counts = ", ".join(
         f"{progress.counts[state]:,} {state}" for state in ItemState if progress.counts.get(state)
     )
@@ -154,7 +221,7 @@ def outcome_blocks(
     ]
     if undo:
         facts.append(("To undo all of it", undo))
-    return [Table(columns, rows), Facts(facts), *_three_way_blocks(items)]
+    return [list_table(ITEM_COLUMNS, items[:MOST], _as_stored), Facts(facts), *_three_way_blocks(items)]
 
 
 def _three_way_blocks(items: Sequence[BatchItem]) -> Iterator[OutputBlock]:
@@ -173,20 +240,8 @@ def _three_way_blocks(items: Sequence[BatchItem]) -> Iterator[OutputBlock]:
 
 def taken_blocks(items: Sequence[BatchItem]) -> list[OutputBlock]:
     """What would be taken from a file of drafts."""
-    columns = (
-        OutputColumn("Summary"),
-        OutputColumn("Depth", right=True),
-        OutputColumn("Tokens", right=True),
-        OutputColumn("Model"),
-        OutputColumn("Found", grows=True),
-    )
-    rows: list[Sequence[Cell]] = []
-    for item in items[:MOST]:
-        if item.draft is not None:
-            tokens = f"{item.tokens:,} → {item.draft.tokens:,}"
-            found = " ".join(item.draft.sentences) or None
-            rows.append((item.summary_id, item.depth, tokens, item.draft.model, found))
-    return [Table(columns, rows)]
+    rows = [item for item in items[:MOST] if item.draft is not None]
+    return [list_table(_TAKEN_COLUMNS, rows, _as_stored)]
 
 
 def cost_words(usage: Usage) -> str:
