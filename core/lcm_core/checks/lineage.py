@@ -289,7 +289,7 @@ def _reached_otherwise(structure: Structure, orphan: SummaryId) -> bool:
     """Whether the context reaches all that a summary was made from; what was made from nothing is lost."""
     graph, waiting = structure.graph, [orphan]
     for node in waiting:  # grows while it is walked
-        sources, places = graph.sources.get(node, ()), list(structure.places(node))
+        sources, places = graph.sources.get(node, ()), structure.places(node)
         reached = all(structure.raw[place] or structure.linked[place] == 2 for place in places)
         if not reached or not (sources or places):
             return False
@@ -389,7 +389,7 @@ def _source_order(structure: Structure, limits: Limits) -> Iterator[Hit]:
 def _interleaved(structure: Structure, limits: Limits) -> Iterator[Hit]:
     spans = []
     for leaf in _leaves(structure):
-        places = list(structure.places(leaf))
+        places = structure.places(leaf)
         if places:
             spans.append((min(places), max(places), leaf))
     spans.sort()

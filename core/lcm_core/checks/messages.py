@@ -790,7 +790,7 @@ def _bare_messages(seen: Messages, limits: Limits) -> Iterator[Hit]:
 def _heartbeat_leaves(seen: Messages, limits: Limits) -> Iterator[Hit]:
     rows = FaultRows(limits)
     for summary_id, node in seen.structure.nodes.items():
-        places = list(seen.structure.places(summary_id)) if node.is_leaf else []
+        places = seen.structure.places(summary_id) if node.is_leaf else ()
         if places and all(seen.heartbeats[place] for place in places):
             rows.add("summaries", summary_id)
     words = "were made only from heartbeats."

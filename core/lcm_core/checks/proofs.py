@@ -78,7 +78,7 @@ def source_tokens_of(structure: Structure, node: StoredNode) -> tuple[int, int] 
         total = _sum_of(structure, node, lambda one: _plus(one.source_tokens, 0))
         return None if total is None else (total, total)
     links = structure.links.get(node.summary_id)
-    places = list(structure.places(node.summary_id))
+    places = structure.places(node.summary_id)
     if links is None or not places or len(places) < len(links.message_ids):
         return None
     tokens, labels = structure.messages.tokens, structure.labels or {}
@@ -91,7 +91,7 @@ def source_tokens_of(structure: Structure, node: StoredNode) -> tuple[int, int] 
 def range_of(structure: Structure, node: StoredNode) -> tuple[float, float] | None:
     """First and last time of what a summary was made from, as the engine takes it, in days."""
     if node.is_leaf:
-        places = list(structure.places(node.summary_id))
+        places = structure.places(node.summary_id)
         links = structure.links.get(node.summary_id)
         days = [structure.messages.days[place] for place in places]
         if links is None or not places or len(places) < len(links.message_ids) or not all(days):
@@ -256,7 +256,7 @@ def false_sources(structure: Structure) -> Mapping[SummaryId, frozenset[SummaryI
         certain = sources - foreign - doubtful
         if node.is_leaf:
             # It is made from messages: when those account for all of it, no summary was its source.
-            if not certain and _leaf_adds_up(structure, node, list(structure.places(consumer))):
+            if not certain and _leaf_adds_up(structure, node, structure.places(consumer)):
                 found[consumer] = frozenset(foreign | doubtful)
         elif certain <= structure.nodes.keys():
             gone = _only_choice(doubtful, _condensed_without(structure, node, certain | doubtful))
@@ -368,7 +368,7 @@ def without_edges(structure: Structure, gone: Mapping[SummaryId, AbstractSet[Sum
 def misnumbered(structure: Structure) -> Iterator[SummaryId]:
     """The summaries whose sources are not numbered from 0 in their order; one with both kinds comes twice."""
     for summary_id, links in structure.links.items():
-        places = list(structure.places(summary_id))
+        places = structure.places(summary_id)
         if not _is_whole(links.ordinals) or places != sorted(places):
             yield summary_id
     for summary_id, edges in structure.edges.items():
@@ -567,7 +567,7 @@ def _leaf_spans(structure: Structure) -> list[tuple[int, int]]:
     """First place of every leaf's own messages, ascending, with the greatest last place up to there."""
     spans = []
     for summary_id in structure.links:
-        places = list(structure.places(summary_id))
+        places = structure.places(summary_id)
         if len(places) > 1:
             spans.append((min(places), max(places)))
     spans.sort()

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -146,13 +148,18 @@ class Structure(Record, frozen=True, dict=True):
         """The summaries that neither the context nor another summary uses, in the order of their making."""
         return self.graph.orphans
 
-    def places(self, summary_id: SummaryId) -> Iterator[int]:
+    def places(self, summary_id: SummaryId) -> Sequence[int]:
         """Where the messages are that a summary is itself linked to; missing and foreign ones are none."""
-        position = self.messages.position
-        for message_id in self.links.get(summary_id, NO_LINKS).message_ids:
-            place = position.get(message_id)
-            if place is not None:
-                yield place
+        return self._places.get(summary_id, ())
+
+    @cached_property
+    def _places(self) -> Mapping[SummaryId, Sequence[int]]:
+        """The same of all summaries, which ten checks ask for."""
+        place_of = self.messages.position.get
+        return {
+            summary_id: [place for place in map(place_of, links.message_ids) if place is not None]
+            for summary_id, links in self.links.items()
+        }
 
     def message_places(self, items: ContextItems) -> list[int | None]:
         """Where the message of each item is; None of a summary, and of a message that is not ours."""
@@ -188,10 +195,11 @@ class Structure(Record, frozen=True, dict=True):
     def linked(self) -> bytes:
         """By place: 1 where a summary is linked to the message, 2 where one that the context reaches is."""
         found = bytearray(len(self.messages))
-        for summary_id in self.nodes:
-            mark = 2 if summary_id in self.graph.live else 1
+        live = self.graph.live
+        for summary_id in sorted(self.nodes, key=live.__contains__):
+            mark = 2 if summary_id in live else 1
             for place in self.places(summary_id):
-                found[place] = max(found[place], mark)
+                found[place] = mark
         return bytes(found)
 
     @cached_property
@@ -199,7 +207,7 @@ class Structure(Record, frozen=True, dict=True):
         """First and last place that a summary covers, itself or through its sources; none when nothing."""
         found: dict[SummaryId, tuple[int, int]] = {}
         for node in self.graph.bottom_up(*self.nodes):  # on a cycle as far as known
-            places = list(self.places(node))
+            places = self.places(node)
             spans = [(min(places), max(places))] if places else []
             spans += [found[source] for source in self.graph.sources.get(node, ()) if source in found]
             if spans:
@@ -460,14 +468,15 @@ async def _links(reader: Reader, conversation_id: ConversationId) -> dict[Summar
             conversation_id,
             after,
         )
-        for row in await reader.rows_in(
+        rows = await reader.rows_in(
             """SELECT l.summary_id, l.message_id, l.ordinal FROM summary_messages AS l
             WHERE l.summary_id IN (?*) ORDER BY l.summary_id, l.ordinal, l.rowid""",
             [row["summary_id"] for row in owners],
-        ):
-            links = found.setdefault(SummaryId(row["summary_id"]), Links(array("q"), array("q")))
-            links.message_ids.append(NO_MESSAGE if row["message_id"] is None else row["message_id"])
-            links.ordinals.append(row["ordinal"])
+        )
+        for summary_id, of_summary in groupby(rows, itemgetter(0)):
+            _, message_ids, ordinals = zip(*of_summary, strict=True)
+            named = (NO_MESSAGE if one is None else one for one in message_ids)
+            found[SummaryId(summary_id)] = Links(array("q", named), array("q", ordinals))
         if len(owners) < page:
             return found
         after = owners[-1]["row"]

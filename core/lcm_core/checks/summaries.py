@@ -256,7 +256,7 @@ class CheckedSummary(Record, frozen=True, dict=True):
         structure = self.structure
         if self.node.is_leaf:
             links = structure.links.get(self.id)
-            places = list(structure.places(self.id))
+            places = structure.places(self.id)
             if links is None or len(places) < len(links.message_ids):
                 return None
             return sum(structure.messages.tokens[place] for place in places)
