@@ -36,15 +36,9 @@ from lcm_core.store.conversations import moment
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import briefs_beginning, of_these
 from lcm_core.store.opening import Row, Rows
-from lcm_core.store.rows import IN_SEQ_ORDER, of_conversation
-from lcm_core.store.schema import BODIES, LABEL
+from lcm_core.store.rows import IN_SEQ_ORDER, of_conversation, where_all
 
 T = TypeVar("T")
-
-_NUMBERS = frozenset(
-    {"conversation_id", "message_id", "seq", "active", "token_count", "depth", "byte_size", "line_count"}
-    | {"descendant_count", "descendant_token_count", "source_message_token_count"}
-)
 
 #: Characters of a text that a list reads unless whole texts are asked for; a preview needs 240 of them.
 HEAD = 2_000
@@ -98,7 +92,7 @@ class _List(Record, frozen=True):
 async def conversation_page(reader: Reader, window: Window) -> Page[Conversation]:
     """Conversations, the one last updated first."""
     listed = _List("conversations", "conversation_id", _column(reader, "conversations", "updated_at"))
-    columns = _select(reader, "conversations", conversations.COLUMNS)
+    columns = reader.schema.select("conversations", conversations.COLUMNS, "t")
     rows, end = await _page(reader, listed, columns, window, (), ())
     return Page(tuple(conversations.conversation_of(row) for row in rows), end)
 
@@ -115,7 +109,7 @@ async def message_page(
     where, parameters = ["t.conversation_id = ?"], (conversation_id, *roles)
     if roles:
         where.append(f"t.role IN ({', '.join('?' * len(roles))})")
-    columns = f"{_select(reader, 'messages', messages.COLUMNS)}, {_content(whole=whole)}"
+    columns = f"{reader.schema.select('messages', messages.COLUMNS, 't')}, {_content(whole=whole)}"
     place = await _place_by_seq(reader, conversation_id, window)
     if place is None:
         listed = _List("messages", "message_id", _column(reader, "messages", "created_at"), IN_SEQ_ORDER)
@@ -125,7 +119,7 @@ async def message_page(
             where.append("(t.seq, t.message_id) < (?, ?)")
         rows = await reader.rows(
             f"""SELECT CAST(t.created_at AS TEXT) AS page_time, t.message_id AS page_id, {columns}
-            FROM messages AS t {_where(where)} ORDER BY t.seq DESC, t.message_id DESC LIMIT ?""",
+            FROM messages AS t {where_all(where)} ORDER BY t.seq DESC, t.message_id DESC LIMIT ?""",
             *parameters,
             *place,
             window.limit + 1,
@@ -174,7 +168,7 @@ async def _place_by_seq(
 
 async def messages_by_id(reader: Reader, message_ids: Sequence[MessageId]) -> list[Message]:
     """Some messages whole, in the order asked; those that are gone are left out."""
-    columns = f"{_select(reader, 'messages', messages.COLUMNS)}, {_content(whole=True)}"
+    columns = f"{reader.schema.select('messages', messages.COLUMNS, 't')}, {_content(whole=True)}"
     rows = await reader.rows_in(
         f"SELECT {columns} FROM messages AS t WHERE t.message_id IN (?*)", message_ids
     )
@@ -235,7 +229,7 @@ async def file_page(
         return Page((), None)
     condition, parameters = of_conversation("t.conversation_id", conversation_id)
     listed = _List("large_files", "file_id", _column(reader, "large_files", "created_at"))
-    columns = _select(reader, "large_files", files.FILE_COLUMNS)
+    columns = reader.schema.select("large_files", files.FILE_COLUMNS, "t")
     rows, end = await _page(reader, listed, columns, window, [condition], parameters)
     return Page(tuple(files.file_of(row) for row in rows), end)
 
@@ -313,23 +307,11 @@ def _covers_until(reader: Reader) -> str:
 
 def _summary_columns(reader: Reader, *, whole: bool) -> str:
     covers = f"CAST({_covers_until(reader)} AS TEXT) AS covers_until"
-    return f"{_select(reader, 'summaries', summaries.COLUMNS)}, {_content(whole=whole)}, {covers}"
+    return f"{reader.schema.select('summaries', summaries.COLUMNS, 't')}, {_content(whole=whole)}, {covers}"
 
 
 def _content(*, whole: bool) -> str:
     return f"CAST({'t.content' if whole else f'substr(t.content, 1, {HEAD})'} AS TEXT) AS content"
-
-
-def _select(reader: Reader, table: str, columns: Sequence[str]) -> str:
-    """A select list in which every value has the type of its column; SQLite stores what it is given."""
-    return ", ".join(
-        f"CAST({_column(reader, table, name)} AS INTEGER) AS {name}"
-        if name in _NUMBERS
-        else f"CAST(substr({_column(reader, table, name)}, 1, {LABEL}) AS TEXT) AS {name}"
-        if name not in BODIES
-        else f"CAST({_column(reader, table, name)} AS TEXT) AS {name}"
-        for name in columns
-    )
 
 
 async def _page(
@@ -362,9 +344,9 @@ async def _page(
             FROM (
                 SELECT t.rowid AS place, t.{listed.id} AS id,
                        {listed.time} AS time, {moment(listed.time)} AS moment
-                FROM {listed.table} AS t {_where(where)} {listed.walk}
+                FROM {listed.table} AS t {where_all(where)} {listed.walk}
             )
-            {_where(conditions)}
+            {where_all(conditions)}
             ORDER BY moment DESC, id DESC LIMIT ?
         ) AS page JOIN {listed.table} AS t ON t.rowid = page.place
         ORDER BY page.moment DESC, page.id DESC""",
@@ -385,10 +367,6 @@ def _cut(rows: list[Row], limit: int) -> tuple[list[Row], Position | None]:
 def _known_time(stored: str | None) -> str | None:
     """A stored time as a parameter; text that holds bytes of no UTF-8 is no time."""
     return None if stored is None or re.search("[\ud800-\udfff]", stored) else stored
-
-
-def _where(conditions: Sequence[str]) -> str:
-    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
 async def _listed_summaries(reader: Reader, rows: Sequence[Row]) -> list[ListedSummary]:

@@ -122,6 +122,11 @@ def sum_of(expression: str) -> str:
     return f"CAST(total({expression}) AS INTEGER)"
 
 
+def where_all(conditions: Sequence[str]) -> str:
+    """SQL: the rows for which all *conditions* are true."""
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
 def of_conversation(
     column: str, conversation_id: ConversationId | None
 ) -> tuple[str, tuple[ConversationId, ...]]:

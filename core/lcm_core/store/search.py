@@ -29,6 +29,7 @@ from lcm_core.store.conversations import conversation_of
 from lcm_core.store.messages import COLUMNS as MESSAGE_COLUMNS
 from lcm_core.store.messages import FILE_COLUMNS, file_of, message_of
 from lcm_core.store.opening import CHUNK, Row, Rows, SqlValue, contains_pattern, error_name, may_hold
+from lcm_core.store.rows import where_all
 from lcm_core.store.schema import Schema, typed
 from lcm_core.store.summaries import COLUMNS as SUMMARY_COLUMNS
 from lcm_core.store.summaries import broken_rows, summary_of
@@ -485,7 +486,7 @@ class SearchRows:
         table = _Table(kind, self.schema)
         conditions, arguments = table.conditions(where)
         ids = self._db.tuples(
-            f"SELECT {table.key} FROM {kind} AS t {_where(conditions)} ORDER BY {table.time} DESC LIMIT ?",
+            f"SELECT {table.key} FROM {kind} AS t {where_all(conditions)} ORDER BY {table.time} DESC LIMIT ?",
             (*arguments, limit),
         )
         for start in range(0, len(ids), CHUNK):
@@ -503,7 +504,7 @@ class SearchRows:
         table = _Table(kind, self.schema)
         conditions, arguments = table.conditions(where)
         rows = self._db.rows(
-            f"""SELECT {table.columns} FROM {kind} AS t {_where([*likes, *conditions])}
+            f"""SELECT {table.columns} FROM {kind} AS t {where_all([*likes, *conditions])}
             ORDER BY {table.time} DESC LIMIT ?""",
             (*values, *arguments, limit),
         )
@@ -700,11 +701,6 @@ class _Table:
             content=row["content"] or "",
             snippet=row["snippet"] if "snippet" in set(row.keys()) else None,
         )
-
-
-def _where(conditions: Iterable[str]) -> str:
-    text = " AND ".join(conditions)
-    return f"WHERE {text}" if text else ""
 
 
 def _order(order: Order, time: str) -> str:

@@ -294,7 +294,7 @@ async def _with_others(
     reader: Reader, conversation_id: ConversationId, history: History, message_bytes: int
 ) -> ConversationSums:
     """What is known of the messages, and beside it what is read anew each time."""
-    others = await _text_bytes(reader, _OTHER_TEXTS, [conversation_id])
+    others = await text_bytes(reader, [conversation_id], _OTHER_TEXTS)
     return ConversationSums(
         conversation_id,
         history,
@@ -402,11 +402,6 @@ async def measured(
     return [replace(one, bytes=found.get(one.id, 0)) for one in wanted]
 
 
-async def text_bytes(reader: Reader, ids: Sequence[ConversationId] | None) -> dict[int, int]:
-    """The bytes of the texts of some conversations, by id; of all of them (None) the file is scanned once."""
-    return await _text_bytes(reader, _TEXTS, ids)
-
-
 #: Columns with texts of any length.
 _TEXTS: Final = {
     "messages": ("content", "large_content", "openclaw_sender_metadata"),
@@ -428,9 +423,10 @@ _TEXTS: Final = {
 _OTHER_TEXTS: Final = ("summaries", "large_files", "focus_briefs")
 
 
-async def _text_bytes(
-    reader: Reader, tables: Iterable[str], ids: Sequence[ConversationId] | None
+async def text_bytes(
+    reader: Reader, ids: Sequence[ConversationId] | None, tables: Iterable[str] = tuple(_TEXTS)
 ) -> dict[int, int]:
+    """The bytes of the texts of some conversations, by id; of all of them (None) the file is scanned once."""
     found: dict[int, int] = {}
     for table in tables:
         size = _size_of(reader, table)
@@ -532,10 +528,7 @@ async def growth_of(reader: Reader, conversation_id: ConversationId) -> Growth |
     bounds = await _bounds(reader, f"min(seq) {own}", f"max(seq) {own}", conversation_id)
     if bounds is None:
         return None
-    first, last = bounds
-    steps = min(SAMPLES - 1, max(last - first, 1))
-    wanted = sorted({first + (last - first) * step // steps for step in range(steps + 1)})
-    marks = _growing(await _times(reader, conversation_id, wanted))
+    marks = _growing(await _times(reader, conversation_id, _samples(*bounds)))
     if len(marks) < 2 or marks[-1][0] <= marks[0][0]:
         return None
     left = CLOSER
@@ -554,6 +547,12 @@ async def _bounds(reader: Reader, least: str, largest: str, *keys: ConversationI
     """Both ends of a column; asked for together, SQLite would look at every row."""
     row = await reader.row(f"SELECT (SELECT {least}), (SELECT {largest})", *keys, *keys)
     return None if row is None or row[0] is None else (place(row[0]), place(row[1]))
+
+
+def _samples(first: int, last: int) -> list[int]:
+    """At most `SAMPLES` numbers at equal distances, both ends with them."""
+    steps = min(SAMPLES - 1, max(last - first, 1))
+    return sorted({first + (last - first) * step // steps for step in range(steps + 1)})
 
 
 async def _times(
@@ -601,12 +600,10 @@ async def growth_of_all(reader: Reader) -> Growth | None:
     if bounds is None:
         return None
     first, last = bounds
-    steps = min(SAMPLES - 1, max(last - first, 1))
-    wanted = sorted({first + (last - first) * step // steps for step in range(steps + 1)})
     rows = await reader.rows(
         """SELECT (SELECT created_at FROM messages WHERE message_id >= value
         ORDER BY message_id LIMIT 1) AS at FROM json_each(?)""",
-        json.dumps(wanted),
+        json.dumps(_samples(first, last)),
     )
     times = sorted(at for row in rows if (at := parse_utc(row["at"])) is not None)
     if len(times) < 2 or times[0] == times[-1]:
