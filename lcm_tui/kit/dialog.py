@@ -28,7 +28,7 @@ from lcm_tui.kit.commands import key_title
 from lcm_tui.kit.drawn import Drawn, Still, strip_of
 from lcm_tui.kit.pick import Pick, PickList, matching
 from lcm_tui.kit.session import Session
-from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, WrappedBlock, heading
+from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock, heading
 from lcm_tui.kit.text import TextView
 
 # -- the prompt ------------------------------------------------------------------------------------------
@@ -399,14 +399,11 @@ def command_of(binding: Binding) -> str:
     return "back" if "escape" in binding.key.split(",") else binding.id or binding.action
 
 
-def key_row(keys: str, title: str, sentence: str, *, usable: bool = True) -> Block:
+def key_row(keys: str, title: str, sentence: str) -> Block:
     """A key in a help: its title and what it does."""
     key = safe_line(f"{keys:<{KEY - 1}} ")
     name = safe_line(f"{title:<{TEXT - len(key) - 1}} ")
-    style: StyleName = "text" if usable else "dim"
-    return Block(
-        spans=(Span(key, "key"), Span(name, "title" if usable else "dim"), Span(sentence, style)), indent=TEXT
-    )
+    return Block(spans=(Span(key, "key"), Span(name, "title"), Span(sentence)), indent=TEXT)
 
 
 #: How a text is read, for the helps of dialogs that hold one.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
@@ -227,14 +226,9 @@ class Question(Dialog[str], Decision[str]):
 
 
 # -- help ------------------------------------------------------------------------------------------------
-# The keys of a screen, and what it shows.
+# What a screen shows, and how to move there; its keys are a menu of their own (`kit/help.py`).
 
-#: Between the first sentence and what follows it.
-_SENTENCE: Final = re.compile(r"(?<=\.)\s+")
-
-#: The headings; tab goes to all but the first.
-HELP_KEYS: Final = heading("Keys of this screen")
-NAMED: Final = Block("In parentheses: the name of the key for [keys] in the config file.", "dim")
+#: The headings; tab goes to each.
 MORE: Final = heading("What this screen shows")
 MOVING: Final = heading("Moving on this screen")
 EVERYWHERE: Final = heading("The mouse, on every screen")
@@ -276,23 +270,17 @@ class Explained(Protocol):
 
 
 def help_document(screen: Explained) -> Document:
-    """A sentence on the screen, its keys, the rest of what it shows, and how to move everywhere."""
-    first, *rest = _SENTENCE.split(reflowed(screen.explained()), 1)
-    blocks: list[Block] = [Block(text=first), Block(), HELP_KEYS, NAMED]
-    for name in screen.commands:
-        command = screen.told(name)
-        keys = screen.session.settings.keys.get(name, command.key)
-        written = " ".join(key_title(key) for key in keys.split(","))
-        reason = screen.why_not(name)
-        row = key_row(written, command.title, command.help, usable=reason is None)
-        blocks.append(_named(row, name))
-        if reason:
-            blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=TEXT))
-    if rest:
-        blocks += [Block(), MORE, Block(text=rest[0])]
-    blocks += [Block(), MOVING, *moving_rows(screen.moved_in(), screen.session.settings.keys)]
-    blocks += [Block(), EVERYWHERE]
-    return (*blocks, *(text_field(f"{keys} ", what, width=TEXT) for keys, what in MOUSE))
+    """What a screen shows, and how to move there and everywhere."""
+    paragraphs = reflowed(screen.explained()).split("\n\n")
+    return (
+        MORE,
+        *(block for text in paragraphs for block in (Block(text), Block())),
+        MOVING,
+        *moving_rows(screen.moved_in(), screen.session.settings.keys),
+        Block(),
+        EVERYWHERE,
+        *(text_field(f"{keys} ", what, width=TEXT) for keys, what in MOUSE),
+    )
 
 
 def moving_rows(widgets: Iterable[Widget], remapped: Mapping[str, str]) -> Document:
@@ -309,12 +297,10 @@ def moving_rows(widgets: Iterable[Widget], remapped: Mapping[str, str]) -> Docum
         keys = {**bound_keys(widget), **remapped}
         for names, what in moves:
             written = " ".join(key_title(key) for name in names for key in keys[name].split(","))
-            blocks.append(_named(text_field(f"{safe_line(written)} ", what, width=TEXT), " ".join(names)))
+            row = text_field(f"{safe_line(written)} ", what, width=TEXT)
+            named = Span(f" ({' '.join(names)})", "dim")  # for [keys] in the config file
+            blocks.append(replace(row, spans=(*(row.spans or ()), named)))
     return tuple(blocks)
-
-
-def _named(row: Block, name: str) -> Block:
-    return replace(row, spans=(*(row.spans or ()), Span(f" ({name})", "dim")))
 
 
 def bound_keys(widget: Widget) -> Mapping[str, str]:

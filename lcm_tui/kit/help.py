@@ -104,11 +104,11 @@ class HelpMenu(Dialog[str]):
         yield self._more
 
     def fit(self) -> None:
-        """The text about the screen is as tall as what it says, up to a fifth of the screen."""
+        """The text about the screen is as tall as what it says, up to four lines."""
         text = self.query(TextView).first()
         width = max(min(118, self.app.size.width) - BESIDE, 1)
         lines = sum(len(WrappedBlock(block, width)) for block in text.document)
-        text.styles.height = max(min(lines, self.app.size.height // 5), 1)
+        text.styles.height = min(lines, 4)
 
     def own_help(self, usual: Sequence[Binding]) -> Sequence[Binding]:
         """It is the help: its keys are all in the bar."""

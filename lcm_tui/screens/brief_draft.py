@@ -33,11 +33,13 @@ class BriefDraftScreen(DataScreen[BriefOutlook]):
 A new focus brief. Nothing has been changed yet and leaving costs nothing; a text that was paid for is kept,
 and shown again for the same question.
 
-a starts the next step. First the sweep that the engine makes before a brief: a screen shows its passes and
-their cost; they belong to the same batch as the brief. 1 skips the sweep; the engine would not. Then the
-text: a calls the configured model, for the cost shown; without one it opens the editor here, as e does, for
-the offline writer of summaries answers no questions. E opens $EDITOR. r calls the
-model again. Last the preview: the rows, the tokens saved, and a again to apply.
+a starts the next step: the sweep, the text, the preview.
+
+First the sweep that the engine makes before a brief: a screen shows its passes and their cost; they belong to
+the same batch as the brief. 1 skips the sweep; the engine would not. Then the text: a calls the configured
+model, for the cost shown; without one it opens the editor here, as e does, for the offline writer of
+summaries answers no questions. E opens $EDITOR. r calls the model again. Last the preview: the rows, the
+tokens saved, and a again to apply.
 
 The engine records a call that fails as a failed brief; here 2 previews that.
 

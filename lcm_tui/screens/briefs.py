@@ -149,13 +149,15 @@ class BriefsScreen(DataScreen[Briefs]):
     """The focus briefs of one conversation."""
 
     HELP = """
-A focus brief is a text about one question, written from older parts of a conversation. While one is active,
-the engine sends it instead of the summaries it covers; inactive briefs are kept as a record.
+A focus brief is a text about one question, written from older parts of a conversation.
 
-● marks the active brief. "covers to" is the time of the newest message that it covers, "saves" how
-many fewer tokens are sent. A brief is stale when its sources changed or there are newer summaries; newer
-messages alone are sent as they are. The text below says what came. enter moves into the text, m switches to
-what the model receives.
+While one is active, the engine sends it instead of the summaries it covers; inactive briefs are kept as a
+record.
+
+● marks the active brief. "covers to" is the time of the newest message that it covers, "saves" how many fewer
+tokens are sent. A brief is stale when its sources changed or there are newer summaries; newer messages alone
+are sent as they are. The text below says what came. enter moves into the text, m switches to what the model
+receives.
 
 ctrl+n writes a new brief about a question that you type, with a model or by hand; r rewrites the active one
 with newer summaries. * makes an older brief active, K deactivates the active one and keeps it, X deletes one.

@@ -179,9 +179,11 @@ class CompactingScreen(DataScreen[Outlook]):
     """The passes that the engine would make of a conversation; `a` makes one in two steps, `A` all."""
 
     HELP = """
-What the engine would compact here, pass by pass, before any model is called. Each row is one new summary:
-its sources, their stored tokens, and its expected length. ~ marks estimates: later passes depend on the
-length of earlier drafts. Leaving costs nothing.
+What the engine would compact here, pass by pass, before any model is called.
+
+Each row is one new summary: its sources, their stored tokens, and its expected length.
+
+~ marks estimates: later passes depend on the length of earlier drafts. Leaving costs nothing.
 
 Digits change the options. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one that
 also takes finished tool calls of the current turn, as engines from 1.1 on do after an overflow, one leaf, one

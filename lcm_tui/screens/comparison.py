@@ -293,8 +293,11 @@ class CompareScreen(DataScreen[C]):
 
     HELP = """
 Two contexts as the model receives them, compared message by message and line by line: the first (-) against
-the second (+). A line that begins with == names a message; its text follows, blocks as JSON. Unchanged lines
-are folded; enter unfolds them.
+the second (+).
+
+Unchanged lines are folded; enter unfolds them.
+
+A line that begins with == names a message; its text follows, blocks as JSON.
 
 v or m shows both side by side; ~ marks changed lines, and the changed words are highlighted. [ and ] go to
 the previous and the next change. / finds text.

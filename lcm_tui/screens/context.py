@@ -485,22 +485,25 @@ class ContextScreen(DataScreen[ContextView]):
 
     HELP = """
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
-raw messages. "stored" are the engine's stored counts, "sent" is what the item costs as sent under the budget.
-Items the model does not receive are dimmed, marked -, and "sent" names why: missing (the database lacks it),
-in brief (a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty
-(no text is left to send), unpaired (a tool call or its result without the other). The line above the list
-says why the selected item is dropped; its text and its own screen say so too. ~ marks a message adjusted for
-the provider, * one kept for the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in
-"stored": the stored count matches neither of the engine's two counting rules.
+raw messages.
 
-The bar shows what the context is made of, the gauge how much of the budget it uses. Below: what is sent and
-what is left out; "in no summary" counts messages that are left out and that no summary which is sent covers:
-the model sees them in no form. "pastes as a note" are users' messages of which a file holds what was pasted,
-and only a note of it is sent. Then the shares of the sent tokens. "always sent" is the fresh tail, the newest
-items that the budget never drops; "root" are the deepest summaries, "recent" are leaves and a focus brief,
-"older" is what lies between, raw messages before the tail too. Then how many tokens remain until the next
-compaction. + and - change the budget, B sets it, and everything is recalculated: a what-if of this screen,
-named in its title; other screens go by the configured budget.
+The bar shows what the context is made of, the gauge how much of the budget it uses.
+
+"stored" are the engine's stored counts, "sent" is what the item costs as sent under the budget. Items the
+model does not receive are dimmed, marked -, and "sent" names why: missing (the database lacks it), in brief
+(a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty (no text is
+left to send), unpaired (a tool call or its result without the other). The line above the list says why the
+selected item is dropped; its text and its own screen say so too. ~ marks a message adjusted for the provider,
+* one kept for the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in "stored": the stored
+count matches neither of the engine's two counting rules.
+
+Below: what is sent and what is left out; "in no summary" counts messages that are left out and that no
+summary which is sent covers: the model sees them in no form. "pastes as a note" are users' messages of which
+a file holds what was pasted, and only a note of it is sent. Then the shares of the sent tokens. "always sent"
+is the fresh tail, the newest items that the budget never drops; "root" are the deepest summaries, "recent"
+are leaves and a focus brief, "older" is what lies between, raw messages before the tail too. Then how many
+tokens remain until the next compaction. + and - change the budget, B sets it, and everything is recalculated:
+a what-if of this screen, named in its title; other screens go by the configured budget.
 
 Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
 it best instead of the newest. % turns the hard limit off: whole messages as JSON are larger than the

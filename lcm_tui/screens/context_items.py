@@ -47,12 +47,16 @@ class ItemScreen(DataScreen[ItemData]):
     """A summary or message of a context to read."""
 
     HELP = """
-One item of the context: first its metadata, then its whole text. Opened from the list of items it also says
-whether the model receives it under the budget, and if not, which step dropped it and why.
+One item of the context: first its metadata, then its whole text.
 
 m switches to what the model receives: a summary in the wrapper of the engine version that wrote this
-database, a message as its role and the blocks that the host sent. Later assembly steps (pairing of tool
-calls, the budget) are not applied here: m on the list of items shows the messages after all steps.
+database, a message as its role and the blocks that the host sent.
+
+Opened from the list of items it also says whether the model receives it under the budget, and if not, which
+step dropped it and why.
+
+Later assembly steps (pairing of tool calls, the budget) are not applied here: m on the list of items shows
+the messages after all steps.
 
 "not recomputable" after a token count: the text that the engine counted is not in the database, so the count
 cannot be verified.
@@ -480,9 +484,11 @@ class SentScreen(CommandScreen):
 One message as the model receives it under the budget: its role, its source, its tokens as sent and as stored,
 its adjustments, then its text (a summary in its wrapper) or its blocks as JSON.
 
-The first line of the messages opens the whole request: where the messages came from, whether the host may use
-their size as the prompt size, the fresh tail, the prompt cache, what each step left out, every adjustment,
-and what is added to the system prompt.
+The first line of the messages opens the whole request.
+
+The whole request says where the messages came from, whether the host may use their size as the prompt size,
+the fresh tail, the prompt cache, what each step left out, every adjustment, and what is added to the system
+prompt.
 
 This view does not change when the database does.
 """

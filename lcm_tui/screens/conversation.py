@@ -336,11 +336,14 @@ class ConversationScreen(DataScreen[Window]):
     """The messages of one conversation; a message's number is its seq."""
 
     HELP = """
-The line at the top shows when its messages came: a bar for each equal piece of its time, the tallest for the
-most messages (sampled), a dot for none; a click on a bar goes there.
+The messages of this conversation in seq order, the newest at the bottom.
 
-The messages of this conversation in seq order, the newest at the bottom. The list loads more in both
-directions as you move; g and G go to the first and the last message.
+The line at the top shows when its messages came; a click on a bar goes there.
+
+The line at the top has a bar for each equal piece of its time, the tallest for the most messages (sampled), a
+dot for none.
+
+The list loads more in both directions as you move; g and G go to the first and the last message.
 
 A message shows its first lines; enter opens it. Until then, reasoning, tool calls and tool results are one
 line each; → #12 and ← #11 name the message with the other half of a call. "in context" marks messages that

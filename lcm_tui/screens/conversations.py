@@ -72,24 +72,29 @@ class ConversationsScreen(DataScreen["Looked"]):
     """All conversations, newest activity first."""
 
     HELP = """
-The lines above the list show the state of the database: what the checks of its structure found (H runs the
-checks of texts too), how many summaries are broken, in how many conversations the work of a 1.x engine needs
-a look ("engine"), whether the engine keeps up with its host ("ingesting"), which contexts are nearest to
-compaction, which conversations are largest, what was changed last, and what waits for you. A click opens a
-line, or tab, an arrow and enter; the key at the end of a line opens the same. u previews undoing the newest
-change, or the one in the selected line.
+The lines above the list show the state of the database; tab goes to them, and enter opens one.
 
-Below is every conversation of the database, archived ones too, newest activity first, by its title, else by
-agent and channel and the first words of its user. "12 newer" instead of a state: the host has 12 messages
-that the engine has not stored. Then come the sessions of the host that are not in the database. Their state
-says where they are: "on disk" in a file, "living" in the host's own database ("earlier" if their key
-continues in a newer session), "cold", "deleted" or "archived" in an archive.
+Below is every conversation of the database, archived ones too, newest activity first, and what is only on the
+disk.
+
+The lines above the list say what the checks of its structure found (H runs the checks of texts too), how many
+summaries are broken, in how many conversations the work of a 1.x engine needs a look ("engine"), whether the
+engine keeps up with its host ("ingesting"), which contexts are nearest to compaction, which conversations are
+largest, what was changed last, and what waits for you. A click opens a line, or tab, an arrow and enter; the
+key at the end of a line opens the same. u previews undoing the newest change, or the one in the selected
+line.
+
+A conversation is called by its title, else by agent and channel and the first words of its user. "12 newer"
+instead of a state: the host has 12 messages that the engine has not stored. Then come the sessions of the
+host that are not in the database. Their state says where they are: "on disk" in a file, "living" in the
+host's own database ("earlier" if their key continues in a newer session), "cold", "deleted" or "archived" in
+an archive.
 
 "summaries" counts by depth: L leaves, D1 D2 D3 condensed summaries of that depth. "context" is the number of
 items in the context, "ctx tokens" their stored tokens, "of budget" their share of the token budget. "bytes"
 counts the texts. "broken" counts summaries that carry one of the engine's failure markers or are empty.
-Expensive columns fill in after a moment (…). – means that this version of the engine did not record it.
-/ filters over all columns; a row must contain every word. If a narrow screen cannot show all columns, the
+Expensive columns fill in after a moment (…). – means that this version of the engine did not record it. /
+filters over all columns; a row must contain every word. If a narrow screen cannot show all columns, the
 heading ends in ›: l shows the others, h goes back. S lists the columns to sort by (S again takes the next
 one), I reverses the order; the arrow in the heading is beside the column that sorts (↓: the largest value is
 on top). "trouble" says what is wrong, and sorts by its weight: 20 for each finding of the checks of the

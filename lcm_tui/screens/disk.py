@@ -64,8 +64,10 @@ class DiskScreen(DataScreen[DiskUse]):
 What the database takes on this disk: its tables with their indexes and search data, and the files beside it.
 What can be given back comes first.
 
-v rewrites the file without its free pages (VACUUM). A deletion leaves its pages free inside the file: the
-engine fills them again, and only this makes the file smaller. It is refused while a host has the file open.
+v rewrites the file without its free pages (VACUUM).
+
+A deletion leaves its pages free inside the file: the engine fills them again, and only this makes the file
+smaller. It is refused while a host has the file open.
 
 x removes large files that no row names any more, such as those of a deleted conversation. Files of the last
 day stay. This cannot be undone.

@@ -236,11 +236,13 @@ class DiskSessionScreen(DataScreen[Run]):
     """The transcript of one session; an entry's number is its position on the path."""
 
     HELP = """
-A session as its host wrote it: to a file ("on disk"), to its own database ("living"; "earlier" when its key
-continues in a newer session), or to an archive ("cold", "deleted", "archived"). The session is not in the
-database, so it has no tokens, summaries or context here. The list shows the branch that the host sees; the
-title counts entries on abandoned branches and unreadable lines. lcm-tui never writes to a session. i previews
-importing it into the database, as its engine would have stored it.
+A session as its host wrote it. It is not in the database, so it has no tokens, summaries or context here.
+
+i previews importing it into the database, as its engine would have stored it.
+
+The host wrote it to a file ("on disk"), to its own database ("living"; "earlier" when its key continues in a
+newer session), or to an archive ("cold", "deleted", "archived"). The list shows the branch that the host
+sees; the title counts entries on abandoned branches and unreadable lines. lcm-tui never writes to a session.
 """
 
     def __init__(self, session: HostSession) -> None:

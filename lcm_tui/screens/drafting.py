@@ -372,19 +372,21 @@ class DraftingScreen(DataScreen[Found]):
     """A batch of drafts."""
 
     HELP = """
-Summaries to rewrite, sources before the summaries made from them. No model is called and nothing changes
-before P: it shows the maximum number of calls and tokens, the cost and the model, and asks for confirmation;
-w there chooses another model, prompt or instructions. space adds a summary to the batch (●) or removes it.
-The reason says what is wrong with a text; the line of the selected summary says what the word means.
-Summaries made from broken ones ("contaminated") are at the end and are not in the batch unless you mark them
-(1 marks them all).
+Summaries to rewrite, sources before the summaries made from them.
+
+No model is called and nothing changes before P: it shows the maximum number of calls and tokens, the cost and
+the model, and asks for confirmation.
+
+In the question that P asks, w chooses another model, prompt or instructions. space adds a summary to the
+batch (●) or removes it. The reason says what is wrong with a text; the line of the selected summary says what
+the word means. Summaries made from broken ones ("contaminated") are at the end and are not in the batch
+unless you mark them (1 marks them all).
 
 During a run each row shows its state. P pauses: no new call starts; P again cancels the calls in flight.
 enter reviews a draft, a previews applying it, L skips a summary. A accepts the rest of this batch by a rule
-that you type ("nothing invented, no rule lost, no worse"); no rule accepts a draft that reverses a rule
-of its source. The rule applies to this batch only, and also to its drafts to come, without another question;
-the screen shows it as long as it is in force. A draft that it does not accept shows the reason and waits for
-you.
+that you type ("nothing invented, no rule lost, no worse"); no rule accepts a draft that reverses a rule of
+its source. The rule applies to this batch only, and also to its drafts to come, without another question; the
+screen shows it as long as it is in force. A draft that it does not accept shows the reason and waits for you.
 
 In a terminal of at least 120 columns the draft of the selected summary and its present text are shown beside
 the list: tab goes there, / finds in it, { and } move the divider.

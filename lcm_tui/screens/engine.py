@@ -169,9 +169,12 @@ class EngineScreen(DataScreen[Found]):
 
     HELP = """
 The 1.x engine prepares summaries in the background and publishes them when a context reaches its threshold.
+
+! marks rows that need attention; they come first.
+
 This screen shows what it stores for that: what is prepared or stuck, what would be published and what that
 would replace, why a batch was lost, the compaction debt, how many messages are proven to come from the
-transcript, and the last turn. ! marks rows that need attention; they come first.
+transcript, and the last turn.
 
 enter opens the prepared texts. No model has received them: they are not part of the conversation until they
 are published. x previews closing the debt of an ended conversation, which no engine ever pays; this screen

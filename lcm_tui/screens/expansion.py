@@ -121,7 +121,9 @@ class ExpansionScreen(DataScreen[tuple[Level, ...]]):
 
     HELP = """
 Everything that a summary was made from, level by level: level 0 is the summary itself, level 1 its sources,
-and so on down to the messages with their tool calls. Each summary and message is listed once.
+and so on down to the messages with their tool calls.
+
+Each summary and message is listed once.
 
 "tokens" are the stored tokens of a level; "to here" adds those of the levels above it. That is what it costs
 to read so far down. The pane below shows the texts of the selected level, each under its citation; ~ marks

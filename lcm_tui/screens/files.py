@@ -157,16 +157,19 @@ class FilesScreen(DataScreen[FilePage]):
 
     HELP = """
 When a message is too large for a context, or contains an image, the engine writes the payload to a file and
-stores a reference and a short description: its exploration summary. This list shows those files, the newest
-first. – means: not recorded.
+stores a reference and a short description: its exploration summary.
+
+This list shows those files, the newest first.
+
+– means: not recorded.
 
 "on disk" shows whether the file exists on this machine. The database stores the path on the machine that
 wrote it, so lcm-tui also looks in the configured folder of large files, by conversation and name. It never
 opens a file outside that folder, nor a link that leads out of it.
 
 enter opens a file that was found: text is shown (the beginning of a large file), images and other binary
-files are described. / filters the list by words in any column or in the exploration summary; in the text
-pane (tab) it finds text.
+files are described. / filters the list by words in any column or in the exploration summary; in the text pane
+(tab) it finds text.
 """
 
     def __init__(self, conversation: Conversation | None, *, select: FileId | None = None) -> None:
@@ -318,10 +321,13 @@ class FileScreen(DataScreen[OpenedFile]):
 
     HELP = """
 The file as it is on this machine now: its text, or the beginning of a large file (the title shows how much).
-A file that is not text is described and not shown. ctrl+r reads it again.
 
 m switches to what the database says about it: its size and type, where it is stored, and its exploration
-summary. [ and ] go to the previous and the next file of the list that can be opened.
+summary.
+
+A file that is not text is described and not shown. ctrl+r reads it again.
+
+[ and ] go to the previous and the next file of the list that can be opened.
 """
 
     def __init__(self, file: LargeFile, *, find: str = "") -> None:

@@ -678,14 +678,17 @@ class HealthScreen(CommandScreen):
     """The findings of the checks, by confidence and severity."""
 
     HELP = """
-What is wrong with this database, or with one conversation of it (T switches). Checks run in the background;
-esc stops them. Checks that read no text come first, then those that do, then the slow ones: SQLite's
-integrity_check and the search index. For one conversation, or a database over 1 GB, the slow ones wait for 1.
+What is wrong with this database, or with one conversation of it (T switches).
+
+h folds, l unfolds; l on a finding lists its rows.
+
+Checks run in the background; esc stops them. Checks that read no text come first, then those that do, then
+the slow ones: SQLite's integrity_check and the search index. For one conversation, or a database over 1 GB,
+the slow ones wait for 1.
 
 ✗ broken: no engine version writes this, or the engine marked a text as no summary. ? suspicious: damage, or
 intended by someone. · by design: looks like damage but is not. "fix" marks findings with a safe fix that
-needs no model. – skipped: the reason is shown. h folds, l unfolds; l on a finding lists its rows. The pane
-says why it matters and what the fix would do.
+needs no model. – skipped: the reason is shown. The pane says why it matters and what the fix would do.
 
 enter opens the place. space marks findings that can be fixed, on a heading all below it; x previews one fix
 for all that is marked. Afterwards the search tables are updated and the checks run again. A split session

@@ -115,8 +115,11 @@ class OperationScreen(DataScreen[Recorded]):
     """One operation in full; `u` previews taking it back."""
 
     HELP = f"""
-An operation as it was committed, with the ordinals of that moment. u previews undoing it, or redoing it if it
-was undone. c shows the context as it was before it, s the summary DAG.
+An operation as it was committed, with the ordinals of that moment.
+
+u previews undoing it, or redoing it if it was undone.
+
+c shows the context as it was before it, s the summary DAG.
 
 {HELP_VIEW}
 """
@@ -347,14 +350,16 @@ class HistoryScreen(DataScreen[History]):
 
     HELP = """
 Every change lcm-tui made to this database, newest first: when, in which conversation, by how many tokens the
-context grew, how many rows changed, and what was done. The list is stored in the database, in a table the
-engine ignores; it is created with the first change.
+context grew, how many rows changed, and what was done.
 
-enter opens an operation, edit by edit. A batch is one line (▸): enter lists its operations below it, and u
-applies to all of it. u previews undoing any operation in the list, and a applies that; an undo is an
-operation, too, and can be undone. ↶ marks operations that were undone. If a later operation depends on this
-one, the preview names it and offers to undo both. If someone else changed the rows since, undo is refused
-with the reason.
+enter opens an operation, edit by edit.
+
+The list is stored in the database, in a table the engine ignores; it is created with the first change.
+
+A batch is one line (▸): enter lists its operations below it, and u applies to all of it. u previews undoing
+any operation in the list, and a applies that; an undo is an operation, too, and can be undone. ↶ marks
+operations that were undone. If a later operation depends on this one, the preview names it and offers to undo
+both. If someone else changed the rows since, undo is refused with the reason.
 
 c shows the context as it was before the selected operation, s the summary DAG; of a batch, before all of it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -51,9 +52,11 @@ class PlanScreen(DataScreen[Outcome]):
     """What a change would do; `a` does it."""
 
     HELP = f"""
-A preview: nothing has been changed yet, nothing is locked, and leaving costs nothing. a applies exactly what
-is shown here in one short transaction, recorded in the history, where u undoes it. If another process is
-writing, lcm-tui waits a few seconds; esc cancels the wait, and nothing is changed.
+A preview: nothing has been changed yet, nothing is locked, and leaving costs nothing.
+
+a applies exactly what is shown here in one short transaction, recorded in the history, where u undoes it.
+
+If another process is writing, lcm-tui waits a few seconds; esc cancels the wait, and nothing is changed.
 
 {HELP_VIEW}
 
@@ -118,8 +121,10 @@ if there are any.
             self.call_later(self._leave)
 
     def explained(self) -> str:
-        """What this change does, then what a preview is."""
-        return f"{self._change.about.strip()}\n\n{self.HELP.strip()}"
+        """What this change does, in a sentence, and what a preview is; then more of both."""
+        about, *more = re.split(r"(?<=\.)\s+", self._change.about.strip(), maxsplit=1)
+        preview, rest = self.HELP.strip().split("\n\n", 1)
+        return "\n\n".join((about, preview, *more, rest))
 
     @property
     def committing(self) -> bool:

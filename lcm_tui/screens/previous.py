@@ -37,8 +37,9 @@ class SourceScreen(CommandScreen):
     """One text to read."""
 
     HELP = """
-The text as the model receives it, scrolled to the selected item. Every occurrence is highlighted; n and N go
-to the next and the previous one, / finds other text.
+The text as the model receives it, scrolled to the selected item.
+
+Every occurrence is highlighted; n and N go to the next and the previous one, / finds other text.
 """
 
     def __init__(self, title: str, text: str, start: int, end: int) -> None:
@@ -404,13 +405,16 @@ class PreviousScreen(DataScreen[PreviousData]):
     """The previous context of one summary."""
 
     HELP = """
-When the engine writes a summary, it gives the model some of the preceding text: the previous context. The
-database does not record it, so "as given" is reconstructed from the order in which summaries were made, what
-had been condensed by then, and which messages each covers; the sentence above the text lists the assumptions.
-Texts are as the database has them now.
+When the engine writes a summary, it gives the model some of the preceding text: the previous context.
 
-"For a rewrite" is the same without broken summaries. w switches. Summaries marked – were considered and
-skipped, each with the reason. Only leaves are written with a previous context.
+w switches between that text "as given" and "for a rewrite".
+
+The database does not record it, so "as given" is reconstructed from the order in which summaries were made,
+what had been condensed by then, and which messages each covers; the sentence above the text lists the
+assumptions. Texts are as the database has them now.
+
+"For a rewrite" is the same without broken summaries. Summaries marked – were considered and skipped, each
+with the reason. Only leaves are written with a previous context.
 
 Select a summary to read it, or the first row to read the whole text as the model received it. enter moves
 into the text, esc back to the list; m shows the whole text alone. [ and ] go to the previous context of the

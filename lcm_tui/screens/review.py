@@ -268,13 +268,14 @@ class ReviewScreen(DataScreen[Material]):
     HELP = """
 A draft of a summary, compared with the text that it would replace. Nothing has been changed yet.
 
-- marks removed lines, + added lines, ~ (side by side) changed lines with the changed words highlighted. [ and
-] go to the previous and the next change. space skips the change at the cursor (= kept, · skipped) or includes
-it again; enter on a change of several lines splits it into single lines. a previews the rows and applies
-exactly the text shown, with all included changes; A applies at once and goes to the next draft of the batch;
-on an applied draft it goes to the next undecided one.
-v or m switches between unified and side by side. If changes are skipped, or the text is edited by hand (e
-here, E in $EDITOR), the model is recorded as "manual".
+- marks removed lines, + added lines, ~ (side by side) changed lines with the changed words highlighted.
+
+[ and ] go to the previous and the next change. space skips the change at the cursor (= kept, · skipped) or
+includes it again; enter on a change of several lines splits it into single lines. a previews the rows and
+applies exactly the text shown, with all included changes; A applies at once and goes to the next draft of the
+batch; on an applied draft it goes to the next undecided one. v or m switches between unified and side by
+side. If changes are skipped, or the text is edited by hand (e here, E in $EDITOR), the model is recorded as
+"manual".
 
 The pane beside it (tab) counts, for the current text and for the draft, what is kept, lost and invented:
 paths, ids, numbers with units, times, rules ("must", "never") ... A rule that the draft reverses is listed

@@ -473,14 +473,18 @@ class SearchScreen(CommandScreen):
 
     HELP = """
 Searches every message with its tool inputs and outputs, every summary, focus brief and large file of the
-database as you type. The order counts how well a hit matches and how new it is; a conversation is where its
-best hit is. While a large database is still being searched, the newest hits are shown. Several words must all
-occur in one text; "…" is a phrase, word* the start of a word. Each hit shows whether the model receives it
-now, directly or through a summary.
+database as you type.
 
-Letters are text while you type. Arrows move through the hits, enter opens the selected one at what was
-found (n goes to the next match there), and esc returns here. ctrl+t narrows the search to messages,
-summaries, briefs or files, a role, a conversation by its number, or a time such as 7d, 2026-03-02 or
+enter opens the selected hit at what was found, tab moves to the list of hits, where keys are commands.
+
+The order counts how well a hit matches and how new it is; a conversation is where its best hit is. While a
+large database is still being searched, the newest hits are shown. Several words must all occur in one text;
+"…" is a phrase, word* the start of a word. Each hit shows whether the model receives it now, directly or
+through a summary.
+
+Letters are text while you type. Arrows move through the hits, enter opens the selected one at what was found
+(n goes to the next match there), and esc returns here. ctrl+t narrows the search to messages, summaries,
+briefs or files, a role, a conversation by its number, or a time such as 7d, 2026-03-02 or
 2026-03-02..2026-03-09; separate several with spaces; empty searches everything. tab moves to the list of
 hits, where keys are commands: 1 goes through the roles (tool outputs first), 2 through what is in the context
 and what is not, 3 leaves broken summaries, 0 takes all of that away. The title names what is set.

@@ -260,9 +260,12 @@ class SnapshotsScreen(DataScreen[Sequence[Listed]]):
     """What was kept of the contexts of one conversation."""
 
     HELP = """
-The contexts that an engine sent to its host, newest first: when, under which budget, how many tokens and
-messages, what was not sent, and where the messages came from. Only hosts using lcm_core's Python engine save
-snapshots (the newest 20 of a conversation). A snapshot stores numbers and references, no text.
+The contexts that an engine sent to its host, newest first.
+
+Only hosts using lcm_core's Python engine save snapshots (the newest 20 of a conversation).
+
+A row says when, under which budget, how many tokens and messages, what was not sent, and where the messages
+came from. A snapshot stores numbers and references, no text.
 
 enter opens one: it is rebuilt from the rows that still exist, and its hash shows whether that is exactly what
 was sent. D compares the selected snapshot (-) with the context as it is now under the same budget (+); with
@@ -375,11 +378,14 @@ class SnapshotScreen(DataScreen[Rebuilt]):
     """What was sent then."""
 
     HELP = """
-One context as an engine sent it, message by message, rebuilt from the rows that still exist. The first line
-is the whole request; it says whether the rebuilt request matches the hash of what was sent. "sent" is the
-token count recorded then; ✗ marks a message that no longer exists.
+One context as an engine sent it, message by message, rebuilt from the rows that still exist.
 
-enter opens a message. D compares the snapshot (-) with the context as it is now under the same budget.
+D compares the snapshot (-) with the context as it is now under the same budget.
+
+The first line is the whole request; it says whether the rebuilt request matches the hash of what was sent.
+"sent" is the token count recorded then; ✗ marks a message that no longer exists.
+
+enter opens a message.
 """
 
     def __init__(self, conversation: Conversation, one: Snapshot) -> None:

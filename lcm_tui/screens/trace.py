@@ -33,11 +33,15 @@ class TraceScreen(DataScreen[TraceSource]):
     """The lines of one summary and where each comes from."""
 
     HELP = """
-The lines of a summary, and beside the selected one the messages that it may come from, best first. Nothing
-records that: they are found by what both say, identifiers, numbers, names and rare words. The share is how
-much of the line is in the message. A line that no message says was made up, or is from the previous context.
+The lines of a summary, and beside the selected one the messages that it may come from, best first.
 
-enter opens the best message in its conversation. tab moves to the messages, / finds text there.
+enter opens the best message in its conversation.
+
+Nothing records that: they are found by what both say, identifiers, numbers, names and rare words. The share
+is how much of the line is in the message. A line that no message says was made up, or is from the previous
+context.
+
+tab moves to the messages, / finds text there.
 """
 
     def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:

@@ -33,7 +33,9 @@ class TargetScreen(DataScreen[list[ConversationEntry]]):
 
     HELP = """
 A transplant copies the summaries in one context to another conversation, with every summary, message, part
-and large file below them. The source conversation does not change.
+and large file below them.
+
+The source conversation does not change.
 
 Choose the target. The copy is placed at the front of its context, in time order; the copied messages come
 before its first message, so the host's newest message stays in place. / filters the list by words in any

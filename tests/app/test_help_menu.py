@@ -9,9 +9,38 @@ from pathlib import Path
 import pytest
 from lcm_core.base.errors import ConfigurationError
 from lcm_core.base.user_config import write_setting
+from textual.widgets import Input
 
-from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
+from lcm_tui.kit.dialogs import reflowed
+from lcm_tui.kit.text import TextView
+from tests.app.screens import WAYS, open_screen
+from tests.app.support import (
+    NARROW,
+    open_app,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
 from tests.conftest import DatabaseFactory
+from tests.support import sampled
+
+
+@pytest.mark.parametrize("name", sampled(WAYS, ["ConversationsScreen", "ContextScreen", "SnapshotsScreen"]))
+async def test_two_short_paragraphs_stand_over_the_menu(openclaw_home: Path, name: str):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home, size=NARROW) as pilot:
+        screen = await open_screen(pilot, name)
+        second = reflowed(screen.explained()).split("\n\n")[1]
+        if isinstance(screen.focused, Input):  # where a question mark is text
+            await pilot.press("tab")
+        await pilot.press("question_mark")
+        await wait_for_text(pilot, "All help", second.split()[-1])
+        [filter_line] = [at for at, line in enumerate(shown_lines(pilot)) if "type to filter" in line]
+        text = pilot.app.screen.query_one(TextView)
+        assert text.virtual_size.height == text.size.height <= 4
+        assert filter_line <= 7
 
 
 @pytest.fixture
