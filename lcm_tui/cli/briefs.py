@@ -34,7 +34,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.asking import at_most, flagged_model, forecast_blocks, forecast_document
 from lcm_tui.cli.changing import Changing, Proposal, Terminal, run_change
 from lcm_tui.cli.compacting import Compacting
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.drafts import model_document, modelling, spent_document
 from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.progress import ProgressLine, waiting
@@ -439,9 +439,7 @@ def _wish_document(wish: FocusWish) -> Document:
     mark = wish.made_from.watermark
     return {
         "focus": {
-            "kind": wish.kind.value,
-            "conversationId": wish.conversation_id,
-            "prompt": wish.prompt,
+            **some_of(wish, "kind conversation_id prompt"),
             "madeFrom": [one.summary_id for one in wish.wanted],
             "madeFromTokens": wish.tokens,
             "coveredLatestAt": mark.latest_at,

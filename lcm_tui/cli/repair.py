@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from lcm_core.base.errors import NotFoundError, UsageError
@@ -13,18 +13,18 @@ from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted
 from lcm_core.base.values import Record
 from lcm_core.engine.markers import BadKind
-from lcm_core.operations.repair import SURE, RepairList, conversations_of, find_repair
+from lcm_core.operations.repair import SURE, ContaminatedSummary, RepairList, conversations_of, find_repair
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document, some_of
+from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import Stamp, When, WholeNumber, Words
 from lcm_tui.cli.options import DraftFlags, Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
-from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
+from lcm_tui.tables.blocks import ListColumn, Note, OutputBlock, json_of, list_table
 
 if TYPE_CHECKING:  # what drafts costs more than help may
     from lcm_tui.cli.drafting import Selection
@@ -158,9 +158,8 @@ class _Search(Record, frozen=True):
             ],
             "contaminated": [
                 {
-                    **some_of(spoiled.summary, "summary_id"),
-                    **some_of(one, "conversation_id"),
-                    **some_of(spoiled, "sources direct"),
+                    **json_of(_SPOILED_COLUMNS, spoiled),
+                    "conversationId": one.conversation_id,
                     "chosen": self.contaminated,
                 }
                 for one in found
@@ -169,23 +168,24 @@ class _Search(Record, frozen=True):
         }
 
 
+#: What is said of a summary that was made from broken ones.
+_SPOILED_COLUMNS: Final[tuple[ListColumn[ContaminatedSummary, None], ...]] = (
+    ListColumn("summary", heading="Summary", json="summaryId", value="summary.summary_id"),
+    ListColumn("depth", right=True, heading="Depth", value="summary.depth"),
+    ListColumn("from", grows=True, heading="Made from", value=lambda one: ", ".join(one.sources)),
+    ListColumn("sources", json="sources", value=lambda one: list(one.sources)),
+    ListColumn("direct", json="direct", value="direct"),
+)
+
+
 def _spoiled_blocks(found: Sequence[RepairList]) -> Iterator[OutputBlock]:
     """What was made from bad summaries and is not chosen."""
     from lcm_tui.tables.drafts import MOST
 
-    rows = [
-        (one.summary.summary_id, one.summary.depth, ", ".join(one.sources))
-        for repair in found
-        for one in repair.contaminated
-    ]
+    rows = [one for repair in found for one in repair.contaminated]
     if rows:
-        columns = (
-            OutputColumn("Summary"),
-            OutputColumn("Depth", right=True),
-            OutputColumn("Made from", grows=True),
-        )
         number = counted(len(rows), "summary")
         title = f"Not included: {number} made from broken ones (include with --contaminated)"
-        yield Table(columns, rows[:MOST], title=title)
+        yield list_table(_SPOILED_COLUMNS, rows[:MOST], lambda stored: stored, title=title)
         if len(rows) > MOST:
             yield Note(f"{len(rows) - MOST:,} more are not shown; --json shows them all.")

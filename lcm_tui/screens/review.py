@@ -9,7 +9,7 @@ from typing import ClassVar
 from lcm_core.base.diff import compare_sentences
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId, SummaryId
-from lcm_core.base.text import counted
+from lcm_core.base.text import counted, some
 from lcm_core.base.values import Record
 from lcm_core.change.commit import Committed
 from lcm_core.operations.drafting import (
@@ -247,8 +247,7 @@ async def draft_to_take(screen: CommandScreen, subject: Subject, text: str) -> D
 
 async def offer_rewrite_above(screen: CommandScreen, item: BatchItem, above: Sequence[SummaryId]) -> None:
     """Offer to go on, from *screen*, with what was made from the text that was replaced."""
-    named = ", ".join(above[:3]) + (f" and {len(above) - 3} more" if len(above) > 3 else "")
-    said = Block(f"{named}: made from the old text of {item.summary_id}, so now stale.")
+    said = Block(f"{some(above)}: made from the old text of {item.summary_id}, so now stale.")
     question = Question(
         "Also rewrite the summaries built on this one?",
         (said,),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from lcm_core.base.text import counted, safe_text
+from lcm_core.base.text import some as listed
 from lcm_core.base.values import Record
 from lcm_core.operations.compact import ForecastPass, PassDone, PassDraft
 from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
@@ -86,10 +87,7 @@ def _facts(shown: PlannedCompaction) -> list[tuple[str, Cell]]:
     seen, setting = shown.forecast, shown.setting
     bounds, rules = setting.bounds(), setting.rendering.rules
     rows: list[tuple[str, Cell]] = [
-        (
-            "Rules",
-            f"of the engine {rules.name}, {'by --rules' if shown.wish.rules else 'by the schema'}",
-        ),
+        ("Rules", f"of the engine {rules.name}, {'by --rules' if shown.wish.rules else 'by the schema'}"),
         (
             "Fresh tail",
             f"{counted(bounds.fresh_tail_count, 'message')} at least, "
@@ -97,10 +95,7 @@ def _facts(shown: PlannedCompaction) -> list[tuple[str, Cell]]:
             + ("" if seen.tail_from is None else f", from ordinal {seen.tail_from:,}"),
         ),
         *([("Current turn", "finished tool calls too")] if setting.takes_current_turn else []),
-        (
-            "Compaction threshold",
-            f"{rules.compaction.threshold(setting.budget):,} tokens",
-        ),
+        ("Compaction threshold", f"{rules.compaction.threshold(setting.budget):,} tokens"),
     ]
     if not seen.passes:
         return [*rows, ("Tokens", f"{seen.tokens_before:,}")]
@@ -506,9 +501,8 @@ def kept_fields(kept: Retention) -> Iterator[Block]:
         rules += " (rules checked in part)"
     yield text_field("keeps", f"{share}{rules}", width=9)
     if kept.invented:
-        names = ", ".join(one.text for one in kept.invented[:NAMED])
-        more = f" and {len(kept.invented) - NAMED:,} more" if len(kept.invented) > NAMED else ""
-        yield text_field("invents", f"{names}{more}", "error", width=9)
+        names = listed((one.text for one in kept.invented), NAMED)
+        yield text_field("invents", names, "error", width=9)
 
 
 def lost_blocks(kept: Retention) -> Iterator[Block]:
@@ -525,9 +519,8 @@ def lost_blocks(kept: Retention) -> Iterator[Block]:
         yield from (Block(f"- {one.text}", "warn", indent=2) for one in kept.constraints_lost[:NAMED])
     if kept.lost:
         yield Block()
-        more = f" and {len(kept.lost) - NAMED:,} more" if len(kept.lost) > NAMED else ""
         yield heading("Lost")
-        yield Block(f"{', '.join(one.text for one in kept.lost[:NAMED])}{more}", "warn")
+        yield Block(listed((one.text for one in kept.lost), NAMED), "warn")
 
 
 def draft_blocks(draft: PassDraft) -> list[Block]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lcm_core.base.diff import unified_text
-from lcm_core.base.text import counted, safe_line, safe_text
+from lcm_core.base.text import counted, safe_line, safe_text, some
 from lcm_core.engine.compare import ContextDiff, SentContext, SnapshotOrigin, names_of
 from lcm_core.engine.sent import MessageKey
 from lcm_host.codex import CodexDiff, RolloutReading, Spoken
@@ -60,8 +60,7 @@ def taken_words(taken: SnapshotOrigin, time: str) -> str:
 def _named(keys: Sequence[MessageKey]) -> str:
     if not keys:
         return "nothing"
-    more = f" and {len(keys) - MOST_NAMED:,} more" if len(keys) > MOST_NAMED else ""
-    return f"{counted(len(keys), 'message')}: {', '.join(names_of(keys[:MOST_NAMED]))}{more}"
+    return f"{counted(len(keys), 'message')}: {some(names_of(keys[:MOST_NAMED]), MOST_NAMED, len(keys))}"
 
 
 # -- a Codex session -------------------------------------------------------------------------------------
@@ -125,6 +124,5 @@ def _problems(read: RolloutReading) -> Iterator[str]:
 def _codex_named(rows: Sequence[Spoken]) -> str:
     if not rows:
         return "nothing"
-    more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
-    named = ", ".join(f"{one.where} ({safe_line(one.role)})" for one in rows[:MOST_NAMED])
-    return f"{counted(len(rows), 'row')}: {named}{more}"
+    named = (f"{one.where} ({safe_line(one.role)})" for one in rows[:MOST_NAMED])
+    return f"{counted(len(rows), 'row')}: {some(named, MOST_NAMED, len(rows))}"

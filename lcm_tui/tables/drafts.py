@@ -181,10 +181,12 @@ def draft_forecast_blocks(
     spoilt = [one for one in seen if one.broken_sources]
     if spoilt:
         sources = list(dict.fromkeys(source for one in spoilt for source in one.broken_sources))
-        named = ", ".join(sources[:3]) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
         made = "1 of these is" if len(spoilt) == 1 else f"{len(spoilt):,} of these are"
         blocks.append(
-            Note(f"{made} made from broken summaries ({named}): repair those first, or the gap remains.")
+            Note(
+                f"{made} made from broken summaries ({some(sources)}): "
+                "repair those first, or the gap remains."
+            )
         )
     for one in seen:
         if one.prompt is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from typing import Final
 
-from lcm_core.base.text import counted
+from lcm_core.base.text import counted, some
 from lcm_core.base.times import format_zoned, parse_utc
 from lcm_core.change.plan import Ref
 from lcm_core.operations.past import Found, Since, since
@@ -63,9 +63,8 @@ def since_blocks(changed: Since, then: int, now: int) -> Iterator[Block]:
 
 def named(refs: Sequence[Ref]) -> str:
     """Some items or summaries by their ids, the first few of them."""
-    shown = ", ".join(ref if isinstance(ref, str) else f"message {ref}" for ref in refs[:LISTED])
-    more = len(refs) - LISTED
-    return f"{len(refs):,}: {shown}" + (f" and {more:,} more" if more > 0 else "")
+    names = (ref if isinstance(ref, str) else f"message {ref}" for ref in refs)
+    return f"{len(refs):,}: {some(names, LISTED)}"
 
 
 # -- in the app ------------------------------------------------------------------------------------------
