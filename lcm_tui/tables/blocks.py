@@ -228,12 +228,14 @@ def budget_problem(text: str) -> str | None:
 def bar_text(share: float, cells: int) -> str:
     """A bar of so many cells for a share from 0 to 1, in eighths of a cell; a share above 0 is seen.
 
+    What is left of it is its track.
+
     A database may hold infinite numbers: their bar is full, and what cannot be compared has none.
     """
     share = min(max(share, 0.0), 1.0) if share == share else 0.0
     eighths = min(max(round(share * cells * 8), 1 if share > 0 else 0), cells * 8)
     whole, rest = divmod(eighths, 8)
-    return ("█" * whole + " ▏▎▍▌▋▊▉"[rest].strip()).ljust(cells)
+    return ("█" * whole + " ▏▎▍▌▋▊▉"[rest].strip()).ljust(cells, "░")
 
 
 def bytes_text(size: int) -> str:

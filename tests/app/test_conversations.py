@@ -47,7 +47,7 @@ from tests.support import VERSIONS, sampled
 #: Wide enough for every column.
 ALL = (245, 50)
 #: What bars are made of.
-BARS = " █▏▎▍▌▋▊▉"
+BARS = " █▏▎▍▌▋▊▉░"
 
 
 def heading_of(pilot: Pilot[int]) -> str:

@@ -121,6 +121,11 @@ async def verdict(pilot: Pilot[int]) -> None:
     await settled(pilot)
 
 
+async def test_what_is_left_of_a_bar_is_its_track(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await wait_for_text(pilot, "████ 5", "▏░░   1.7 %")
+
+
 async def test_the_checks_are_asked_once_until_the_file_changes(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
