@@ -62,7 +62,7 @@ _JOIN = """SELECT c.ordinal, c.message_id, c.summary_id, m.token_count, m.role, 
     LEFT JOIN summaries AS s USING (summary_id) WHERE c.conversation_id = 1 ORDER BY c.ordinal"""
 _END = """SELECT m.content, p.metadata FROM context_items AS c JOIN messages AS m USING (message_id)
     JOIN message_parts AS p USING (message_id) WHERE c.conversation_id = 1 ORDER BY c.ordinal DESC LIMIT ?"""
-#: A call in the tail without a result goes when its result stands anywhere before (docs/engine/assembly.md).
+#: A call in the tail without a result goes when its result stands anywhere before (docs/spec/assembly.md).
 _SEARCH = """SELECT c.ordinal FROM context_items AS c JOIN message_parts AS p USING (message_id)
     WHERE c.conversation_id = 1 AND (p.tool_call_id = 'no call' OR instr(p.metadata, 'no call'))"""
 #: From the far end on, as no two items may stand at one ordinal.

@@ -1,7 +1,7 @@
 """Text of a chosen length, its JSON form and its token estimate, at the price of a slice.
 
 A database of a gigabyte needs 300 MB of text. It is cut from a pool of paragraphs whose weights are known,
-so that the stored token counts are the engine's estimates (docs/engine/tokens.md, "Estimators") without
+so that the stored token counts are the engine's estimates (docs/spec/tokens.md, "Estimators") without
 counting anew.
 """
 
@@ -60,7 +60,7 @@ _LINES = (
 def quarters(text: str) -> int:
     """The weight of *text* in quarters of a token, as the engine counts since 0.8.
 
-    Source: docs/engine/tokens.md, "Estimators".
+    Source: docs/spec/tokens.md, "Estimators".
     """
     total = 0
     for character in text:

@@ -2,7 +2,7 @@
 
 Like the engine at 0.15: the text stands in ``messages.content``, again in the part and, unless the host sent
 a plain string, a third time in the part's ``metadata.raw``; the token count is that of the JSON of the raw
-array (docs/format.md, "message_parts", and docs/engine/tokens.md, "What is counted").
+array (docs/spec/format.md, "message_parts", and docs/spec/tokens.md, "What is counted").
 """
 
 from __future__ import annotations

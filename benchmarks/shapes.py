@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lcm_core.base.values import replace
 
-#: leaves per summary of depth 1 (leafMinFanout; docs/engine/settings.md, "Settings and defaults")
+#: leaves per summary of depth 1 (leafMinFanout; docs/spec/settings.md, "Settings and defaults")
 LEAF_FANOUT = 8
 CONDENSED_FANOUT = 4  #: sources per summary of depth 2 and more (condensedMinFanout)
 LEAF_MESSAGES = 8  #: no leaf is made from fewer messages than this
@@ -21,7 +21,7 @@ FRESH_TAIL = 64  #: raw messages that compaction leaves in a context (freshTailC
 class Shape:
     """The size of a benchmark database; a token is the engine's estimate.
 
-    Source: docs/engine/tokens.md, "Estimators".
+    Source: docs/spec/tokens.md, "Estimators".
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The summary graph of one conversation: leaves over runs of messages, condensed level by level.
 
-Counters and times follow docs/format.md, "Numbers beside a summary"; a condensed summary is made as soon as
-its last source is there.
+Counters and times follow docs/spec/format.md, "Numbers beside a summary"; a condensed summary is made as soon
+as its last source is there.
 """
 
 from __future__ import annotations

@@ -425,8 +425,8 @@ class LcmApp(TerminalApp):
         self._warm_up = WarmUp(self, lambda: self.session.key_at, self._front_loaded)
         self._typed = TypedAhead(self, super().on_event, self._front_loaded)
         if monochrome:
-            # Only an ANSI theme is legible without colours: others become grey on grey (docs/decisions.md,
-            # "Monochrome").
+            # Only an ANSI theme is legible without colours: others become grey on grey
+            # (docs/spec/decisions.md, "Monochrome").
             self.theme = "ansi-dark"
         elif settings.theme.value in self.available_themes:
             self.theme = str(settings.theme.value)
@@ -695,7 +695,7 @@ def run_app(settings: Settings, *, demo: bool = False) -> int:
     """Run the app until the operator leaves it.
 
     Returns:
-        The exit code (docs/decisions.md, "Exit codes").
+        The exit code (docs/spec/decisions.md, "Exit codes").
 
     Raises:
         LcmError: the database could not be opened, or the app failed.

@@ -16,7 +16,7 @@ from lcm_core.writers.keys import _DOCUMENTS, _PROFILES, _STORES
 from lcm_tui.kit.commands import textual_keys
 from lcm_tui.screens.frame import all_keys
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "spec"
 #: Keys of the table that move, and that Textual gives to the palette.
 MOVING = {*"jkhlgG", "ctrl+p"}
 

@@ -13,7 +13,7 @@ TAKEN = re.compile(r'Picture\(\s*"([\w-]+)"')
 def test_every_picture_is_taken_by_the_script_and_shown_on_a_page():
     there = {path.stem for path in (ROOT / "screenshots").glob("*.svg")}
     taken = TAKEN.findall((ROOT / "screenshots" / "take.py").read_text(encoding="utf-8"))
-    pages = (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+    pages = (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
     shown = [name for page in pages for name in SHOWN.findall(page.read_text(encoding="utf-8"))]
     assert sorted(taken) == sorted(there), "make pictures"
     assert sorted(shown) == sorted(there), "each once"

@@ -1,6 +1,6 @@
 """What code and pages name exists: documents with their headings, links with their anchors, files.
 
-A page is cited as ``docs/engine/assembly.md, "Tool pairing"``; several headings follow with commas and "and".
+A page is cited as ``docs/spec/assembly.md, "Tool pairing"``; several headings follow with commas and "and".
 Comments and docstrings may cite; no other string of the program may, for a screen names no document.
 """
 
@@ -160,11 +160,11 @@ def test_files_that_pages_name_are_there(page: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        ('docs/engine/assembly.md, "Tool pairing" and "Blocks".', []),
-        ('docs/engine/assembly.md, "Tool pairing", "Nothing"', ['docs/engine/assembly.md, "Nothing"']),
+        ('docs/spec/assembly.md, "Tool pairing" and "Blocks".', []),
+        ('docs/spec/assembly.md, "Tool pairing", "Nothing"', ['docs/spec/assembly.md, "Nothing"']),
         ("nowhere.md 2.1", ["nowhere.md"]),
-        ("docs/engine/nowhere.md", ["docs/engine/nowhere.md"]),
-        ("see docs/engine/words.md, which says it", []),
+        ("docs/spec/nowhere.md", ["docs/spec/nowhere.md"]),
+        ("see docs/spec/words.md, which says it", []),
         ("when it names HEARTBEAT.md", []),
     ],
 )
@@ -173,7 +173,7 @@ def test_what_is_missing_is_found(text: str, missing: list[str]) -> None:
 
 
 def test_a_heading_needs_quotes() -> None:
-    assert len(list(_dangling("docs/engine/assembly.md, Tool pairing", ROOT))) == 1
+    assert len(list(_dangling("docs/spec/assembly.md, Tool pairing", ROOT))) == 1
 
 
 def test_modules_that_are_named_exist() -> None:

@@ -1,4 +1,4 @@
-"""The bars of docs/retention.md, measured on generated texts."""
+"""The bars of docs/spec/retention.md, measured on generated texts."""
 
 from __future__ import annotations
 

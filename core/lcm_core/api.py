@@ -5,8 +5,8 @@ is planned with `plan` and one of the ``plan_`` functions, and made by `commit`.
 without an event loop. Nothing here needs a terminal, and each module is loaded when it is first used.
 
 *settings* are those of the operator, as `resolve` reads them; None: the defaults of the engine. Tokens are
-the engine's estimates (docs/engine/tokens.md), times are UTC, ordinals count from 0 and ``seq`` from 1
-(docs/format.md, "Numbering"). Every error is an `LcmError`: one sentence, a ``code`` for scripts,
+the engine's estimates (docs/spec/tokens.md), times are UTC, ordinals count from 0 and ``seq`` from 1
+(docs/spec/format.md, "Numbering"). Every error is an `LcmError`: one sentence, a ``code`` for scripts,
 ``details``, and the exit code of a command.
 """
 
@@ -467,7 +467,7 @@ async def assemble(
 ) -> Assembled:
     """What the model receives of a conversation under *budget* tokens, and why the rest is left out.
 
-    Source: docs/engine/assembly.md. *prompt*: the user's message. It selects among older items if the
+    Source: docs/spec/assembly.md. *prompt*: the user's message. It selects among older items if the
     engine of this file does that. *clamp* False skips the engine's last step. *cue*: what puts the recall
     cue for an identifier of the prompt first; None: nothing does. `api_request` makes a request of the
     result.
@@ -505,7 +505,7 @@ async def check(
     stages: Sequence[Stage] | None = None,
     settings: Settings | None = None,
 ) -> Report:
-    """Run the checks on the whole database, or on one conversation (docs/engine/doctor.md).
+    """Run the checks on the whole database, or on one conversation (docs/spec/doctor.md).
 
     *only* names ids (``A11``) or families (``A``). *folders*: the folders of the host's files. A
     check that needs a folder which is not named is "not run", as any check that cannot run.
@@ -541,7 +541,7 @@ async def plan(
     """Plan a change without a lock, with `plan_dissolve`, `plan_undo` or another ``plan_`` function.
 
     ``preview`` of the result shows its effect, row by row (``text()``, ``as_json()``, ``sql()``);
-    `commit` makes exactly that change. Source: docs/changes.md, "The plan".
+    `commit` makes exactly that change. Source: docs/spec/changes.md, "The plan".
 
     Raises:
         NotFoundError: the database does not contain the named rows.
@@ -667,7 +667,7 @@ async def broken_summaries(
 ) -> RepairList:
     """The broken summaries of a conversation, and the summaries made from them.
 
-    *kinds*: what counts as broken; None: what is certainly broken (docs/decisions.md, "Checks").
+    *kinds*: what counts as broken; None: what is certainly broken (docs/spec/decisions.md, "Checks").
     Sources come before their consumers: draft and commit in that order.
 
     Raises:
@@ -691,7 +691,7 @@ async def draft(
 
     No lock is held while *summarizer* works. Returns up to three drafts in the order they were made:
     ``verdict`` names the problems of each, ``usage`` its cost (tokens and US dollars). The last may be
-    the truncated source, without a model (docs/decisions.md, "Drafts"). *previous*: give a leaf the
+    the truncated source, without a model (docs/spec/decisions.md, "Drafts"). *previous*: give a leaf the
     summaries before it, so that it does not repeat them.
 
     Raises:

@@ -70,7 +70,7 @@ from lcm_host.messages import StoredMessage
 from lcm_host.payloads import Payload, payload_path, remove_payloads, write_payloads
 
 # -- appends ---------------------------------------------------------------------------------------------
-# Messages at the end of a conversation, as the plan that stores them (docs/engine/ingest.md).
+# Messages at the end of a conversation, as the plan that stores them (docs/spec/ingest.md).
 #
 # Every seq is given, so that two writers who append at once collide on it instead of mixing: the second one
 # plans again. A new conversation has its id beforehand, because its files are in a folder of that name; so
@@ -274,7 +274,7 @@ class ConversationEnd(Struct):
                 yield _file(self.schema, self.conversation_id, payload, path, self.stamp)
 
     def _anchors(self, messages: Sequence[tuple[MessageId, StoredMessage]]) -> Iterator[Edit]:
-        """What proves that messages come from entries (docs/engine/prepared.md, "Anchors, epochs, turns")."""
+        """What proves that messages come from entries (docs/spec/prepared.md, "Anchors, epochs, turns")."""
         values: dict[str, Cell] = {
             "conversation_id": self.conversation_id,
             "trust_state": "verified",
@@ -474,7 +474,7 @@ def _id(first: int | None, number: int) -> MessageId:
 
 
 # -- what follows a transcript beside new rows -----------------------------------------------------------
-# Source: docs/engine/ingest.md, "Later reads" and "Heartbeats".
+# Source: docs/spec/ingest.md, "Later reads" and "Heartbeats".
 
 
 #: What the engine calls the end of a conversation that another one follows.
@@ -598,7 +598,7 @@ def commit_append(path: Path, append: Append, large_files: Path, *, wait: float)
 
 
 # -- cache telemetry -------------------------------------------------------------------------------------
-# What is noted of a provider's prompt cache after a turn (docs/engine/sessions.md, "What a turn notes").
+# What is noted of a provider's prompt cache after a turn (docs/spec/sessions.md, "What a turn notes").
 
 
 class CacheSnapshot(Record, frozen=True):
@@ -759,7 +759,7 @@ def _count(held: StoredRow, name: str) -> int:
 
 # -- the end of a session --------------------------------------------------------------------------------
 # What it does to its conversation: `/new`, `/reset`, and what a host says when a session ends
-# (docs/engine/sessions.md, "Events").
+# (docs/spec/sessions.md, "Events").
 
 MANUAL_RESET = "manual-reset"
 SESSION_DELETED = "session-deleted"

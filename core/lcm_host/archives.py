@@ -1,6 +1,6 @@
 """The text of a session that lies in a file or in an archive, and what the host has packed with zstd.
 
-Facts: docs/host.md, "Packed entries", "Cold archives" and "Deleted and reset sessions".
+Facts: docs/spec/host.md, "Packed entries", "Cold archives" and "Deleted and reset sessions".
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class TextLines(Struct):
 
 
 class ColdLines(Struct):
-    """The entries of a cold archive (docs/host.md, "Cold archives"), and what it says of their path."""
+    """The entries of a cold archive (docs/spec/host.md, "Cold archives"), and what it says of their path."""
 
     opened: Opened
     session_id: str

@@ -45,7 +45,7 @@ from lcm_host.sessions import FilePlace, HostSession, Storage, find_sessions, li
 # where an earlier run stopped, the next one begins.
 
 #: Messages that are held and committed at a time, and characters and payload bytes after which a piece ends
-#: earlier: a host waits for less than 0.1 s (docs/changes.md, "How long the host waits").
+#: earlier: a host waits for less than 0.1 s (docs/spec/changes.md, "How long the host waits").
 PIECE = 1_000
 _PIECE_CHARACTERS = 1_500_000
 _PIECE_BYTES = 32 * 1024 * 1024
@@ -466,7 +466,7 @@ def _bytes_of(message: StoredMessage) -> int:
 
 
 def kept_by_engine(tokens: Sequence[int], budget: int) -> int:
-    """How many of the newest messages fit into a budget of tokens (docs/engine/ingest.md, "First import").
+    """How many of the newest messages fit into a budget of tokens (docs/spec/ingest.md, "First import").
 
     *tokens* are those of each message, in order, before payloads went to files.
     """

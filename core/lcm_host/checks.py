@@ -1,4 +1,4 @@
-"""The checks of what the host has and the engine has not (H1 to H3; docs/host.md, "Is it ingesting?").
+"""The checks of what the host has and the engine has not (H1 to H3; docs/spec/host.md, "Is it ingesting?").
 
 G21 names what the engine itself has noted as never stored, with the host's transcript where it is at hand.
 Who has a host runs these checks and those of the database together: `STAGES`, `CHECKS`, `run_checks`.

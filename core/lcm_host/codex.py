@@ -1,6 +1,6 @@
 """Codex sessions: their rollouts as an import reads them, and a conversation compared with its own.
 
-Facts: docs/host.md, "Codex sessions".
+Facts: docs/spec/host.md, "Codex sessions".
 
 A rollout is a file of another program: any size, any types, a last line that is still being written. What
 cannot be read is counted with its line and skipped; nothing is held beyond `MOST_ROWS` and `MOST_CHARACTERS`.
@@ -54,7 +54,7 @@ from lcm_core.store.state import transcripts
 from lcm_host.sessions import FilePlace, find_session, list_sessions
 
 # -- the records of a rollout ----------------------------------------------------------------------------
-# As the engine's own import reads them (docs/engine/ingest.md, "Codex rollouts").
+# As the engine's own import reads them (docs/spec/ingest.md, "Codex rollouts").
 #
 # `RolloutReading.records` reads any file, whatever is wrong with it; what makes the import refuse it is
 # noted. `write_rollout` makes a transcript of the host from one that is sound.

@@ -1,7 +1,7 @@
 """An LCM engine for a Python agent: it stores what the host says, and finds its place again after a restart.
 
 Appends are committed without the journal: what a host would have written anyway is no operation
-(docs/decisions.md, "A change is a value"). Calls for one conversation run one after the other, calls for
+(docs/spec/decisions.md, "A change is a value"). Calls for one conversation run one after the other, calls for
 several side by side.
 """
 
@@ -122,7 +122,7 @@ A = TypeVar("A", bound=Append | None)
 
 #: How often a plan that another writer has outrun is made again.
 ATTEMPTS: Final = 8
-#: How long a call waits for the lock of the file, in seconds; the engine's own (docs/engine/versions.md,
+#: How long a call waits for the lock of the file, in seconds; the engine's own (docs/spec/versions.md,
 #: "Locks").
 WAIT_SECONDS: Final = 30.0
 
@@ -220,7 +220,7 @@ class Appender:
 
 # -- transcripts -----------------------------------------------------------------------------------------
 # Transcripts into conversations, as the engine imports them at a session's start and after its turns
-# (docs/engine/ingest.md, "First import").
+# (docs/spec/ingest.md, "First import").
 
 #: Tokens of a message for each byte of its line, at most.
 _TOKENS_PER_BYTE: Final = 2
@@ -583,7 +583,7 @@ class Engine:
         that. Nothing is stored when it cannot be shown where the transcript goes on, or when the turn
         *is_heartbeat*: one of the host's own timer (unless preserveHeartbeatPoll is set). *prompt_cache* is
         what the host knows of the provider's
-        cache after the turn, and *model* what answered: both are noted (docs/engine/sessions.md, "What a turn
+        cache after the turn, and *model* what answered: both are noted (docs/spec/sessions.md, "What a turn
         notes"), nothing without the first.
 
         Raises as `ingest_batch`; TranscriptError when the transcript cannot be read.
@@ -624,7 +624,7 @@ class Engine:
     async def new_session(self, session: Session) -> None:
         """`/new`: the context of the same conversation loses all that is not deep enough.
 
-        Source: docs/engine/sessions.md, "Events". How deep, the setting newSessionRetainDepth says.
+        Source: docs/spec/sessions.md, "Events". How deep, the setting newSessionRetainDepth says.
 
         Raises:
             RefusedError: as `ingest`.
@@ -685,10 +685,10 @@ class Engine:
         the assistant; then no turn is added.
 
         Where *prompt* names an identifier that they do not hold, what history says of it may stand before
-        them (docs/engine/recall.md, "Recall cue").
+        them (docs/spec/recall.md, "Recall cue").
 
         All of *live* is sent of a session that nothing is stored of, and when the host says that it cannot
-        compact now although that is due (docs/engine/tokens.md, "When compaction is due and cannot run").
+        compact now although that is due (docs/spec/tokens.md, "When compaction is due and cannot run").
         *model* is as for `compact`. *zone* is that of all times (None: that of the settings, else this
         machine's). A snapshot is kept afterwards, unless that fails: `snapshot_problem` says why.
 
@@ -782,11 +782,11 @@ class Engine:
         *model* is the one that the session runs on: the operator's thresholds may depend on it. *overflowed*:
         the model refused the context as too long, and all of the host's transcript is stored; then the
         operation is forced, and from 1.1 on takes finished tool calls of the current turn too
-        (docs/engine/compaction.md, "Current turn").
+        (docs/spec/compaction.md, "Current turn").
 
         Appends go on meanwhile: every pass is committed by itself, with compare and set, and journaled.
         From 1.1 on a summariser that fails after a committed pass raises nothing: ``failed`` has its error
-        (docs/engine/compaction.md, "What is answered"). *zone* as for `assemble`.
+        (docs/spec/compaction.md, "What is answered"). *zone* as for `assemble`.
 
         Raises:
             NotFoundError: nothing is stored of this session.
@@ -823,7 +823,7 @@ class Engine:
 
     @property
     def grants(self) -> Grants:
-        """What sub-agents may expand, while this engine is open (docs/engine/recall.md, "Grants").
+        """What sub-agents may expand, while this engine is open (docs/spec/recall.md, "Grants").
 
         ``grants.create(issuer, conversations, session=key)`` gives one to the session of that key.
         """
@@ -908,7 +908,7 @@ class Engine:
         after: int,
         rules: IngestRules,
     ) -> None:
-        """Delete a turn of the host's timer again once it has ended (docs/engine/ingest.md, "Heartbeats")."""
+        """Delete a turn of the host's timer again once it has ended (docs/spec/ingest.md, "Heartbeats")."""
         named = not rules.preserve_heartbeat_poll and any(names_heartbeats(one.content) for one in stored)
         ended = any(is_acknowledgement(one.role, one.content) for one in stored)
         if (named and ended) or (rules.prune_heartbeat_ok and ended):

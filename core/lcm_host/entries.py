@@ -1,6 +1,7 @@
 """An entry of a session, wherever it is stored: a row of the host's table, or a line of a file or archive.
 
-Source: docs/host.md. A row or line that cannot be read is an entry with a problem, never a reason to stop.
+Source: docs/spec/host.md. A row or line that cannot be read is an entry with a problem, never a reason to
+stop.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class SessionEntry(Record, frozen=True):
 
     @property
     def is_storable(self) -> bool:
-        """A message that an engine stores, unless it is a heartbeat (docs/host.md, "Is it ingesting?")."""
+        """A message that an engine stores: no heartbeat (docs/spec/host.md, "Is it ingesting?")."""
         if not self.is_message:
             return False
         message = self.message

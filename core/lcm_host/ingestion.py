@@ -30,8 +30,8 @@ from lcm_host.rows import OutboxRow, outbox_of, session_status
 from lcm_host.sessions import HostSession, HotPlace
 
 # -- keeping up ------------------------------------------------------------------------------------------
-# What was said in a session and is not in its conversation (docs/host.md, "Is it ingesting?"). A turn that
-# has not ended is no reason to worry, nor is what the engine never stores.
+# What was said in a session and is not in its conversation (docs/spec/host.md, "Is it ingesting?"). A turn
+# that has not ended is no reason to worry, nor is what the engine never stores.
 
 #: Entries of a session that are compared at most; of what is further behind the number is a lower bound.
 MOST: Final = 5000
@@ -307,7 +307,7 @@ def turns_of(said: Iterable[Said]) -> list[list[Said]]:
 def kept_of(turn: Sequence[Said], settings: EngineSettings | None) -> list[Said]:
     """What the engine stores of a turn, and does not delete again at once.
 
-    Source: docs/host.md, "Is it ingesting?". The beginning of the turn may be missing.
+    Source: docs/spec/host.md, "Is it ingesting?". The beginning of the turn may be missing.
     """
     acknowledged = turn[-1].is_acknowledgement
     is_idle = acknowledged and (turn[0].is_poll or any(one.names_heartbeats for one in turn))
@@ -323,7 +323,7 @@ def _preserves_polls(settings: EngineSettings | None) -> bool:
 
 
 # -- gaps ------------------------------------------------------------------------------------------------
-# What the host's transcripts still have of noted gaps (docs/engine/cursors.md, "Gaps"). A gap whose
+# What the host's transcripts still have of noted gaps (docs/spec/cursors.md, "Gaps"). A gap whose
 # transcript is not available is listed too.
 
 _ENTRY: Final = "transcript_entry_id"

@@ -558,7 +558,7 @@ def _parsed(text: str) -> float | None:
 
 
 # -- rows ------------------------------------------------------------------------------------------------
-# One message of a host as the rows that hold it (docs/engine/ingest.md).
+# One message of a host as the rows that hold it (docs/spec/ingest.md).
 
 
 class StoredMessage(Record, frozen=True):

@@ -1,6 +1,6 @@
 """Large payloads: moved from a message to a file, with a summary of what each is made of.
 
-docs/engine/ingest.md, "Payloads". `take_out` says what leaves a message and writes nothing; `write_payloads`
+docs/spec/ingest.md, "Payloads". `take_out` says what leaves a message and writes nothing; `write_payloads`
 writes the files.
 """
 
@@ -46,7 +46,7 @@ from lcm_core.engine.stored_parts import (
 )
 
 # -- summaries of payloads -------------------------------------------------------------------------------
-# What replaces a payload in the message (docs/engine/ingest.md, "Summaries").
+# What replaces a payload in the message (docs/spec/ingest.md, "Summaries").
 
 _BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
 _LINE_END: Final = re.compile(r"\r?\n")

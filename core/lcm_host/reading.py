@@ -1,4 +1,4 @@
-"""A session read along the path that its host sees, wherever it is stored (docs/host.md).
+"""A session read along the path that its host sees, wherever it is stored (docs/spec/host.md).
 
 Entries form a tree by ``parentId``: the path that ends at the last entry is shown, abandoned branches are
 counted. Nothing is read twice, and of what is read no more is held than where the entries are. All functions
@@ -802,8 +802,8 @@ _ATTEMPTS: Final = 3
 def write_transcript(session: HostSession, target: BinaryIO) -> int:
     """Write what the host sees of a session as a transcript, a header first; how many entries were bad.
 
-    They are left out (docs/host.md, "What an import takes"). *target* may be written more than once, from
-    where it stands. Raises as `open_session`.
+    They are left out (docs/spec/host.md, "What an import takes"). *target* may be written more than once,
+    from where it stands. Raises as `open_session`.
     """
     begin = target.tell()
     for _ in range(_ATTEMPTS):

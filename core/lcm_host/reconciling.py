@@ -1,4 +1,4 @@
-"""What a transcript or a turn has and a conversation lacks (docs/engine/ingest.md, "Later reads").
+"""What a transcript or a turn has and a conversation lacks (docs/spec/ingest.md, "Later reads").
 
 Everything here reads; what follows from it is committed by `lcm_host.appending`.
 """
@@ -148,7 +148,7 @@ def _run(transcript: Sequence[str], stored: Sequence[str], at: int) -> int:
 def import_cap(stored: int) -> int:
     """How many messages the engine imports at most where no entry id proves that they are new.
 
-    Source: docs/engine/ingest.md, "Later reads".
+    Source: docs/spec/ingest.md, "Later reads".
     """
     return max(stored // 5, 50)
 
@@ -403,7 +403,7 @@ def _stored_texts(file: HostFile, rules: IngestRules) -> list[str]:
     return [comparable(one.role, one.content) if isinstance(one, StoredMessage) else "" for one in stored]
 
 
-# -- what a turn repeats (docs/engine/ingest.md, "Repeated messages") -----------------------------------
+# -- what a turn repeats (docs/spec/ingest.md, "Repeated messages") -----------------------------------
 
 
 #: Names of the members of a block by which it is known again.

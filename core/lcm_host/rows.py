@@ -1,5 +1,5 @@
-"""What stands about sessions in a host's database: windows, entries and archives (docs/host.md, "Sessions in
-SQLite").
+"""What stands about sessions in a host's database: windows, entries and archives
+(docs/spec/host.md, "Sessions in SQLite").
 
 Every function is a load of `lcm_core.store.host_database.read_host`. Tables may have been made by hand: a row
 whose key is of a wrong type is left out and counted, every other value is read as what its column promises.

@@ -1,4 +1,4 @@
-"""Which sessions a host has, in databases, archives and files (docs/host.md, "Each session once")."""
+"""Which sessions a host has, in databases, archives and files (docs/spec/host.md, "Each session once")."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class HostSession(Record, frozen=True):
 
 
 # -- session files ---------------------------------------------------------------------------------------
-# Layout: docs/host.md, "Session files" and "Several files of one session". Nothing is opened that leaves
+# Layout: docs/spec/host.md, "Session files" and "Several files of one session". Nothing is opened that leaves
 # the folder through a symbolic link, nothing is opened twice while its size and time stay the same, and
 # what cannot be read is reported beside the rest.
 

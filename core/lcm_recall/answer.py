@@ -17,7 +17,7 @@ from lcm_core.base.times import engine_moment
 from lcm_core.base.values import Record
 
 # -- answers ---------------------------------------------------------------------------------------------
-# Source: docs/engine/recall.md, "Answers".
+# Source: docs/spec/recall.md, "Answers".
 
 
 class ToolAnswer(Record, frozen=True):
@@ -48,7 +48,7 @@ def as_json(details: JsonObject) -> ToolAnswer:
 
 
 # -- parameters ------------------------------------------------------------------------------------------
-# As the engine reads them (docs/engine/recall.md, "Parameters").
+# As the engine reads them (docs/spec/recall.md, "Parameters").
 
 #: The largest whole number that the engine's language holds exactly; a cap that nobody named.
 MAX_SAFE_INTEGER: Final = 2**53 - 1
@@ -166,7 +166,7 @@ def fixed(number: float) -> str:
 
 
 # -- ids -------------------------------------------------------------------------------------------------
-# The ids that a call may name (docs/engine/recall.md, "Ids").
+# The ids that a call may name (docs/spec/recall.md, "Ids").
 
 _BARE: Final = re.compile(r"(?:sum|file)_[a-z0-9_-]+")
 _ANY_CASE: Final = re.compile(r"(?:sum|file)_\S*", re.IGNORECASE)

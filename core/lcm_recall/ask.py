@@ -644,7 +644,7 @@ def _id_of(citation: str) -> str:
 
 
 # -- a model as sub-agent --------------------------------------------------------------------------------
-# A model in the place of the sub-agent that ``lcm_expand_query`` starts (docs/engine/recall.md, "A model as
+# A model in the place of the sub-agent that ``lcm_expand_query`` starts (docs/spec/recall.md, "A model as
 # sub-agent"). It answers as any question is answered, within the one conversation and the tokens of its
 # task, and what it cites is compared with what it was shown.
 

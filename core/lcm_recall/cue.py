@@ -1,6 +1,6 @@
 """The recall cue: what history says of identifiers in a prompt, and its place before an assembled context.
 
-docs/engine/recall.md, "Recall cue".
+docs/spec/recall.md, "Recall cue".
 """
 
 from __future__ import annotations

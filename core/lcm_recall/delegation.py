@@ -1,7 +1,7 @@
 """``lcm_expand_query``: a question about what lies below summaries, put to a sub-agent for each conversation.
 
 What is deterministic is here: whom a question goes to and with which budget, what a reply has to be, and how
-several become one (docs/engine/recall.md, "lcm_expand_query"). The sub-agent itself is whatever `Delegate` is
+several become one (docs/spec/recall.md, "lcm_expand_query"). The sub-agent itself is whatever `Delegate` is
 given: a host's session, or a model that is shown the evidence.
 """
 

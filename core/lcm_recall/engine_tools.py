@@ -31,7 +31,7 @@ from lcm_recall.queries import (
 )
 
 # -- lcm_describe ----------------------------------------------------------------------------------------
-# A summary or a file by its id (docs/engine/recall.md, "lcm_describe").
+# A summary or a file by its id (docs/spec/recall.md, "lcm_describe").
 
 _ID_HINT: Final = (
     "Use a bare ID such as sum_xxx or file_xxx, or a single reference string such as "
@@ -351,7 +351,7 @@ def _whole_characters(data: bytes) -> bytes:
 
 
 # -- lcm_expand ------------------------------------------------------------------------------------------
-# From summaries down to what they were made from (docs/engine/recall.md, "lcm_expand").
+# From summaries down to what they were made from (docs/spec/recall.md, "lcm_expand").
 
 DEFAULT_DEPTH: Final = 3
 QUERY_LIMIT: Final = 50
@@ -632,7 +632,7 @@ def _conversation_of(rows: RecalledRows, ids: Sequence[SummaryId]) -> Conversati
 
 
 # -- lcm_grep --------------------------------------------------------------------------------------------
-# Where a pattern or words are found (docs/engine/recall.md, "lcm_grep").
+# Where a pattern or words are found (docs/spec/recall.md, "lcm_grep").
 
 DEFAULT_LIMIT: Final = 50
 MAX_CHARACTERS: Final = 40_000

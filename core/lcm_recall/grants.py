@@ -17,7 +17,7 @@ from lcm_core.store.search import RecalledRows
 from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolError, fixed
 
 # -- grants ----------------------------------------------------------------------------------------------
-# What a delegated session may expand, for how long, and how much (docs/engine/recall.md, "Grants").
+# What a delegated session may expand, for how long, and how much (docs/spec/recall.md, "Grants").
 #
 # They exist in the memory of one process and are never stored. A grant is given at its creation; no
 # argument of a call widens it.
@@ -210,7 +210,7 @@ class Grants:
 
 
 # -- scope -----------------------------------------------------------------------------------------------
-# Which conversations a call is about (docs/engine/recall.md, "Scope").
+# Which conversations a call is about (docs/spec/recall.md, "Scope").
 
 NOTHING_FOUND = (
     "No LCM conversation found for this session. Provide conversationId or set allConversations=true."
@@ -341,7 +341,7 @@ def _delegated(
 
 
 # -- routing ---------------------------------------------------------------------------------------------
-# Whether an expansion is answered at once or delegated to a sub-agent (docs/engine/recall.md, "Routing").
+# Whether an expansion is answered at once or delegated to a sub-agent (docs/spec/recall.md, "Routing").
 
 DEFAULT_DEPTH, _LEAST_DEPTH, _MOST_DEPTH = 3, 1, 10
 _TOKENS_PER_SUMMARY: Final = 220

@@ -69,7 +69,7 @@ def engine_recall(engine: EngineSettings, large_files_dir: Path, state_dir: Path
 
 
 # -- patterns --------------------------------------------------------------------------------------------
-# Regular expressions in the dialect of the engine's language, matched unit by unit (docs/engine/recall.md,
+# Regular expressions in the dialect of the engine's language, matched unit by unit (docs/spec/recall.md,
 # "Regular expressions").
 #
 # A pattern is translated into one of the `regex` package, which alone can stop after a time. Where the two
@@ -458,7 +458,7 @@ def _literal(sign: str) -> str:
 
 # -- words -----------------------------------------------------------------------------------------------
 # What a search for words requests from the search tables, and from plain text without them
-# (docs/engine/recall.md, "Words", "Without search tables", "Chinese, Japanese, Korean").
+# (docs/spec/recall.md, "Words", "Without search tables", "Chinese, Japanese, Korean").
 
 _BLANK: Final = f"[{re.escape(BLANKS)}]"
 _PHRASE: Final = re.compile('"([^"]+)"')
@@ -607,7 +607,7 @@ def snippet_around(text: str, terms: Iterable[str]) -> str:
 
 
 # -- searching -------------------------------------------------------------------------------------------
-# Messages, summaries and files, as the engine searches them (docs/engine/recall.md).
+# Messages, summaries and files, as the engine searches them (docs/spec/recall.md).
 
 #: Rows that a regular expression is tried on.
 MAX_ROWS: Final = 10_000

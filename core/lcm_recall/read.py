@@ -27,7 +27,7 @@ from lcm_recall.queries import RecallSettings
 from lcm_recall.search import with_file
 
 # -- evidence --------------------------------------------------------------------------------------------
-# What answers a question where no model is used (docs/engine/recall.md, "Without a sub-agent").
+# What answers a question where no model is used (docs/spec/recall.md, "Without a sub-agent").
 
 NO_MODEL = "No model was asked; this is what was found, to be read as it is:"
 

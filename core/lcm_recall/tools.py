@@ -102,7 +102,7 @@ class RecallTools:
 
 
 # -- what a model is told --------------------------------------------------------------------------------
-# Of the four tools, and of the memory as a whole (docs/engine/recall.md, "lcm_grep" to "lcm_expand_query").
+# Of the four tools, and of the memory as a whole (docs/spec/recall.md, "lcm_grep" to "lcm_expand_query").
 
 #: What stands in a host's system prompt, whatever is stored: a constant, so that caches of prompts stay warm.
 RECALL_BLOCK: Final = recall_block()

@@ -197,7 +197,7 @@ class Run(Record, frozen=True):
 
     @property
     def clock(self) -> tzinfo | None:
-        """The zone of shown times, and of typed ones that name none (docs/decisions.md, "Times")."""
+        """The zone of shown times, and of typed ones that name none (docs/spec/decisions.md, "Times")."""
         return self.settings.clock
 
     def time(self, stored: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Cursors of paged lists, those of the engine's own command (docs/engine/command.md, "Cursors")."""
+"""Cursors of paged lists, those of the engine's own command (docs/spec/command.md, "Cursors")."""
 
 from __future__ import annotations
 

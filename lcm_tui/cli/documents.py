@@ -1,4 +1,4 @@
-"""Records as JSON objects, named and ordered as in docs/engine/command.md, "Commands"; and the fresh tail.
+"""Records as JSON objects, named and ordered as in docs/spec/command.md, "Commands"; and the fresh tail.
 
 A field of a column that this file does not have is null; the answer's ``notRecorded`` names those fields.
 """

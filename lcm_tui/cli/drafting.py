@@ -412,7 +412,7 @@ class _Drafting(Terminal):
         """The SQL of the drafts that would be taken, as one transaction.
 
         Raises:
-            LcmError: a summary is not what its draft was made from (docs/changes.md, "As SQL").
+            LcmError: a summary is not what its draft was made from (docs/spec/changes.md, "As SQL").
         """
         async with self._batch_of(items, reviewed, database) as (batch, _):
             taken = [

@@ -134,7 +134,7 @@ async def _load(reader: Reader, named: Selector, now: datetime, show_prepared: b
 
 
 def work_document(work: EngineWork) -> Document:
-    """The state as the envelope's ``data`` (docs/engine/command.md, "Ours")."""
+    """The state as the envelope's ``data`` (docs/spec/command.md, "Ours")."""
     batches = [batch for one in _by_id(work) for batch in one.batches]
     nodes = Counter(
         (batch.row.conversation_id, node.batch_id, node.depth or 0, node.status, node.kind)

@@ -1,6 +1,6 @@
 """What the values of options and arguments must look like: each kind reads its own, or refuses it.
 
-A refusal is one sentence, with the code and details of the engine's own command (docs/engine/command.md,
+A refusal is one sentence, with the code and details of the engine's own command (docs/spec/command.md,
 "Errors").
 """
 
@@ -388,7 +388,7 @@ class Stamp(Record, frozen=True):
         return moment
 
 
-#: What the engine's command takes for a time (docs/engine/command.md, "Selecting and filtering").
+#: What the engine's command takes for a time (docs/spec/command.md, "Selecting and filtering").
 _ENGINE_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})"
 )

@@ -323,7 +323,7 @@ class TimeOptions(Record, frozen=True):
     until: Stamp | None = None
 
     def span(self, zone: tzinfo | None) -> tuple[datetime | None, datetime | None]:
-        """From when on, and until before when (docs/engine/command.md, "Selecting and filtering").
+        """From when on, and until before when (docs/spec/command.md, "Selecting and filtering").
 
         A time that names no zone is one of *zone*.
 

@@ -88,7 +88,7 @@ def cancelled() -> CancelledError:
 
 
 def error_document(error: LcmError) -> dict[str, Json]:
-    """An error as the engine's envelope holds it (docs/engine/command.md, "Envelope")."""
+    """An error as the engine's envelope holds it (docs/spec/command.md, "Envelope")."""
     details: dict[str, Json] = {"details": dict(error.details)} if error.details else {}
     return {"code": error.code, "message": error.message, **details}
 

@@ -1,4 +1,4 @@
-"""What is refused of a command line, as one sentence with what may have been meant (docs/engine/command.md,
+"""What is refused of a command line, as one sentence with what may have been meant (docs/spec/command.md,
 "Errors").
 """
 

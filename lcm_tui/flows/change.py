@@ -126,7 +126,7 @@ class Change:
 
 
 # -- its way to the commit -------------------------------------------------------------------------------
-# Planned, agreed to, committed plan by plan, planned again when the database moved on (docs/changes.md).
+# Planned, agreed to, committed plan by plan, planned again when the database moved on (docs/spec/changes.md).
 
 #: How often a plan may go stale that is made again while nobody looks at it (``--yes``).
 ATTEMPTS = 3

@@ -1,7 +1,7 @@
 """What every widget that draws `Line` values shares: their strips, and the styles behind the names.
 
 `strip_of` is the only way from a line to the terminal: it makes the text safe there, whatever has been done
-to it before (docs/decisions.md, "Text of others").
+to it before (docs/spec/decisions.md, "Text of others").
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class Remembered:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-DEFAULT_BUDGET = 128_000  #: tokens; assumed when its host passes none (docs/engine/tokens.md, "Budgets")
+DEFAULT_BUDGET = 128_000  #: tokens; assumed when its host passes none (docs/spec/tokens.md, "Budgets")
 
 
 class Session:
@@ -222,7 +222,7 @@ class Session:
         return configured(engine_rules(self.database.schema), self.settings.engine)
 
     def rules_for(self, session_key: str | None) -> EngineRules:
-        """The same for one session: rules about thresholds may hold for it (docs/engine/thresholds.md)."""
+        """The same for one session: rules about thresholds may hold for it (docs/spec/thresholds.md)."""
         from lcm_core.engine.rules import configured, engine_rules
         from lcm_core.engine.sessions import settings_for_session
 

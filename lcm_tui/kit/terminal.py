@@ -83,7 +83,7 @@ _READ_BYTES: Final = 65536
 
 class Received:
     """The bytes of a terminal, taken apart into text for the parser of keys and pastes
-    (docs/decisions.md, "What a terminal sends").
+    (docs/spec/decisions.md, "What a terminal sends").
     """
 
     def __init__(self) -> None:

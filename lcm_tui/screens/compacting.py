@@ -60,7 +60,7 @@ from lcm_tui.tables.compaction import (
 # -- choices ---------------------------------------------------------------------------------------------
 # What the operator chooses about a compaction: mode, target, what becomes of drafts, numbers.
 
-#: A sweep that takes finished tool calls of the current turn besides (docs/engine/compaction.md).
+#: A sweep that takes finished tool calls of the current turn besides (docs/spec/compaction.md).
 CURRENT_TURN: Final = "sweep, current turn too"
 MODES: Final = {
     "sweep": Mode.SWEEP,

@@ -280,7 +280,7 @@ class Counting:
     # -- remembering it ----------------------------------------------------------------------------------
 
     async def _recall(self) -> None:
-        """Take what earlier starts have found out, as far as it still holds (docs/decisions.md)."""
+        """Take what earlier starts have found out, as far as it still holds (docs/spec/decisions.md)."""
         await imported("lcm_core.store.remembered")
         from lcm_core.store import remembered
 

@@ -50,7 +50,7 @@ def session_name(session: HostSession) -> str:
 
 
 # -- why a session has several conversations -------------------------------------------------------------
-# In words (docs/engine/sessions.md, "Events").
+# In words (docs/spec/sessions.md, "Events").
 
 #: What ended a conversation, by its ``archive_cause``.
 _CAUSES: Final[Mapping[str, str]] = MappingProxyType(

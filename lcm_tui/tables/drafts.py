@@ -350,7 +350,7 @@ def reason_text(item: BatchItem) -> str:
     return f"was {item.reason}" if applied else item.reason
 
 
-#: What the reasons mean, for who sees them for the first time (docs/engine/doctor.md, the table of markers).
+#: What the reasons mean, for who sees them for the first time (docs/spec/doctor.md, the table of markers).
 MEANINGS: Final = MappingProxyType(
     {
         "old": "a cut of its source, as the oldest engines stored it",
@@ -591,7 +591,7 @@ def _who(draft: Draft, author: Modelling | None) -> Line:
 
 
 def _verdict(draft: Draft, material: Material, state: ReviewState) -> Line:
-    """One line: what speaks against the draft, or what it keeps (docs/retention.md, "Worth taking")."""
+    """One line: what speaks against the draft, or what it keeps (docs/spec/retention.md, "Worth taking")."""
     if state.item.state is ItemState.COMMITTED:
         return (Span(" applied: U, then u undoes it", "ok"),)
     if state.trouble:

@@ -90,7 +90,7 @@ def _row(row: Sequence[Cell]) -> Piece:
 
 # -- the engine's work -----------------------------------------------------------------------------------
 # Every conversation on a line, and one in full. A prepared text is never shown as part of a conversation:
-# it has a heading of its own (docs/engine/prepared.md, "Batches and nodes").
+# it has a heading of its own (docs/spec/prepared.md, "Batches and nodes").
 
 PREPARES_NOTHING: Final = (
     "The engine version of this database prepares nothing: it compacts when compaction is due."

@@ -280,7 +280,7 @@ def between_document(view: ContextView, key: RowKey) -> Document:
     )
 
 
-#: Said where the tokens decide: the three weights are those of docs/engine/compaction.md, "Weights".
+#: Said where the tokens decide: the three weights are those of docs/spec/compaction.md, "Weights".
 COUNTED_AS_STORED = (
     "This list counts stored tokens. Compaction also counts the label of a sender, and assembly counts "
     "tokens as sent: with a token limit its fresh tail and what is always sent may begin at other ordinals."

@@ -1,6 +1,6 @@
 """The forms that programs read: JSON as JavaScript writes it, the engine's tab-separated table, CSV of lists.
 
-The first two are the engine's own (docs/engine/command.md, "Envelope"): a script can use either program.
+The first two are the engine's own (docs/spec/command.md, "Envelope"): a script can use either program.
 """
 
 from __future__ import annotations

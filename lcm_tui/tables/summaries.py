@@ -174,7 +174,7 @@ _NAMES = {
 
 
 def _token_check(text: SummaryText) -> list[Block]:
-    """A line when the stored count is none that an estimator gives (docs/engine/tokens.md, "Estimators")."""
+    """A line when the stored count is none that an estimator gives (docs/spec/tokens.md, "Estimators")."""
     if estimator_of(text.content, text.summary.tokens) is not None:
         return []
     newer, older = estimate_weighted(text.content), estimate_utf16(text.content)

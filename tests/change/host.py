@@ -56,7 +56,7 @@ class Host:
     # -- what it does ------------------------------------------------------------------------------------
 
     def append(self) -> dict[str, Any]:
-        """A message with a part, at the end (docs/format.md, "Numbering")."""
+        """A message with a part, at the end (docs/spec/format.md, "Numbering")."""
         [(seq,)] = self.ask("SELECT max(seq) FROM messages WHERE conversation_id = ?", self.conversation)
         text = f"message {seq + 1} of the host about ports, caches and retries"
         role = ("user", "assistant")[seq % 2]
@@ -119,7 +119,7 @@ class Host:
         return {"pruned": message}
 
     def _summarise(self, run: list[Any], kind: str, depth: int) -> dict[str, Any]:
-        """Summary, links, range gives way, everything is numbered anew (docs/format.md, "Numbering")."""
+        """Summary, links, range gives way, everything is numbered anew (docs/spec/format.md, "Numbering")."""
         self.made += 1
         text = f"host summary {self.made} of depth {depth} about ports and caches"
         name = f"sum_{hashlib.sha256(f'{text}{self.random.random()}'.encode()).hexdigest()[:16]}"

@@ -39,7 +39,7 @@ _dumped: dict[bytes, Rows] = {}
 
 
 def dump(path: Path) -> Rows:
-    """Sorted rows of every table by column name, with types (docs/decisions.md, "A change is a value").
+    """Sorted rows of every table by column name, with types (docs/spec/decisions.md, "A change is a value").
 
     They are shared with whoever asks for those of the same bytes.
     """

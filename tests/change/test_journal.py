@@ -509,7 +509,7 @@ def test_a_file_without_a_history_is_left_alone(database_copy):
 def test_the_engine_does_not_see_the_table(database_copy):
     """What an engine reads of a schema: tables and columns by name, and no number.
 
-    Source: docs/format.md, "The file itself".
+    Source: docs/spec/format.md, "The file itself".
     """
     path = database_copy("0.15.3")
     before = column(path, "SELECT name FROM sqlite_master ORDER BY name")

@@ -51,7 +51,7 @@ class Host:
     def compact(self, where: float, size: float) -> None:
         """A run gives way to a summary, and everything is numbered from 0 again.
 
-        Source: docs/format.md, "Numbering".
+        Source: docs/spec/format.md, "Numbering".
         """
         if self.entries:
             start = int(where * len(self.entries))
@@ -64,7 +64,7 @@ class Host:
                 entry.ordinal = ordinal
 
     def prune(self, where: float, size: float) -> None:
-        """Some items go, and the ordinals of the others stay (docs/format.md, "What leaves the context")."""
+        """Some items go, the ordinals of others stay (docs/spec/format.md, "What leaves the context")."""
         start = int(where * len(self.entries))
         del self.entries[start : start + 1 + int(size * 3)]
 

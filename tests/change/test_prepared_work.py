@@ -1,6 +1,6 @@
 """A preview says what a 1.x engine has prepared and will discard, and nothing else.
 
-The fingerprint of docs/engine/prepared.md is told a second time, over the rows that a change leaves.
+The fingerprint of docs/spec/prepared.md is told a second time, over the rows that a change leaves.
 """
 
 from __future__ import annotations

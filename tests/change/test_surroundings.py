@@ -1,7 +1,8 @@
 """What a commit foresees of a change is what the doctor then finds in the file, whatever is changed.
 
-A plan is tried on the rows around its edits (docs/changes.md, "Checked before the lock"). Here it is written
-into the file as well, in a transaction that is rolled back, and the checks are asked of whole conversations.
+A plan is tried on the rows around its edits (docs/spec/changes.md, "Checked before the lock"). Here it is
+written into the file as well, in a transaction that is rolled back, and the checks are asked of whole
+conversations.
 """
 
 from __future__ import annotations

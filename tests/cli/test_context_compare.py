@@ -66,7 +66,7 @@ def test_what_is_not_there_or_makes_no_sense(database_file: DatabaseFactory):
 def test_a_rule_for_a_session_changes_its_tail_wherever_it_is_shown(
     database_file: DatabaseFactory, tmp_path: Path
 ) -> None:
-    """docs/engine/thresholds.md, "Which rule applies"."""
+    """docs/spec/thresholds.md, "Which rule applies"."""
     path, config = database_file("0.15.3"), tmp_path / "openclaw.json"
     rule = {"match": {"sessionPattern": "agent:main:main"}, "contextThreshold": 0.5, "freshTailCount": 2}
     plugin = {"lossless-claw": {"config": {"contextThresholdOverrides": [rule]}}}

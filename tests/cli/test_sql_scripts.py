@@ -1,7 +1,7 @@
 """``--sql``: nothing but SQL on standard output, and SQLite running it leaves what ``--apply`` leaves.
 
 Names of new rows are random, so a script and a commit are compared where they come from one plan: each commit
-of a command is first run as a script on a copy of the file (docs/changes.md, "As SQL").
+of a command is first run as a script on a copy of the file (docs/spec/changes.md, "As SQL").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A time that is shown is the time that is typed, in every zone (docs/decisions.md, "Times")."""
+"""A time that is shown is the time that is typed, in every zone (docs/spec/decisions.md, "Times")."""
 
 from __future__ import annotations
 

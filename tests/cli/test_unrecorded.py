@@ -1,4 +1,4 @@
-"""Calls of the engine's commands that nobody recorded, refused by rule (docs/engine/command.md, "Errors").
+"""Calls of the engine's commands that nobody recorded, refused by rule (docs/spec/command.md, "Errors").
 
 Each option of these commands gets each odd value; none may be a fault of ours, and the code follows from the
 option alone.

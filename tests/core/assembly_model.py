@@ -1,4 +1,4 @@
-"""The rules of docs/engine/assembly.md told a second time, from the page alone: plain, slow, on JSON.
+"""The rules of docs/spec/assembly.md told a second time, from the page alone: plain, slow, on JSON.
 
 Nothing here comes from ``lcm_core.engine``; what both say of the same messages is compared in
 ``test_assembly_model``. A message is the JSON object that is sent, with two members more: ``ordinal``, and

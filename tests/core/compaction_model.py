@@ -1,4 +1,4 @@
-"""A second telling of docs/engine/compaction.md: plain lists, one step after the other, nothing clever.
+"""A second telling of docs/spec/compaction.md: plain lists, one step after the other, nothing clever.
 
 Written from the page alone, for tests that compare it with the code on contexts nobody recorded. What comes
 of a pass is asked of a function; there is no database, no clock but a counter of seconds, no concurrency.

@@ -1,4 +1,4 @@
-"""Rollouts as Codex writes them, by the facts of docs/host.md, "Codex sessions"."""
+"""Rollouts as Codex writes them, by the facts of docs/spec/host.md, "Codex sessions"."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Recorded with the assembler, the stores and the compaction of 1.0-beta.4 and the lines that 1.1.0 adds; the
 last cut of 1.0-beta.4 was executed over the same messages, that of 1.1 was written after reading it. Contexts
-that nobody recorded hold the rule of docs/engine/assembly.md, told a second time here.
+that nobody recorded hold the rule of docs/spec/assembly.md, told a second time here.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ SOURCES = {
 
 
 def is_proven(number: int, nodes: list[Node], rows: list[Row]) -> bool:
-    """The rule of docs/engine/assembly.md, "Summaries inside the current turn", as it is told there."""
+    """The rule of docs/spec/assembly.md, "Summaries inside the current turn", as it is told there."""
     roles: set[str] = set()
     waiting, seen = [number], set[int]()
     while waiting:

@@ -1,7 +1,7 @@
 """Focus briefs of odd values: what is sent under them, by the rule as the page says it.
 
-The rule is told a second time here, over plain SQL, from docs/engine/assembly.md, "What is sent", and
-docs/engine/focus.md alone: nothing of it comes from the code under test.
+The rule is told a second time here, over plain SQL, from docs/spec/assembly.md, "What is sent", and
+docs/spec/focus.md alone: nothing of it comes from the code under test.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sweeps, leaf passes and until-under do what docs/engine/compaction.md says, told a second time.
+"""Sweeps, leaf passes and until-under do what docs/spec/compaction.md says, told a second time.
 
 Contexts, settings, callers and what comes of each pass are generated; both tellings must make the same
 passes, leave the same context and report the same.

@@ -1,4 +1,4 @@
-"""Doctor and item screen know the counts that the present engine stores (docs/engine/ingest.md, "Tokens")."""
+"""Doctor and item screen know the counts that the present engine stores (docs/spec/ingest.md, "Tokens")."""
 
 from __future__ import annotations
 

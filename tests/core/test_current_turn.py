@@ -1,6 +1,6 @@
 """After an overflow finished tool calls of the current turn are compacted.
 
-docs/engine/compaction.md, "Current turn", is told a second time, over a line of letters: one for each item
+docs/spec/compaction.md, "Current turn", is told a second time, over a line of letters: one for each item
 behind the newest user message.
 """
 

@@ -1,4 +1,4 @@
-"""What does not come through a cut of the source (docs/engine/texts.md, "Fallback" and "Directives")."""
+"""What does not come through a cut of the source (docs/spec/texts.md, "Fallback" and "Directives")."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def rules_without(*gone: str):
 
 @pytest.mark.parametrize(("table", "column"), [one[1:] for one in FEATURES])
 def test_what_hangs_on_each_table_and_column(table: str, column: str | None) -> None:
-    """docs/engine/versions.md: "Rules of assembly" and the headings behind it."""
+    """docs/spec/versions.md: "Rules of assembly" and the headings behind it."""
     gone = table if column is None else f"{table}.{column}"
     newest, found = values_of(RULES_PRESENT), values_of(rules_without(gone))
     changed = {name for name in newest if newest[name] != found[name]}

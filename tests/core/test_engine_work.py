@@ -228,7 +228,7 @@ class Planned:
 
 @dataclass
 class Publisher:
-    """docs/engine/prepared.md, "Live ranges", told again: a context, and a batch over a part of it."""
+    """docs/spec/prepared.md, "Live ranges", told again: a context, and a batch over a part of it."""
 
     context: list[int | str]
     start: int

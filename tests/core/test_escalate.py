@@ -1,4 +1,4 @@
-"""What becomes of answers that are too long or empty (docs/engine/texts.md, "Escalation" and "Fallback")."""
+"""What becomes of answers that are too long or empty (docs/spec/texts.md, "Escalation" and "Fallback")."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_levels(rules, answers: list[str], level, calls: int) -> None:
 @pytest.mark.parametrize("rules", [RULES_0_1, RULES_PRESENT])
 @pytest.mark.parametrize("reason", ["max_tokens", "refusal"])
 async def test_an_answer_that_was_cut_off_or_refused_is_never_kept(rules, reason: str) -> None:
-    """Nothing would ever tell it from a good one (docs/decisions.md, "Drafts")."""
+    """Nothing would ever tell it from a good one (docs/spec/decisions.md, "Drafts")."""
     cut = SummaryReply("Half a sent", "a/model", finished=False, stop_reason=reason)
     done, summarizer = await escalated(rules, cut, "whole")
     assert (done.content, done.level, len(summarizer.asked)) == ("whole", "aggressive", 2)

@@ -109,7 +109,7 @@ def test_the_newest_message_is_protected_whatever_it_weighs():
 def test_the_rule_as_it_is_written(
     messages: list[tuple[int, bool]], count: int, limit: int | None, whole_turn: bool
 ) -> None:
-    """Step by step from the newest message back, as docs/engine/compaction.md has it."""
+    """Step by step from the newest message back, as docs/spec/compaction.md has it."""
     users = [at for at, (_, is_user) in enumerate(messages) if is_user]
     newest_user = users[0] if users and whole_turn else -1
     taken = 0

@@ -1,4 +1,4 @@
-"""Messages and transcripts that nobody recorded, against a second telling of docs/engine/ingest.md."""
+"""Messages and transcripts that nobody recorded, against a second telling of docs/spec/ingest.md."""
 
 from __future__ import annotations
 

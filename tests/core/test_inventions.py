@@ -1,4 +1,4 @@
-"""What a draft invents, near misses among it, and what only says the same otherwise (docs/retention.md)."""
+"""What a draft invents, also near misses, and what only says the same otherwise (docs/spec/retention.md)."""
 
 from __future__ import annotations
 

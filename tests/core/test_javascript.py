@@ -1,4 +1,4 @@
-"""JSON and blanks as the engine's language has them (docs/engine/words.md)."""
+"""JSON and blanks as the engine's language has them (docs/spec/words.md)."""
 
 from __future__ import annotations
 

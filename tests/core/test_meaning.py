@@ -1,4 +1,4 @@
-"""What a text says (docs/engine/texts.md): examples, the rule told again in other words, hostile texts."""
+"""What a text says (docs/spec/texts.md): examples, the rule told again in other words, hostile texts."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from lcm_core.base.engine_settings import KEYS
 from lcm_core.change.schema import INDEXES, MIGRATION_STEPS, OBSOLETE_INDEXES, SEARCH_TABLES, TABLES
 from lcm_core.store.schema import FEATURES
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "spec"
 
 
 def _sections(page: str) -> dict[str, str]:
@@ -39,18 +39,16 @@ def test_every_index_and_search_table_is_on_a_page() -> None:
         [row] = [one for one in rows if index.name in _words(one.split("|")[1])]
         assert {index.table, *index.columns} <= _words(row)
         assert index.unique == ("**unique**" in row)
-    assert {one.name for one in SEARCH_TABLES} <= _words(_sections("engine/search.md")["Tables"])
+    assert {one.name for one in SEARCH_TABLES} <= _words(_sections("search.md")["Tables"])
     assert {*OBSOLETE_INDEXES} <= _words(FORMAT["The file itself"])
 
 
 def test_every_feature_is_told_with_its_version() -> None:
-    rows = [
-        line.split("|") for line in _sections("engine/versions.md")["Features"].splitlines() if "|" in line
-    ]
+    rows = [line.split("|") for line in _sections("versions.md")["Features"].splitlines() if "|" in line]
     told = {cells[1].strip(): cells[2] for cells in rows}
     for tag, table, column in FEATURES:
         assert (column or table) in _words(told["after 0.15.3" if "+" in tag else tag])
-    steps = _sections("engine/versions.md")["Migration steps"]
+    steps = _sections("versions.md")["Migration steps"]
     assert all(f"{name} {version}" in steps for name, version in MIGRATION_STEPS)
 
 
@@ -59,7 +57,7 @@ def test_every_setting_is_on_the_page_with_its_names_and_default(attribute: str)
     key = KEYS[attribute]
     rows = [
         line.split("|")
-        for line in _sections("engine/settings.md")["Settings and defaults"].splitlines()
+        for line in _sections("settings.md")["Settings and defaults"].splitlines()
         if "|" in line
     ]
     [(_, names, default, *_)] = [cells for cells in rows if key.name in re.findall(r"[\w.]+", cells[1])]

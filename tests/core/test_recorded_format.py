@@ -1,4 +1,4 @@
-"""What docs/format.md and docs/engine/search.md call recorded, counted in the engine's own files."""
+"""What docs/spec/format.md and docs/spec/search.md call recorded, counted in the engine's own files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.databases import reading
 HEALTHY = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next")
 SQL_FORM = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 ISO_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-#: docs/format.md, "Times": columns of the ISO form; all others that end so hold the SQL form.
+#: docs/spec/format.md, "Times": columns of the ISO form; all others that end so hold the SQL form.
 ISO_COLUMNS = frozenset(
     {
         *("earliest_at", "latest_at", "covered_latest_at", "verified_at", "frontier_created_at", "ready_at"),
@@ -135,7 +135,7 @@ def test_hashes_and_large_content_of_the_present_engine(database_file: Callable[
 
 
 def test_columns_of_the_1_0_line_are_on_the_page(database_file: Callable[[str], Path]) -> None:
-    page = Path(__file__).parents[2] / "docs/engine/prepared.md"
+    page = Path(__file__).parents[2] / "docs/spec/prepared.md"
     section = page.read_text(encoding="utf-8").partition("## Columns")[2].partition("## ")[0]
     rows = {cells[1].strip(): cells[2] for line in section.splitlines() if len(cells := line.split("|")) > 3}
     with reading(database_file("1.0-next")) as recorded:

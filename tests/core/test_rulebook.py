@@ -139,7 +139,7 @@ def test_rules_that_differ_in_their_object_are_lost_one_by_one():
 
 
 def test_planted_reversals_are_seen_and_faithful_rules_are_not():
-    """docs/retention.md, "Reversals": the same as ``python -m benchmarks.retention`` measures, with fewer."""
+    """docs/spec/retention.md, "Reversals": what ``python -m benchmarks.retention`` measures, with fewer."""
     wanted, seen, told, missed, wrong = 0, 0, 0, [], []
     for case in rule_cases(11, 6):
         found = Rulebook(case.source).compare(case.draft).reversed

@@ -27,7 +27,7 @@ from lcm_core.base.setting_values import OutputFormat, SettingSource
 from lcm_core.base.settings import _FIELDS, _KNOWN, ENV_NAMES, default_user_file
 from lcm_core.base.settings_listed import config_value, config_view
 
-#: Names and defaults of docs/engine/settings.md, "Settings and defaults": variable, plugin key, default.
+#: Names and defaults of docs/spec/settings.md, "Settings and defaults": variable, plugin key, default.
 ENGINE_TABLE = """
 LCM_ENABLED enabled true
 LCM_HOST_FALLBACK_MODE hostFallbackMode "error"

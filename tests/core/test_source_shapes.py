@@ -1,4 +1,4 @@
-"""Source texts of shapes that nobody recorded, told again from docs/engine/texts.md, "Leaf source text"."""
+"""Source texts of shapes that nobody recorded, told again from docs/spec/texts.md, "Leaf source text"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source texts are those of the engine: as recorded, and as docs/engine/texts.md tells the rule."""
+"""Source texts are those of the engine: as recorded, and as docs/spec/texts.md tells the rule."""
 
 from __future__ import annotations
 

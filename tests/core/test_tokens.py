@@ -29,7 +29,7 @@ CJK = [
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
     (0x2B820, 0x2CEAF), (0x2CEB0, 0x2EBEF), (0x3000, 0x303F), (0x3040, 0x30FF), (0xAC00, 0xD7AF),
     (0xFF00, 0xFFEF),
-]  # fmt: skip  # docs/engine/tokens.md, "Estimators"
+]  # fmt: skip  # docs/spec/tokens.md, "Estimators"
 ANYTHING = st.characters(exclude_categories=())
 TEXTS = st.text(st.sampled_from("a é数한🎉𠀀𪛟\U0002a6e0\U0002ebf0　ｆ\ud83d") | ANYTHING)
 

@@ -1,6 +1,6 @@
 """The engine's cleaners over generated conversations, against plain SQL written from their description.
 
-docs/engine/doctor.md, "Its cleaners": the only recording has a match of one of the three.
+docs/spec/doctor.md, "Its cleaners": the only recording has a match of one of the three.
 """
 
 from __future__ import annotations

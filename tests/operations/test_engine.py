@@ -632,7 +632,7 @@ async def test_what_the_hosts_timer_asked_is_preserved_when_wanted(prunes: bool,
 async def test_a_turn_of_the_timer_that_is_being_prepared_stays(
     named: bool, database_copy: DatabaseFactory
 ) -> None:
-    """docs/engine/prepared.md, "Batches and nodes": a message that a node names cannot be deleted."""
+    """docs/spec/prepared.md, "Batches and nodes": a message that a node names cannot be deleted."""
     path, key = database_copy("1.0-next"), Session("other", "agent:main:other")
     settings = replace(EngineSettings(), prune_heartbeat_ok=Sourced(True, SettingSource.ENVIRONMENT))
     async with await opened(path, settings=settings) as engine:

@@ -90,7 +90,7 @@ async def test_a_copy_that_was_cut_without_a_mark_is_a_bad_summary(
     """The engine's fallback cuts its source and marks the cut, but not always: what lies
     behind the cut is lost, whether or not a mark says so. No fix helps: it needs a model.
 
-    Source: docs/engine/texts.md, "The summariser's own cut".
+    Source: docs/spec/texts.md, "The summariser's own cut".
     """
     path = database_file(version)
     copies = [one for one in await findings_of(path) if one.check == "C9" and is_broken(one)]

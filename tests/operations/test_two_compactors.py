@@ -1,6 +1,6 @@
 """A host of the engine's own kind and this tool compact the same conversation at once.
 
-The host does what engines up to 0.15 do (docs/engine/compaction.md, "Two that compact at once"): it notes
+The host does what engines up to 0.15 do (docs/spec/compaction.md, "Two that compact at once"): it notes
 that it has begun, remembers the ordinals of a chunk, asks its model for a while, and takes out whatever then
 stands at those ordinals.
 """

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 # -- threshold rules -------------------------------------------------------------------------------------
-# As they are written down (docs/engine/thresholds.md, "The rules"). Which rule applies is decided in
+# As they are written down (docs/spec/thresholds.md, "The rules"). Which rule applies is decided in
 # `lcm_core.engine.sessions`.
 
 
@@ -137,7 +137,7 @@ def _words(value: Json) -> str:
 
 
 # -- the table of settings -------------------------------------------------------------------------------
-# One declarative table, one line per key (docs/engine/settings.md).
+# One declarative table, one line per key (docs/spec/settings.md).
 #
 # Precedence is environment, plugin config, default. A value that does not fit is a diagnostic, and the next
 # source applies. Defaults are those of the newest engine; rules that depend on the version that wrote a
@@ -150,7 +150,7 @@ def _words(value: Json) -> str:
 #: In the place of the names of variables: the configuration alone has it.
 NO_VARIABLE = "-"
 
-#: Markup that memory plugins inject and the engine strips (docs/engine/texts.md, "Injected elements").
+#: Markup that memory plugins inject and the engine strips (docs/spec/texts.md, "Injected elements").
 INJECTED_TAGS = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
 
 
@@ -214,7 +214,7 @@ class EngineSettings:
 
     enabled: Sourced[bool] = _setting(True, boolean, has_effect=False)
     host_fallback_mode: Sourced[str] = _setting("error", one_of("error", "capture-only"), has_effect=False)
-    #: One that is not known counts as UTC (docs/engine/texts.md, "Stamps").
+    #: One that is not known counts as UTC (docs/spec/texts.md, "Stamps").
     timezone: Sourced[str | None] = _setting(None, time_zone, env="TZ", otherwise="UTC")
 
     # What the model sees.

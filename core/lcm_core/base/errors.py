@@ -11,7 +11,7 @@ JsonScalar = str | int | float | bool | None
 
 
 class ExitCode(IntEnum):
-    """Exit codes of every command (docs/decisions.md, "Exit codes")."""
+    """Exit codes of every command (docs/spec/decisions.md, "Exit codes")."""
 
     DONE = 0
     INTERNAL = 1
@@ -30,7 +30,7 @@ class LcmError(Exception):
     """Something that a person can understand and act on.
 
     ``message`` is one sentence: what happened, to what, what to do now. ``code`` is the machine's name
-    for it (docs/engine/command.md, "Errors"), ``details`` the values behind the sentence.
+    for it (docs/spec/command.md, "Errors"), ``details`` the values behind the sentence.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL
@@ -61,7 +61,7 @@ class NotFoundError(LcmError):
 
 class FileMissingError(NotFoundError):
     """Nothing is at a path that was named: one sentence and one exit code wherever a path is given
-    (docs/decisions.md, "Missing files").
+    (docs/spec/decisions.md, "Missing files").
     """
 
     default_code = "FILE_NOT_FOUND"

@@ -1,6 +1,6 @@
 """What the checks of a database ask, find and report.
 
-A check is a question with an id of its own (docs/decisions.md, "Checks"). A finding is one answer of it:
+A check is a question with an id of its own (docs/spec/decisions.md, "Checks"). A finding is one answer of it:
 rows, a sentence for people, how sure it is, and the name of the fix that could repair it without a model.
 Severity says what such damage would mean; confidence says whether this is damage at all.
 """
@@ -20,7 +20,7 @@ KeyPart = int | str | None
 
 
 class Severity(StrEnum):
-    """What damage of this kind means when it is real (docs/decisions.md, "Checks")."""
+    """What damage of this kind means when it is real (docs/spec/decisions.md, "Checks")."""
 
     ERROR = "E"  #: corrupts the context or the DAG, or loses recall
     WARNING = "W"  #: degraded, or wrong metadata

@@ -2,7 +2,7 @@
 
 Only the plugin's block leaves this module, with its secrets masked, where the host's sessions are, and what
 its agents are called: the rest of these files holds the operator's credentials and is none of our business.
-No program is started for any value. Rules: docs/host.md, "openclaw.json" and "Variables of the host".
+No program is started for any value. Rules: docs/spec/host.md, "openclaw.json" and "Variables of the host".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts and values as the engine's language reads and writes them (docs/engine/words.md).
+"""Texts and values as the engine's language reads and writes them (docs/spec/words.md).
 
 Its blanks, its JSON and its numbers differ from Python's: what is stored, counted and sent has to come out
 the same. ``read_json`` is its ``JSON.parse``, ``js_json`` its ``JSON.stringify``.

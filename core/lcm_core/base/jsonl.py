@@ -1,7 +1,7 @@
 """Transcript files as bytes and lines: opening them safely, reading lines of any length, decoding JSON.
 
 Everything here is synchronous and bounded: no line is held whole beyond a limit that the caller gives.
-The lines themselves: docs/host.md, "Lines of a transcript".
+The lines themselves: docs/spec/host.md, "Lines of a transcript".
 """
 
 from __future__ import annotations
@@ -295,7 +295,8 @@ _LOOKED_BACK: Final = 4096
 def spliced(line: RawLine) -> Spliced | None:
     """The whole records of a line that two writers or a crash spoiled; None when there is none.
 
-    Rules: docs/host.md, "Lines that are spliced". An object within a record that was cut off is no record.
+    Rules: docs/spec/host.md, "Lines that are spliced". An object within a record that was cut off is no
+    record.
     """
     if line.too_long or line.size > LINE_LIMIT:
         return None

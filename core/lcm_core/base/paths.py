@@ -2,7 +2,7 @@
 
 A database holds absolute paths of the machine that wrote it, and whoever wrote the text of a message may
 have had a hand in them. So a path is looked for in several places, and only a file whose real path is
-inside a configured folder is ever opened (docs/host.md, "Payloads on the disk").
+inside a configured folder is ever opened (docs/spec/host.md, "Payloads on the disk").
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.values import Record, replace
 
-#: How much of a file is read unless more is asked for (docs/engine/command.md, "Large files").
+#: How much of a file is read unless more is asked for (docs/spec/command.md, "Large files").
 HEAD_BYTES = 32_768
 #: Beyond this share of undecodable or control characters a text is no text.
 _MAX_ODD_SHARE = 0.1
@@ -44,7 +44,7 @@ _SIGNATURES = (
 #: A text may begin so too: these count only when the rest is no text.
 _WEAK_SIGNATURES = ((b"BM", "BMP image"), (b"ID3", "MP3 audio"))
 
-#: The engine's folder of large files inside the state folder (docs/host.md, "The state folder").
+#: The engine's folder of large files inside the state folder (docs/spec/host.md, "The state folder").
 LARGE_FILES_FOLDER = "lcm-files"
 AGENTS_FOLDER = "agents"
 SESSIONS_FOLDER = "sessions"
@@ -133,7 +133,7 @@ def host_databases(sessions: Path) -> tuple[Path, ...]:
     """OpenClaw's own databases that belong to a sessions folder, an agent's folder or a folder of agents.
 
     A path that is a file is one itself: the host was told to keep sessions there. Else they are looked for
-    by name. None is opened. Source: docs/host.md, "Sessions in SQLite" and "Where the sessions are".
+    by name. None is opened. Source: docs/spec/host.md, "Sessions in SQLite" and "Where the sessions are".
     """
     if is_host_store(sessions):
         return (sessions,)

@@ -19,7 +19,8 @@ MessageId = NewType("MessageId", int)
 SummaryId = NewType("SummaryId", str)
 FileId = NewType("FileId", str)
 
-#: A stored time in either of the engine's two formats (docs/format.md, "Times"); `times.parse_utc` reads it.
+#: A stored time in either of the engine's two formats (docs/spec/format.md, "Times"); `times.parse_utc` reads
+#: it.
 Timestamp = NewType("Timestamp", str)
 
 #: Characters of a title that a name has: a title may be of any length.
@@ -85,10 +86,10 @@ class Message(Record, frozen=True):
 
     message_id: MessageId
     conversation_id: ConversationId
-    seq: int  #: the engine starts at 1 (docs/format.md, "Numbering"); gaps are legitimate
+    seq: int  #: the engine starts at 1 (docs/spec/format.md, "Numbering"); gaps are legitimate
     role: str  #: system, user, assistant or tool
     content: str  #: extracted text; may be empty when the parts hold everything
-    tokens: int = field(name="tokenCount")  #: stored estimate (docs/engine/tokens.md, "What is counted")
+    tokens: int = field(name="tokenCount")  #: stored estimate (docs/spec/tokens.md, "What is counted")
     created_at: Timestamp
     large_content: str | None  #: the id of the file that holds the payload; recorded since 0.10.0
     sender: str | None  #: JSON of the sender; recorded since 0.15.2
@@ -124,7 +125,7 @@ class Summary(Record, frozen=True):
     tokens: int = field(name="tokenCount")  #: stored estimate of the content
     earliest_at: Timestamp | None  #: coverage; recorded since 0.1.2
     latest_at: Timestamp | None
-    descendant_count: int | None  #: below it, repeats counted (docs/format.md, "Numbers beside a summary")
+    descendant_count: int | None  #: below it, with repeats (docs/spec/format.md, "Numbers beside a summary")
     descendant_tokens: int | None  #: recorded since 0.3.0
     source_message_tokens: int | None  #: recorded since 0.3.0
     created_at: Timestamp
@@ -195,7 +196,7 @@ class FocusBrief(Record, frozen=True):
 # -- a context in order ----------------------------------------------------------------------------------
 # What the items show by themselves: gaps, repeats, types that do not fit.
 #
-# Source: docs/format.md, "Numbering"; docs/engine/doctor.md, "Family A: the context".
+# Source: docs/spec/format.md, "Numbering"; docs/spec/doctor.md, "Family A: the context".
 
 #: What an item names: a summary's id where it names one, else a message's; None when it names neither.
 ItemId = SummaryId | MessageId | None

@@ -226,7 +226,7 @@ def text_list(value: Json) -> tuple[str, ...]:
 
 
 def provider_models(value: Json) -> tuple[str, ...]:
-    """``provider/model`` pairs: a comma list, or one of ``{provider, model}`` (docs/engine/settings.md)."""
+    """``provider/model`` pairs: a comma list, or one of ``{provider, model}`` (docs/spec/settings.md)."""
     if isinstance(value, str):
         pairs = text_list(value)
     else:

@@ -278,7 +278,7 @@ _CONFIG = "openclaw.json"
 #: The host's files of variables: in the state folder, and for its gateway in the home folder.
 _VARIABLES = ".env"
 _GATEWAY_VARIABLES = Path(".config", "openclaw", "gateway.env")
-#: What a state folder has beside its database (docs/host.md, "The state folder").
+#: What a state folder has beside its database (docs/spec/host.md, "The state folder").
 _MARKS_OF_A_STATE_FOLDER = (_CONFIG, "lcm-files", "agents")
 _STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
 
@@ -315,7 +315,7 @@ class Options(Record, frozen=True):
 
 
 class Settings(Record, frozen=True):
-    """What environment, config files and command line decide together (docs/host.md, "Settings").
+    """What environment, config files and command line decide together (docs/spec/host.md, "Settings").
 
     Paths are as given, with ``~`` expanded; whether there is something at them is for their users to say.
     """
@@ -366,7 +366,7 @@ class Settings(Record, frozen=True):
 
     @property
     def clock(self) -> tzinfo | None:
-        """The zone of shown times, and of typed ones that name none (docs/decisions.md, "Times")."""
+        """The zone of shown times, and of typed ones that name none (docs/spec/decisions.md, "Times")."""
         return UTC if self.utc else self.zone
 
     @property
@@ -502,7 +502,7 @@ def _option(name: str, given: str | PurePath | None, home: Path) -> Sourced[Path
 
 
 def _session_store(given: Json, home: Path, notes: list[Diagnostic]) -> Sourced[Path] | None:
-    """Where the host keeps its sessions instead (docs/host.md, "Where the sessions are")."""
+    """Where the host keeps its sessions instead (docs/spec/host.md, "Where the sessions are")."""
     store = parsed(_STORE, given, plain_text, SettingSource.PLUGIN_CONFIG, notes)
     if store is None:
         return None

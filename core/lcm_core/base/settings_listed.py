@@ -1,4 +1,4 @@
-"""What ``config show`` and ``config get`` print (docs/engine/command.md, "Settings")."""
+"""What ``config show`` and ``config get`` print (docs/spec/command.md, "Settings")."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Text for people: made safe to show, fitted into lines, folded for comparison, and counted in words.
 
-Everything that a person sees of a database goes through ``safe_line`` or ``safe_text`` (docs/decisions.md,
-"Text of others"). They remove nothing that carries meaning: what a terminal would obey, hide or merge is
-written out.
+Everything that a person sees of a database goes through ``safe_line`` or ``safe_text``
+(docs/spec/decisions.md, "Text of others"). They remove nothing that carries meaning: what a terminal would
+obey, hide or merge is written out.
 
 ======================================================  ==============================================
 what                                                    is shown as
@@ -506,7 +506,7 @@ def _is_accent(combining: int) -> bool:
 
 
 # -- blanks ----------------------------------------------------------------------------------------------
-# What the engine's language counts as blank (docs/engine/words.md).
+# What the engine's language counts as blank (docs/spec/words.md).
 
 #: What counts as blank there: `trim` takes these off, and ``\\s`` of its patterns means them. All of them are
 #: single characters that may be used in a class of a pattern.

@@ -1,6 +1,6 @@
 """Reads and writes the timestamps of LCM databases.
 
-Two formats are in one column (docs/format.md, "Times"): ``YYYY-MM-DD HH:MM:SS`` in UTC without
+Two formats are in one column (docs/spec/format.md, "Times"): ``YYYY-MM-DD HH:MM:SS`` in UTC without
 saying so (SQLite's default) and ISO with milliseconds and ``Z``. As text they sort wrongly against each
 other, so nothing may compare them as text; here they become aware datetimes in UTC.
 """
@@ -39,7 +39,7 @@ _STAMP: Final = re.compile(
     r"(?:[ T](?P<minute>(?:[01][0-9]|2[0-3]):[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"
     r"[ ]?(?P<zone>[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
-#: A month and a year have the days that they have for the engine's own pruning (docs/engine/doctor.md,
+#: A month and a year have the days that they have for the engine's own pruning (docs/spec/doctor.md,
 #: "Its cleaners").
 _DURATION_UNITS: Final = {
     "s": timedelta(seconds=1),
@@ -78,7 +78,7 @@ def parse_utc(text: str | None) -> datetime | None:
 def engine_moment(text: str | None) -> datetime | None:
     """The moment that the engine reads in a stamp, in UTC, or None where it reads none (never an error).
 
-    Stricter and laxer than `parse_utc` (docs/engine/texts.md, "Stamps"): a day that a month lacks is one of
+    Stricter and laxer than `parse_utc` (docs/spec/texts.md, "Stamps"): a day that a month lacks is one of
     the next month, 24:00:00 is the next day; an offset has a colon.
     """
     match = _ENGINE_STAMP.fullmatch(text.strip(BLANKS)) if text else None
@@ -200,7 +200,7 @@ def typed_moment(text: str, zone: tzinfo | None = None) -> datetime | None:
     """The moment, in UTC, of a time that a person typed; None when it is no time.
 
     Without a zone of its own it is one of *zone* (None: that of this machine), as it is shown; a date alone
-    is its first moment there (docs/decisions.md, "Times").
+    is its first moment there (docs/spec/decisions.md, "Times").
 
     Raises:
         UsageError: *zone* has that time twice, or skips it.
@@ -238,7 +238,7 @@ def _in_zone(naive: datetime, zone: tzinfo | None) -> datetime:
 
 
 def engine_label(moment: datetime, zone: tzinfo | None = None) -> str:
-    """``YYYY-MM-DD HH:mm TZ``, as the engine heads a source text (docs/engine/texts.md, "Stamps")."""
+    """``YYYY-MM-DD HH:mm TZ``, as the engine heads a source text (docs/spec/texts.md, "Stamps")."""
     local = _shifted(moment, zone)
     return f"{local.strftime('%Y-%m-%d %H:%M').zfill(16)} {_zone_name(local)}"
 

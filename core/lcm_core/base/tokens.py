@@ -1,6 +1,6 @@
 """The engine's token estimates, and whether a stored count is one of them.
 
-A file mixes two estimators, because counts are written once and never again (docs/engine/tokens.md); a stored
+A file mixes two estimators, because counts are written once and never again (docs/spec/tokens.md); a stored
 count is right when either gives it. Summaries are counted by their content. A message is counted by its
 content when the host sent a string, else by the JSON of the array of blocks that it sent, which
 ``message_parts.metadata`` keeps block by block under ``raw``.

@@ -1,9 +1,9 @@
 """What a verified plan writes, as statements for many rows each, and writing it.
 
-Everything here but `write` is worked out before the lock is taken (docs/changes.md, "Under the lock"): the
-ids that new rows will get, the rows as tuples, text that is not valid UTF-8 as bytes. What a plan does to one
-context goes in as a whole, whatever number of splices it was planned as: the items that leave, then one pass
-over the ordinals that differ, then the items that come.
+Everything here but `write` is worked out before the lock is taken (docs/spec/changes.md, "Under the lock"):
+the ids that new rows will get, the rows as tuples, text that is not valid UTF-8 as bytes. What a plan does to
+one context goes in as a whole, whatever number of splices it was planned as: the items that leave, then one
+pass over the ordinals that differ, then the items that come.
 """
 
 from __future__ import annotations

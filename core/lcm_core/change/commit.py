@@ -1,9 +1,9 @@
 """The only way to write: check a plan against the database as it is, apply it, check the outcome, journal it.
 
-One ``BEGIN IMMEDIATE`` with a bounded wait, and under it nothing but the writing (docs/changes.md, "Under the
-lock"). Everything else comes before it, in a snapshot: every edit is compared with the database, the ids of
-new rows are worked out, the checks are asked of the rows around it, its rows and those of the search tables
-and of the journal are made. It is done again when SQLite says that somebody has committed
+One ``BEGIN IMMEDIATE`` with a bounded wait, and under it nothing but the writing (docs/spec/changes.md,
+"Under the lock"). Everything else comes before it, in a snapshot: every edit is compared with the database,
+the ids of new rows are worked out, the checks are asked of the rows around it, its rows and those of the
+search tables and of the journal are made. It is done again when SQLite says that somebody has committed
 anything by the time the lock is ours. No model call, file access or user wait ever happens inside.
 """
 

@@ -160,7 +160,7 @@ def _name(proc: Path, pid: int) -> str:
 # A WAL that SQLite ignores, and other names of the file, keep it from being changed.
 #
 # Both are checked before SQLite opens the file for writing: the connection that closes it last deletes the
-# WAL (docs/decisions.md, "A WAL that SQLite ignores").
+# WAL (docs/spec/decisions.md, "A WAL that SQLite ignores").
 
 OPTION: Final = "--allow-unread-wal"
 #: Entries of a folder that are looked at for other names of a file.
@@ -676,7 +676,7 @@ def quiet(_: str) -> None:
 # -- the catalog -----------------------------------------------------------------------------------------
 # What the file's schema holds, as a commit needs it: tables, their columns, and what refers to what.
 
-#: References that the engine keeps without declaring them (docs/format.md, "Tables").
+#: References that the engine keeps without declaring them (docs/spec/format.md, "Tables").
 UNDECLARED = (("focus_brief_sources", "summary_id", "summaries", "summary_id"),)
 
 

@@ -3,7 +3,7 @@
 SQLite's online backup begins again whenever another process writes, unless the source connection holds one
 read transaction from the first page to the last; then the copy is the state at which that began. In a WAL
 file this keeps nobody from writing (the WAL grows meanwhile); in a file with a rollback journal, which no
-engine uses (docs/format.md, "The file itself"), writers wait for the end of the copy.
+engine uses (docs/spec/format.md, "The file itself"), writers wait for the end of the copy.
 """
 
 from __future__ import annotations

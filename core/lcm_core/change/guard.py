@@ -1,8 +1,9 @@
 """Nothing is written but what a plan shows: no trigger runs, and no table takes a row that is not named.
 
-Source: docs/changes.md, "Nothing else writes". The engine makes neither triggers nor views (docs/format.md,
-"The file itself"), so any that a file has are another program's. They are found by name before anything is
-written; while a transaction is open, SQLite asks `Guard` about each table that a statement would write.
+Source: docs/spec/changes.md, "Nothing else writes". The engine makes neither triggers nor views
+(docs/spec/format.md, "The file itself"), so any that a file has are another program's. They are found by name
+before anything is written; while a transaction is open, SQLite asks `Guard` about each table that a statement
+would write.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lcm_core.store.listing import TABLE as ASSEMBLIES
 from lcm_core.store.opening import Rows, error_name
 from lcm_core.store.schema import BASE, JOURNAL, Schema
 
-#: The tables of our own, as the first row makes them (docs/format.md, "Tables of ours").
+#: The tables of our own, as the first row makes them (docs/spec/format.md, "Tables of ours").
 OWN_TABLES: Final = {
     JOURNAL: f"""CREATE TABLE IF NOT EXISTS {JOURNAL} (
     id TEXT PRIMARY KEY NOT NULL,

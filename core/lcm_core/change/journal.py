@@ -378,7 +378,7 @@ _ITEM: Final = frozenset({"conversation_id", "ordinal", "message_id", "summary_i
 
 
 # -- exports ---------------------------------------------------------------------------------------------
-# Files that hold the edits of operations too large for the journal (docs/hostile-files.md, "Exports").
+# Files that hold the edits of operations too large for the journal (docs/spec/hostile-files.md, "Exports").
 #
 # The journal is in the database, which anybody may have written: what it names is opened only as a file of
 # ours. Of a recorded path only the name is used, and only if we give such names; it is looked for in our
@@ -521,7 +521,7 @@ def _opened(folder: Path) -> Iterator[int]:
 # Table ``lcm_tui_operations``, in the same file and the same transaction as the change.
 #
 # The first commit creates it; browsing never does. The engine does not mind it: no version stores a schema
-# number, counts tables or looks at tables that it does not know by name (docs/format.md, "The file
+# number, counts tables or looks at tables that it does not know by name (docs/spec/format.md, "The file
 # itself"); its migrations, its cleaners and its search go by names, and its backups copy all.
 #
 # A row keeps the edits as they were planned and, apart, what the commit made of them (ids, ordinals, and

@@ -1,11 +1,11 @@
 """Brings an old database to the present schema, as the engine's own migrations do.
 
-Source: docs/engine/versions.md, "Features".
+Source: docs/spec/versions.md, "Features".
 
 Additive only: tables, columns, indexes and search tables are made, and what their rows would hold is worked
 out. One transaction; nothing of it is journaled, the way back is the backup that is made before.
 
-Of rows only what was never recorded is worked out (docs/format.md, "Identifiers" and "Numbers beside a
+Of rows only what was never recorded is worked out (docs/spec/format.md, "Identifiers" and "Numbers beside a
 summary"): a value that is there is left, right or wrong. Ids and numbers are held for the whole file,
 texts one page at a time.
 """
@@ -246,8 +246,8 @@ def _nodes(writer: Writer) -> dict[str, _SummaryNode]:
 
 
 def _work_out(writer: Writer, summary_id: str, node: _SummaryNode, nodes: dict[str, _SummaryNode]) -> None:
-    """The formulas of docs/format.md, "Numbers beside a summary", where the column still has what a migration
-    put there."""
+    """The formulas of docs/spec/format.md, "Numbers beside a summary", where the column still has what a
+    migration put there."""
     if node.is_leaf:
         row = writer.rows(
             """SELECT coalesce(sum(m.token_count), 0), min(julianday(m.created_at)),

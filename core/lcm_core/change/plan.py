@@ -1,7 +1,7 @@
 """A change as a value: its plan, the checks it would break, and the reasons why it was not made.
 
-A plan lists every row that a change would touch, before and after (docs/changes.md, "The plan"). There is no
-I/O here. An operation returns a `Plan`; what is previewed is what is committed: the same value.
+A plan lists every row that a change would touch, before and after (docs/spec/changes.md, "The plan"). There
+is no I/O here. An operation returns a `Plan`; what is previewed is what is committed: the same value.
 """
 
 from __future__ import annotations
@@ -415,8 +415,8 @@ def fill_row(row: Cells, values: Values) -> Cells:
     return _map_row(row, lambda symbol: values.get(symbol.name, symbol)) if values else row
 
 
-#: The columns that name a row, by table (docs/format.md, "Tables"). A row of another table is named by all
-#: its columns.
+#: The columns that name a row, by table (docs/spec/format.md, "Tables"). A row of another table is named by
+#: all its columns.
 KEYS: Mapping[str, tuple[str, ...]] = {
     "conversations": ("conversation_id",),
     "messages": ("message_id",),
@@ -471,7 +471,7 @@ def ref_of(row: Cells) -> Ref:
 # The keys of local findings: what a change would break, and what an operation removed.
 #
 # A key is ``<check>:<conversation or ->:<kind>:<reference>``, for example ``A4:7:message:17``; the check is
-# one of docs/engine/doctor.md. Keys are stable: the journal keeps those that an operation removed, so that
+# one of docs/spec/doctor.md. Keys are stable: the journal keeps those that an operation removed, so that
 # an undo may restore exactly those.
 
 #: Checks of references, by the column that refers.

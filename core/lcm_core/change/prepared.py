@@ -1,7 +1,7 @@
 """What a change makes of the compactions that a 1.x engine prepares.
 
 The engine compares a fingerprint when it publishes; where that differs, what it has prepared is lost
-(docs/engine/prepared.md, "Fingerprints"). Nothing here writes.
+(docs/spec/prepared.md, "Fingerprints"). Nothing here writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lcm_core.store.state import ActiveBatch, active_batches
 #: Operations after the plan of a batch that are looked at, the newest first.
 MOST_OPERATIONS: Final = 200
 
-#: What the fingerprint of an item covers, id and ordinal besides (docs/engine/prepared.md, "Fingerprints").
+#: What the fingerprint of an item covers, id and ordinal besides (docs/spec/prepared.md, "Fingerprints").
 _FINGERPRINTED: Mapping[str, Mapping[str, str]] = {
     "messages": {
         "content": "the text",

@@ -158,7 +158,7 @@ def _search(table: str, row: Cells, schema: Schema) -> Iterator[float]:
 # -- as SQL ----------------------------------------------------------------------------------------------
 # Statements that leave the same rows as a commit does.
 #
-# `script_of` is a whole script (docs/changes.md, "As SQL"): one transaction, search tables too, no
+# `script_of` is a whole script (docs/spec/changes.md, "As SQL"): one transaction, search tables too, no
 # parameter left open. It fits the file as it is now; it checks no structure, and leaves nothing in the
 # history.
 
@@ -358,7 +358,7 @@ class Preview(Record, frozen=True):
         return tuple(one for one in self.shift if one.old is not None and one.new is not None)
 
     def as_json(self) -> dict[str, Json]:
-        """For machines, the same for every operation (docs/decisions.md, "A change is a value")."""
+        """For machines, the same for every operation (docs/spec/decisions.md, "A change is a value")."""
         return {
             "kind": self.plan.kind,
             "conversationId": self.plan.conversation_id,

@@ -19,8 +19,8 @@ from lcm_core.store.opening import CHUNK, Rows, SqlValue, quoted, rows_in
 from lcm_core.store.schema import Schema
 
 # -- the present schema ----------------------------------------------------------------------------------
-# Source: docs/format.md, "The file itself" and "Tables". An old database is compared with it. Nothing may
-# depend on the order of columns.
+# Source: docs/spec/format.md, "The file itself" and "Tables". An old database is compared with it. Nothing
+# may depend on the order of columns.
 
 _NOW: Final = "TEXT NOT NULL DEFAULT (datetime('now'))"
 _COUNT: Final = "INTEGER NOT NULL DEFAULT 0"
@@ -64,7 +64,7 @@ class Index(Record, frozen=True):
 
 
 class NewSearchTable(Record, frozen=True):
-    """A full-text table, a copy of its own (docs/engine/search.md, "Tables")."""
+    """A full-text table, a copy of its own (docs/spec/search.md, "Tables")."""
 
     name: str
     columns: str
@@ -365,7 +365,7 @@ MIGRATION_STEPS: Final = (
     ("repairOpenClawMetadataIdentityState", 2),
 )
 
-#: An index of 0.4 and 0.5 that forbade an archived conversation to share its key (docs/format.md,
+#: An index of 0.4 and 0.5 that forbade an archived conversation to share its key (docs/spec/format.md,
 #: "conversations").
 OBSOLETE_INDEXES: Final = ("conversations_session_key_idx",)
 
@@ -418,7 +418,7 @@ def create_database(path: Path) -> None:
 def add_search_tables(writer: Writer, present: frozenset[str]) -> tuple[str, ...]:
     """Make those search tables that are not *present* and that this SQLite can; which were made.
 
-    Full-text search is optional: an engine without it looks with LIKE (docs/engine/search.md, "Tables").
+    Full-text search is optional: an engine without it looks with LIKE (docs/spec/search.md, "Tables").
     """
     made = []
     for table in SEARCH_TABLES:
@@ -440,7 +440,7 @@ def add_search_tables(writer: Writer, present: frozenset[str]) -> tuple[str, ...
 #
 # A newer engine, or another tool, may keep something beside the rows that we change and rely on it. Such a
 # file is changed like any other, except where a table or column that we do not know refers to a row that
-# the change alters or deletes. Source: docs/engine/prepared.md, "Schemas that we do not know".
+# the change alters or deletes. Source: docs/spec/prepared.md, "Schemas that we do not know".
 
 #: What the 1.x line adds, as far as it could be seen.
 _LATER: Final[Mapping[str, str]] = {

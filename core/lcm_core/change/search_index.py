@@ -1,6 +1,6 @@
 """Keep the search tables in step with what a commit changes, and rebuild them.
 
-They are derived from messages and summaries (docs/engine/search.md, "Upkeep"): never in edits, journal or
+They are derived from messages and summaries (docs/spec/search.md, "Upkeep"): never in edits, journal or
 undo. When one of them is broken the commit goes on and says `NOT_UPDATED`; `reindex` corrects it.
 """
 
@@ -25,7 +25,7 @@ MESSAGES: Final = "messages_fts"
 SUMMARIES: Final = ("summaries_fts", "summaries_fts_cjk")
 NOT_UPDATED: Final = "search index not updated: run `lcm-tui reindex`"
 
-#: The first line of a message that stands for a stored payload (docs/engine/search.md, "What is indexed of a
+#: The first line of a message that stands for a stored payload (docs/spec/search.md, "What is indexed of a
 #: message").
 _HEADERS: Final = ("[LCM File:", "[LCM Tool Output:")
 _EXPLORATION: Final = "Exploration Summary"

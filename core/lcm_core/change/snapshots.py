@@ -1,7 +1,8 @@
 """Keeps a snapshot of each assembly that an `Engine` gives, in a table of our own: the newest few.
 
 The table is made by the first snapshot and never by browsing or by the command line. The engine does not mind
-it (docs/format.md, "The file itself"). A snapshot is a transaction of its own and goes through no journal.
+it (docs/spec/format.md, "The file itself"). A snapshot is a transaction of its own and goes through no
+journal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is wrong around the rows that a change touches: the checks, asked by a commit.
 
-Source: docs/changes.md, "Checked before the lock".
+Source: docs/spec/changes.md, "Checked before the lock".
 
 The rows around the edits are read. The checks of contexts and of the graph examine them twice: as they are,
 and as the edits leave them (`try_change`). A finding that appears only afterwards means that the change would

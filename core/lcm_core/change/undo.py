@@ -50,7 +50,7 @@ from lcm_core.store.opening import Rows, SqlValue
 from lcm_core.store.state import MAINTENANCE, REVISION
 
 # -- undo and redo ---------------------------------------------------------------------------------------
-# Source: docs/changes.md, "Undo".
+# Source: docs/spec/changes.md, "Undo".
 #
 # Every undo is an operation of its own, and can be undone: that is a redo. An operation points to what
 # undid it, which may have been undone in turn; the end of that chain is what holds now. So undo and redo
@@ -423,7 +423,7 @@ def _edits_back(db: Rows, backs: Iterable[Back]) -> list[Edit]:
     """The edits that take some operations back, one after the other.
 
     The revision of compaction debt only grows: the engine takes an equal one for what it has read, so it is
-    raised where the rest of the row goes back (docs/changes.md, "Undo").
+    raised where the rest of the row goes back (docs/spec/changes.md, "Undo").
     """
     revisions: dict[Cells, SqlValue] = {}
     found: list[Edit] = []

@@ -249,7 +249,7 @@ class Gathering(Generic[Seen]):
 # -- parts that name a tool ------------------------------------------------------------------------------
 # What a part of a message says of a tool. Pure.
 
-#: Types of blocks that call a tool (docs/engine/ingest.md, "What a block is").
+#: Types of blocks that call a tool (docs/spec/ingest.md, "What a block is").
 _CALLS: Final = frozenset(
     {
         "toolCall",

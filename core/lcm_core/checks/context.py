@@ -1,4 +1,4 @@
-"""The checks of contexts (A1 to A15; docs/engine/doctor.md, "Family A: the context")."""
+"""The checks of contexts (A1 to A15; docs/spec/doctor.md, "Family A: the context")."""
 
 from __future__ import annotations
 

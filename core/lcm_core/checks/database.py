@@ -94,7 +94,7 @@ def _space(used: Space, limits: Limits) -> Iterator[Hit]:
 
 
 def _unread(wal: WalState, limits: Limits) -> Iterator[Hit]:
-    """What a WAL holds that SQLite ignores (docs/decisions.md, "A WAL that SQLite ignores")."""
+    """What a WAL holds that SQLite ignores (docs/spec/decisions.md, "A WAL that SQLite ignores")."""
     row = RowRef("disk", ("-wal",))
     if wal.lost:
         yield hit(

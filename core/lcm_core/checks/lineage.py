@@ -1,4 +1,4 @@
-"""The checks of summaries and what they were made from (docs/engine/doctor.md, "Family B: the graph")."""
+"""The checks of summaries and what they were made from (docs/spec/doctor.md, "Family B: the graph")."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ from lcm_core.checks.structure import NO_LINKS, SAME_MOMENT, SECOND, Links, Stor
 # What the sums of a summary prove of its sources. Pure.
 #
 # A summary keeps sums over its sources and a time range. Where they stop adding up, and one choice alone of
-# lost or doubtful lines makes all of them exact again, there is nothing to guess (docs/format.md, "Numbers
-# beside a summary").
+# lost or doubtful lines makes all of them exact again, there is nothing to guess (docs/spec/format.md,
+# "Numbers beside a summary").
 
 
 def source_nodes(structure: Structure, node: StoredNode) -> list[StoredNode] | None:
@@ -484,7 +484,7 @@ def _runs(structure: Structure, wanted: Sequence[bool]) -> list[CoverageBlock]:
 
 
 class _ResetRule:
-    """Whether ``/new`` explains that the context does not reach a block (docs/engine/doctor.md, "Holes")."""
+    """Whether ``/new`` explains that the context does not reach a block (docs/spec/doctor.md, "Holes")."""
 
     def __init__(self, structure: Structure, limits: Limits) -> None:
         self._structure, self._retained = structure, limits.retain_depth
@@ -725,7 +725,7 @@ def known_day(value: float | None) -> float:
 # -- numbers, times and roles ----------------------------------------------------------------------------
 # The checks of messages that need no texts (E1, E2, E14, E24, E25).
 
-#: Times that go back by no more than this come from coarse stamps (docs/format.md, "Times").
+#: Times that go back by no more than this come from coarse stamps (docs/spec/format.md, "Times").
 _COARSE: Final = 300 * SECOND
 #: So many messages in one second were stamped when they were imported.
 _STAMPED: Final = 20

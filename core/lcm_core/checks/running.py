@@ -234,7 +234,7 @@ async def _judge(
 
 
 async def _columns_backfilled(reader: Reader) -> bool:
-    """Whether the tool columns of parts were filled (docs/engine/versions.md, "Migration steps")."""
+    """Whether the tool columns of parts were filled (docs/spec/versions.md, "Migration steps")."""
     if not reader.schema.has("lcm_migration_state"):
         return False
     return bool(
@@ -313,7 +313,7 @@ async def run_checks(
     progress: Callable[[Progress], None] | None = None,
     pause: Callable[[], Awaitable[object]] | None = None,
 ) -> Report:
-    """Ask the checks of *stages* of a whole file or of one conversation (docs/engine/doctor.md).
+    """Ask the checks of *stages* of a whole file or of one conversation (docs/spec/doctor.md).
 
     *only* names ids (``A11``) or families (``A``); all are asked without it, and nothing else is reported.
     *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). *pause* is

@@ -1,6 +1,6 @@
 """The checks of the search tables, which are copies that nothing keeps in step (F1 to F6).
 
-Source: docs/engine/search.md, "Upkeep".
+Source: docs/spec/search.md, "Upkeep".
 
 The rows of a search table lie in its ``_content`` table, which can be read without the tokenizer. The table's
 own self-check writes, so it is never asked for; what it would find shows in the row counts and in a probe.

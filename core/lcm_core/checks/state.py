@@ -53,7 +53,7 @@ _MIN_SHARED_ENTRIES: Final = 5
 _RICH: Final = 20
 _HOUR: Final = 1 / 24
 _MOST_RETRIES: Final = 3
-#: Causes that somebody or something meant (docs/engine/doctor.md, "Rollover splits"); a rollover is none.
+#: Causes that somebody or something meant (docs/spec/doctor.md, "Rollover splits"); a rollover is none.
 _MEANT: Final = frozenset({"session-deleted", "cron-rotation"})
 _RESET: Final = "manual-reset"
 _ROLLOVER: Final = "rollover-fallback"

@@ -47,7 +47,7 @@ class MessageColumns(Record, frozen=True, dict=True):
     tokens: array[int]
     days: array[float]  #: 0.0 where the time cannot be read
     roles: bytes  #: index in `ROLES`; 255 for another one
-    events: bytes  #: 1 for a record of a pass (docs/format.md, "Records of passes"): never in a context
+    events: bytes  #: 1 for a record of a pass (docs/spec/format.md, "Records of passes"): never in a context
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -107,7 +107,7 @@ class Structure(Record, frozen=True, dict=True):
     foreign_messages: Mapping[int, int | None]  #: owner of messages named here that are not ours; None: gone
     foreign_summaries: Mapping[str, int | None]
     #: By message id, the most that a message may weigh beside its count: for its sender, and uncounted text
-    #: (docs/engine/compaction.md, "Weights").
+    #: (docs/spec/compaction.md, "Weights").
     labels: Mapping[int, int] | None = None
     soft_reset: float | None = None  #: when ``/new`` last pruned the context, in days
     records_soft_reset: bool = False  #: whether this version would have recorded it
@@ -289,7 +289,7 @@ def partial_structure(
 _NEVER: Final = Timestamp("")
 #: Messages that are fetched at a time; they become columns at once.
 _PAGE = 10_000
-#: SQL: whether a message is a compaction event of 0.1 to 0.6.0 (docs/format.md, "Records of passes").
+#: SQL: whether a message is a compaction event of 0.1 to 0.6.0 (docs/spec/format.md, "Records of passes").
 _EVENT = "(m.role = 'system' AND m.content GLOB 'LCM compaction * pass (*')"
 _NODE_COLUMNS = (
     ("summary_id", "TEXT"),
@@ -301,7 +301,7 @@ _NODE_COLUMNS = (
     ("source_message_token_count", "INTEGER"),
     ("model", "TEXT"),
 )
-#: Tokens of a sender's label beside what is recorded of them (docs/engine/compaction.md, "Weights").
+#: Tokens of a sender's label beside what is recorded of them (docs/spec/compaction.md, "Weights").
 _LABEL_TOKENS = 8
 
 

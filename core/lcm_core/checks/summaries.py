@@ -113,7 +113,7 @@ _FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
 
 
 def file_ids(text: str) -> list[str]:
-    """The ids of files that a text names, as the engine finds them (docs/format.md, "Identifiers")."""
+    """The ids of files that a text names, as the engine finds them (docs/spec/format.md, "Identifiers")."""
     return list(dict.fromkeys(match.lower() for match in _FILE_ID.findall(text)))
 
 
@@ -148,7 +148,7 @@ def gives_orders(content: str) -> bool:
 
 
 def has_expansion_hint(content: str) -> bool:
-    """Whether a text says what can be expanded (docs/engine/settings.md, "Asking a summariser")."""
+    """Whether a text says what can be expanded (docs/spec/settings.md, "Asking a summariser")."""
     return _EXPANSION.search(content) is not None
 
 
@@ -367,7 +367,7 @@ MARKED_BY_ENGINE: Final = frozenset({"C1", "C2", "C3", "C4"})
 
 
 def certainty_of(finding: Finding) -> str:
-    """How sure a finding is, in a sentence for people (docs/engine/doctor.md, "How sure a finding is")."""
+    """How sure a finding is, in a sentence for people (docs/spec/doctor.md, "How sure a finding is")."""
     if finding.confidence is not BROKEN:
         return finding.confidence.meaning
     if finding.check in MARKED_BY_ENGINE:
@@ -620,7 +620,7 @@ class Summaries:
         yield from TOKEN_COUNT.findings(Miscounted(owner, "summary", self._miscounted), self._limits)
 
     def files_of_sources(self, summary_id: SummaryId) -> Iterator[str]:
-        """The files that a summary's sources name (docs/format.md, "Identifiers")."""
+        """The files that a summary's sources name (docs/spec/format.md, "Identifiers")."""
         links = self.structure.links.get(summary_id)
         for message_id in () if links is None else links.message_ids:
             yield from self.files_of_messages.get(message_id, ())

@@ -1,6 +1,6 @@
 """Assembly: a context under a token budget as the messages that the model receives. Pure.
 
-The steps are those of the engine, in its order (docs/engine/assembly.md): resolve, overlay, fresh tail, fill,
+The steps are those of the engine, in its order (docs/spec/assembly.md): resolve, overlay, fresh tail, fill,
 calls without a result, silence, tool pairing, final clamp.
 """
 
@@ -47,7 +47,7 @@ from lcm_core.engine.wrapper import UNOBSERVED, CachePolicy
 
 # -- the system prompt -----------------------------------------------------------------------------------
 # What assembly adds to the system prompt. The words are ours and say the same as the engine's, which no
-# database holds (docs/engine/assembly.md, "What is added to the system prompt").
+# database holds (docs/spec/assembly.md, "What is added to the system prompt").
 
 
 class Addition(StrEnum):
@@ -162,7 +162,7 @@ class TailReport(Record, frozen=True):
 class LastCut(Record, frozen=True):
     """What the engine cuts off when whole messages are more than its limit.
 
-    It then packs the newest to nine tenths of the budget (docs/engine/assembly.md, "The final clamp").
+    It then packs the newest to nine tenths of the budget (docs/spec/assembly.md, "The final clamp").
     """
 
     cut: Mapping[int, CutReason]  #: why a message goes, by its place (from 0) among those before it
@@ -200,7 +200,7 @@ class Unseen(Record, frozen=True):
 class Metadata(Record, frozen=True):
     """What a host has to know to trust the result.
 
-    Source: docs/engine/assembly.md, "What is reported of an assembly".
+    Source: docs/spec/assembly.md, "What is reported of an assembly".
     """
 
     source: SentSource
@@ -363,7 +363,7 @@ _LOSING: Final = (AssemblyStep.BUDGET, AssemblyStep.PROMPT, AssemblyStep.PAIRING
 def unseen(evicted: Iterable[Evicted], sent: Iterable[SentMessage], context: ContextMessages) -> Unseen:
     """What of a context the model sees in no form.
 
-    Source: docs/engine/assembly.md, "What is reported of an assembly".
+    Source: docs/spec/assembly.md, "What is reported of an assembly".
     """
     origins = [message.origin for message in sent]
     messages = {one.message_id for one in origins}
@@ -539,7 +539,7 @@ def with_turn(
 def is_degraded(*, debt_pending: bool, tokens: int, budget: int) -> bool:
     """Whether an engine that cannot compact now would rather send the host's own messages.
 
-    Source: docs/engine/tokens.md, "When compaction is due and cannot run".
+    Source: docs/spec/tokens.md, "When compaction is due and cannot run".
     """
     return debt_pending and tokens > _DEGRADED_SHARE * budget
 
@@ -619,7 +619,7 @@ def _fallback(
 ) -> _Fallback:
     """Which messages are sent in place of the assembled ones, and why.
 
-    Source: docs/engine/assembly.md, "What is sent instead".
+    Source: docs/spec/assembly.md, "What is sent instead".
 
     The database is compared with the host by the rows of its whole context, read or not.
     """

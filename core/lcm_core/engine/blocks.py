@@ -1,6 +1,6 @@
 """A stored message rebuilt as the message that is sent: its blocks, its role and sender, its tokens. Pure.
 
-docs/engine/assembly.md, "Blocks" and "Messages"; what a message counts: docs/engine/ingest.md, "Tokens".
+docs/spec/assembly.md, "Blocks" and "Messages"; what a message counts: docs/spec/ingest.md, "Tokens".
 """
 
 from __future__ import annotations
@@ -513,7 +513,7 @@ _MEMBERS: Final = ("senderId", "senderName", "senderUsername")
 def recorded_sender(recorded: str | None) -> JsonObject | None:
     """The members of a recorded sender that say something, unchanged; None without any.
 
-    docs/engine/assembly.md, "Messages".
+    docs/spec/assembly.md, "Messages".
     """
     if not recorded:
         return None

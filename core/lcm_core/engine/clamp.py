@@ -1,6 +1,6 @@
 """Step 7 of assembly: what whole messages weigh as sent, and the last cut when that is too much.
 
-Source: docs/engine/assembly.md, "The final clamp".
+Source: docs/spec/assembly.md, "The final clamp".
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def clamp(
     *,
     host_delivers_turn: bool = False,
 ) -> Clamped:
-    """What is left when the whole is too much (docs/engine/assembly.md, "The final clamp").
+    """What is left when the whole is too much (docs/spec/assembly.md, "The final clamp").
 
     *host_delivers_turn*: the host hands the prompt over by itself, so that the list may end with the
     assistant.

@@ -1,8 +1,8 @@
 """What a message holds, as parts that a screen can show, whichever place it was read from.
 
-The same parts come out of a host's message (docs/host.md, "Messages of the host") and of the rows of
+The same parts come out of a host's message (docs/spec/host.md, "Messages of the host") and of the rows of
 ``message_parts``, whose metadata keeps the host's block. Block types and roles map as the engine maps them
-(docs/engine/ingest.md, "Parts").
+(docs/spec/ingest.md, "Parts").
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _ROLES = {"user", "assistant", "system", "tool"}
 def engine_role(role: str) -> str:
     """The role under which the engine stores a host's message.
 
-    Source: docs/engine/ingest.md, "What is not stored".
+    Source: docs/spec/ingest.md, "What is not stored".
     """
     if role in _ROLES:
         return role

@@ -34,7 +34,7 @@ CROWD: Final = 3
 class State(Enum):
     """How a summary stands, the worst first: in a cell with others one of the first three decides."""
 
-    BROKEN = "broken"  #: its text is none (docs/engine/doctor.md, "Order of the markers")
+    BROKEN = "broken"  #: its text is none (docs/spec/doctor.md, "Order of the markers")
     ORPHAN = "orphan"  #: no way leads to it from the context
     STALE = "stale"  #: made from a text that was replaced since
     IN_CONTEXT = "in the context"

@@ -301,7 +301,7 @@ def _each_once(found: Mapping[SummaryId, Sequence[SummaryId]]) -> dict[SummaryId
 
 
 # -- focus briefs ----------------------------------------------------------------------------------------
-# What a brief is made from and covers, and whether that is still so (docs/engine/focus.md).
+# What a brief is made from and covers, and whether that is still so (docs/spec/focus.md).
 
 
 class FocusSource(Record, frozen=True):

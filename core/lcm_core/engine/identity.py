@@ -1,4 +1,4 @@
-"""By what a stored message is known again (docs/engine/ingest.md, "Hashes")."""
+"""By what a stored message is known again (docs/spec/ingest.md, "Hashes")."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Context items as they are read, what each becomes and weighs as sent, and which of them fit the budget.
 
-docs/engine/assembly.md.
+docs/spec/assembly.md.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def resolve_items(
     return ContextMessages(tuple(found), tuple(covered), tuple(dangling), tuple(void), brief_id)
 
 
-#: A reference to a payload as the engine writes it (docs/engine/ingest.md, "Payloads"), and the file's id.
+#: A reference to a payload as the engine writes it (docs/spec/ingest.md, "Payloads"), and the file's id.
 FILE_REFERENCE: Final = re.compile(
     r"(?:\[LCM (?:File|Tool Output|Raw Payload): |\| LCM file: )(file_[a-f0-9]{16})\b", re.IGNORECASE
 )
@@ -223,7 +223,7 @@ def turn_summaries(context: ContextMessages) -> tuple[MessageId, tuple[SummaryId
 def with_answers(context: ContextMessages, proven: Collection[SummaryId]) -> ContextMessages:
     """The same context with some summaries as messages of the assistant; what they weigh stays.
 
-    Source: docs/engine/assembly.md, "Summaries inside the current turn".
+    Source: docs/spec/assembly.md, "Summaries inside the current turn".
     """
     items = [_as_answer(item) if item.sent.origin.summary_id in proven else item for item in context.items]
     return replace(context, items=tuple(items))
@@ -243,7 +243,7 @@ _FETCHING: Final = (
 def stub(item: ResolvedItem, rules: EngineRules) -> ResolvedItem:
     """A tool's answer whose payload is in a file as a reference to that; anything else as it is.
 
-    Also where the reference weighs more (docs/engine/assembly.md, "References to payloads").
+    Also where the reference weighs more (docs/spec/assembly.md, "References to payloads").
     """
     sent, payload = item.sent, item.payload
     if payload is None or sent.role is not Role.TOOL_RESULT or not payload.file_id.startswith("file_"):
@@ -333,7 +333,7 @@ def _tokens(content: Content, rules: EngineRules) -> int:
 
 
 # -- the budget ------------------------------------------------------------------------------------------
-# The always-sent newest items, and how much of the rest fits the budget (docs/engine/assembly.md, "What is
+# The always-sent newest items, and how much of the rest fits the budget (docs/spec/assembly.md, "What is
 # sent").
 
 

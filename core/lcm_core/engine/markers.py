@@ -13,7 +13,7 @@ from lcm_core.base.text import BLANKS
 # -- broken summaries ------------------------------------------------------------------------------------
 # Truncations and stand-ins that the engine stored when a model failed.
 #
-# The rules and their order are those of the engine's own doctor (docs/engine/doctor.md, "Order of the
+# The rules and their order are those of the engine's own doctor (docs/spec/doctor.md, "Order of the
 # markers"), by position: a marker that a summary merely quotes is no fault. Positions count UTF-16 units,
 # as JavaScript does. What the doctor does not see (empty text, hard caps) is distinguished from what it
 # does.
@@ -38,7 +38,7 @@ class BadKind(StrEnum):
 
     @property
     def check(self) -> str:
-        """The id of the check (docs/decisions.md, "Checks")."""
+        """The id of the check (docs/spec/decisions.md, "Checks")."""
         return _CHECKS[self]
 
 
@@ -125,7 +125,7 @@ def is_error(content: str) -> bool:
 
 
 def is_capped(content: str) -> bool:
-    """Whether the text was cut at the hard cap (docs/engine/texts.md, "Escalation"); no doctor reports it."""
+    """Whether the text was cut at the hard cap (docs/spec/texts.md, "Escalation"); no doctor reports it."""
     return _CAPPED.search(content, max(len(content) - 200, 0)) is not None
 
 
@@ -155,7 +155,7 @@ def may_be_copy(content: str, opening: str) -> bool:
 
 
 def copy_of_source(content: str, sources: Iterable[str]) -> Copy | None:
-    """Whether a text is its source or the beginning of it (docs/engine/texts.md, "Fallback")."""
+    """Whether a text is its source or the beginning of it (docs/spec/texts.md, "Fallback")."""
     text, source = squeezed(content), " ".join(filter(None, map(squeezed, sources)))
     if not text or not source.startswith(text):
         return None
@@ -168,7 +168,7 @@ def copy_of_source(content: str, sources: Iterable[str]) -> Copy | None:
 # How a summary begins once the opening that all summaries share is skipped.
 #
 # Summaries open with what they are: a marker of the engine, the elements around a text that is sent, a
-# heading, the time that they cover, the label of their first point (docs/decisions.md, "How a summary
+# heading, the time that they cover, the label of their first point (docs/spec/decisions.md, "How a summary
 # begins"). In a list these fill the first cells of every row. `gist` finds where the text begins to say
 # something; it returns the rest of the text as it is. Whole texts are shown whole.
 #

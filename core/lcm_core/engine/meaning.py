@@ -1,4 +1,4 @@
-"""What a text says to whom it is summarised for (docs/engine/texts.md, "What a text says").
+"""What a text says to whom it is summarised for (docs/spec/texts.md, "What a text says").
 
 Whatever goes to a summariser passes through here, and so does what counts as meaningful. There are two
 readings: of messages, which keep their reasoning, and of summaries, which do not. All of it takes time in

@@ -1,6 +1,6 @@
 """Messages as a provider accepts them: no unanswered calls, no silent messages, tools in pairs; and forks.
 
-docs/engine/assembly.md, "Calls without a result", "Messages that say nothing" and "Tool pairing". Each
+docs/spec/assembly.md, "Calls without a result", "Messages that say nothing" and "Tool pairing". Each
 function takes messages in order and returns messages in order; what it did is noted in a list of repairs.
 
 Pairing has two rules, that of the present engine and that of 0.1. Both go from the oldest message to the
@@ -132,7 +132,7 @@ def is_blank(block: Block) -> bool:
 # -- tool pairing ------------------------------------------------------------------------------------------
 
 
-#: What a tool call without a result is answered with (docs/engine/assembly.md, "Tool pairing").
+#: What a tool call without a result is answered with (docs/spec/assembly.md, "Tool pairing").
 MISSING_RESULT: Final = (
     "[lossless-claw] missing tool result in session history; "
     "inserted synthetic error result for transcript repair."
@@ -458,7 +458,7 @@ def _calls_of_0_1(message: SentMessage) -> Iterator[tuple[str, str | None]]:
 
 # -- forks -----------------------------------------------------------------------------------------------
 # What a fork adds to its context: the host's messages behind the place where it was forked. Pure
-# (docs/engine/assembly.md, "Forks").
+# (docs/spec/assembly.md, "Forks").
 
 
 class ForkMark(Record, frozen=True):

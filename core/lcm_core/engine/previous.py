@@ -1,6 +1,6 @@
 """Previous context: which earlier summaries the engine gave to the model when it made a summary.
 
-One rule for compaction, rewrite and repair (docs/engine/texts.md, "Previous context"). Nothing in the
+One rule for compaction, rewrite and repair (docs/spec/texts.md, "Previous context"). Nothing in the
 database records what was given. It is reconstructed from what is recorded: the row that a summary has
 shows the order in which summaries were made, the edges show which of them had been consumed by then, the
 messages show which of them came before it. Which kind of pass made a leaf can only be concluded, so the

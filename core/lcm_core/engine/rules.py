@@ -1,6 +1,6 @@
 """What the engine of a file does: one record of rules, chosen once by what its schema can do.
 
-docs/engine/versions.md, "Which rules a file follows". Nothing here compares versions, and nothing else asks
+docs/spec/versions.md, "Which rules a file follows". Nothing here compares versions, and nothing else asks
 which engine wrote a file. Which tables and columns are there to be read and written, a `Schema` says.
 """
 
@@ -34,7 +34,7 @@ class Tables(Protocol):
 
 
 class TailRules(Record, frozen=True):
-    """The newest messages, which compaction may not touch (docs/engine/compaction.md, "Fresh tail")."""
+    """The newest messages, which compaction may not touch (docs/spec/compaction.md, "Fresh tail")."""
 
     fresh_tail_count: int  #: raw messages
     fresh_tail_max_tokens: int | None  #: None: no cap
@@ -49,7 +49,7 @@ class WrapperRules(Record, frozen=True):
 
 
 class ClampRules(Record, frozen=True):
-    """The last cut before a host gets the messages (docs/engine/assembly.md, "The final clamp")."""
+    """The last cut before a host gets the messages (docs/spec/assembly.md, "The final clamp")."""
 
     share: float  #: of the budget, to which the newest messages are packed
     acts_above_share: bool  #: what weighs more than that share is cut; else what weighs more than the budget
@@ -61,7 +61,7 @@ class ClampRules(Record, frozen=True):
 
 
 class AssemblyRules(Record, frozen=True):
-    """What the assembler does, step by step (docs/engine/assembly.md)."""
+    """What the assembler does, step by step (docs/spec/assembly.md)."""
 
     tail_of_items: bool  #: the fresh tail counts items, summaries among them; else raw messages
     trusts_stored_tokens: bool  #: a stored count above 0 is used; else everything sent is estimated anew
@@ -86,7 +86,7 @@ class AssemblyRules(Record, frozen=True):
 
 
 class SourceRules(Record, frozen=True):
-    """How what a summary is made from becomes text (docs/engine/texts.md, "Leaf source text")."""
+    """How what a summary is made from becomes text (docs/spec/texts.md, "Leaf source text")."""
 
     names_role: bool  #: the header of a message says its role
     names_sender: bool  #: and who sent it
@@ -96,7 +96,7 @@ class SourceRules(Record, frozen=True):
 
 
 class EscalationRules(Record, frozen=True):
-    """What becomes of an answer that is too long, or empty (docs/engine/texts.md, "Escalation")."""
+    """What becomes of an answer that is too long, or empty (docs/spec/texts.md, "Escalation")."""
 
     accepts_empty: bool  #: an empty answer is a summary; else it is replaced by the fallback
     trims: bool  #: blanks around an answer are taken off before it is counted
@@ -105,12 +105,12 @@ class EscalationRules(Record, frozen=True):
     caps: bool  #: an answer over target times `summary_max_overage_factor` is cut
     aggressive_leaf_cap: int | None  #: highest target of the second attempt; None: 0.55 of the leaf target
     summary_max_overage_factor: float
-    fallback_max_tokens: int | None  #: None: not set (docs/engine/texts.md, "Fallback")
+    fallback_max_tokens: int | None  #: None: not set (docs/spec/texts.md, "Fallback")
     custom_instructions: str
 
 
 class CompactionRules(Record, frozen=True):
-    """Which passes are made, from how much, and when they stop (docs/engine/compaction.md).
+    """Which passes are made, from how much, and when they stop (docs/spec/compaction.md).
 
     Tokens are estimates, ``_ms`` milliseconds.
     """
@@ -143,7 +143,7 @@ class CompactionRules(Record, frozen=True):
 
     @property
     def smallest_condensation(self) -> int:
-        """Tokens that a condensed chunk must have (docs/engine/compaction.md, "Condensed chunk")."""
+        """Tokens that a condensed chunk must have (docs/spec/compaction.md, "Condensed chunk")."""
         return max(self.condensed_target_tokens, self.leaf_chunk_tokens // 10)
 
     def threshold(self, budget: int) -> int:
@@ -151,7 +151,7 @@ class CompactionRules(Record, frozen=True):
         return math.floor(self.context_threshold * budget)
 
     def prefix_target(self, budget: int) -> int:
-        """Tokens that the summaries of a context should come down to (docs/engine/compaction.md, "Sweep")."""
+        """Tokens that the summaries of a context should come down to (docs/spec/compaction.md, "Sweep")."""
         if self.summary_prefix_target_tokens is not None:
             return self.summary_prefix_target_tokens
         half = math.floor(max(1, self.threshold(budget)) * 0.5)
@@ -159,7 +159,7 @@ class CompactionRules(Record, frozen=True):
 
 
 class IngestRules(Record, frozen=True):
-    """What becomes of a host's message (docs/engine/ingest.md)."""
+    """What becomes of a host's message (docs/spec/ingest.md)."""
 
     as_present: bool  #: messages are stored and counted as that page says; else nothing is stored
     large_file_token_threshold: int  #: tokens from which on a payload goes to a file
@@ -169,7 +169,7 @@ class IngestRules(Record, frozen=True):
 
 
 class SearchRules(Record, frozen=True):
-    """What of a message is in ``messages_fts`` (docs/engine/search.md)."""
+    """What of a message is in ``messages_fts`` (docs/spec/search.md)."""
 
     indexes_blank: bool  #: messages without text have a row
     shortens_references: bool  #: of a reference to a stored payload its first line and its summary
@@ -177,7 +177,7 @@ class SearchRules(Record, frozen=True):
 
 
 class LockRules(Record, frozen=True):
-    """How the engine works beside another writer (docs/engine/versions.md, "Locks")."""
+    """How the engine works beside another writer (docs/spec/versions.md, "Locks")."""
 
     waits: bool  #: for a lock; else its own write fails at once
     notes_compactions: bool  #: while it compacts, the file says so
@@ -428,7 +428,7 @@ def ingest_rules(schema: Tables, settings: EngineSettings) -> IngestRules:
     """By what a host's messages are stored in a file with this schema.
 
     Raises:
-        RefusedError: an engine before 0.15.2 wrote it (docs/engine/versions.md, "Rules of storing").
+        RefusedError: an engine before 0.15.2 wrote it (docs/spec/versions.md, "Rules of storing").
     """
     rules = configured(engine_rules(schema), settings).ingest
     if not rules.as_present:
@@ -444,7 +444,7 @@ def ingest_rules(schema: Tables, settings: EngineSettings) -> IngestRules:
 def configured(rules: EngineRules, given: EngineSettings) -> EngineRules:
     """*rules* with what an operator set in place of their own values; every setting has the same name there.
 
-    docs/engine/settings.md, "Settings and defaults"; what is in no rule is read where it is used.
+    docs/spec/settings.md, "Settings and defaults"; what is in no rule is read where it is used.
     """
     ingest, chunk = _with_settings(rules.ingest, given), given.leaf_chunk_tokens
     derived = max(6_000, int(0.3 * chunk.value)) if chunk.is_set else rules.ingest.bootstrap_max_tokens
@@ -505,7 +505,7 @@ def protected(
 
     *newest_first*: the weight of each raw message in tokens, and whether its role is user; no more of them is
     looked at than the rule needs. With *whole_turn* (0.15 on) everything up to the newest user message is
-    protected whatever the limits say, and counts against both (docs/engine/compaction.md, "Fresh tail").
+    protected whatever the limits say, and counts against both (docs/spec/compaction.md, "Fresh tail").
     """
     if count <= 0:
         return 0
@@ -525,7 +525,7 @@ def protected(
 
 
 def fresh_tail(items: Sequence[TailItem], rules: TailRules) -> FreshTail:
-    """The fresh tail of a context (docs/engine/compaction.md, "Fresh tail")."""
+    """The fresh tail of a context (docs/spec/compaction.md, "Fresh tail")."""
     messages = [item for item in items if item.is_message]
     size = protected(
         ((item.tokens, item.role == "user") for item in reversed(messages)),

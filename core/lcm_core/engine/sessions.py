@@ -17,7 +17,7 @@ from lcm_core.base.values import Record, replace
 from lcm_core.engine.stored_parts import first_text
 
 # -- what is not stored ----------------------------------------------------------------------------------
-# Messages and sessions of a host that the engine does not store (docs/engine/ingest.md, "What is not
+# Messages and sessions of a host that the engine does not store (docs/spec/ingest.md, "What is not
 # stored").
 
 
@@ -70,7 +70,7 @@ def is_mirror(message: JsonObject, role: str, text: str) -> bool:
 
 
 def is_poll(role: str, content: str) -> bool:
-    """Whether a message is the host's own timer asking (docs/engine/ingest.md, "Heartbeats")."""
+    """Whether a message is the host's own timer asking (docs/spec/ingest.md, "Heartbeats")."""
     return role == "user" and content.strip(BLANKS).lower() == _POLL
 
 
@@ -113,7 +113,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 # -- the compaction threshold ----------------------------------------------------------------------------
 # Which threshold applies to a session and a model, and whether the one of a noted debt still does. The
-# rules are in docs/engine/thresholds.md. The caller supplies what is known of the model.
+# rules are in docs/spec/thresholds.md. The caller supplies what is known of the model.
 
 #: Why no rule holds.
 NO_RULE: Final = "no_override_matched"

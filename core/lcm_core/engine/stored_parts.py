@@ -1,6 +1,6 @@
 """What a host said, as ``messages.content`` and the rows of ``message_parts`` keep it.
 
-docs/engine/ingest.md, "What a block is", "What a message says" and "Parts".
+docs/spec/ingest.md, "What a block is", "What a message says" and "Parts".
 """
 
 from __future__ import annotations

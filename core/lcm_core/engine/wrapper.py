@@ -1,6 +1,6 @@
 """The elements in which the model receives summaries and focus briefs, and the state of its prompt cache.
 
-Source: docs/engine/assembly.md, "The element of a summary" and "What is sent". Wrapped summaries are equal
+Source: docs/spec/assembly.md, "The element of a summary" and "What is sent". Wrapped summaries are equal
 byte for byte to all 92 that were recorded of 0.1.2 and 0.15.3.
 """
 
@@ -145,7 +145,7 @@ def wrap_brief(brief: FocusBrief, zone: tzinfo | None) -> str:
 
 # -- the prompt cache ------------------------------------------------------------------------------------
 # Whether a provider's prompt cache is warm, so that changing the prompt now would cost
-# (docs/engine/assembly.md, "Whether a prompt cache is warm"). One policy applies to all providers: what was
+# (docs/spec/assembly.md, "Whether a prompt cache is warm"). One policy applies to all providers: what was
 # observed counts, not who was asked.
 
 

@@ -71,7 +71,7 @@ def settings_for(
 
     A *prompt* counts whatever ``promptAwareEviction`` says: whoever gives one wants to see its effect.
     *clamp*: with the final clamp, which is the engine's last step before a host gets the messages
-    (docs/engine/assembly.md); without it they are those that its assembler returns.
+    (docs/spec/assembly.md); without it they are those that its assembler returns.
     """
     cap = engine.max_assembly_token_budget.value
     count = engine.fresh_tail_count
@@ -153,11 +153,11 @@ async def assemble_context(
     with_history: bool = False,
     now: datetime | None = None,
 ) -> Assembled:
-    """What the model gets of a conversation under a budget, and why it gets that (docs/engine/assembly.md).
+    """What the model gets of a conversation under a budget, and why it gets that (docs/spec/assembly.md).
 
     *zone* is that of the times in wrappers (None: this machine's); *rules* None means those of the engine
     that wrote the file; *live* are the host's own messages, where they are known: they are sent when
-    compaction is due, the context fills the budget and the host cannot compact now (docs/engine/tokens.md);
+    compaction is due, the context fills the budget and the host cannot compact now (docs/spec/tokens.md);
     *with_history* also sums what was ever said, which reads past every message of the conversation; *now*
     judges the cache.
     """

@@ -368,7 +368,7 @@ class Batch:
         """Plan to put a draft in the place of the text that it was made over, as part of *batch*.
 
         Raises:
-            RefusedError: it does not fit (docs/changes.md).
+            RefusedError: it does not fit (docs/spec/changes.md).
         """
         return await plan_rewrite(
             reader,

@@ -110,7 +110,7 @@ class Chunk(Record, frozen=True):
 async def load_for_compaction(
     reader: Reader, conversation_id: ConversationId, rendering: Rendering
 ) -> WeighedContext:
-    """The whole context with what selection needs to know (docs/engine/compaction.md, "Weights").
+    """The whole context with what selection needs to know (docs/spec/compaction.md, "Weights").
 
     Raises:
         DatabaseError: the file lacks tables without which nothing can be compacted.
@@ -238,7 +238,7 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
 async def _published_first(
     reader: Reader, conversation_id: ConversationId, lost: Mapping[str, str]
 ) -> list[str]:
-    """What the engine would do first, without a call (docs/engine/compaction.md, "What is answered")."""
+    """What the engine would do first, without a call (docs/spec/compaction.md, "What is answered")."""
     rows = replace(await engine_rows(reader, conversation_id), changed_by=lost)
     [work] = engine_work(rows, datetime.now(UTC)).conversations
     steps = [] if work.batch is None else [step for step in work.batch.publishable if step.node is not None]
@@ -280,7 +280,7 @@ async def read_source(reader: Reader, refs: Iterable[int | str], rendering: Rend
 
 
 async def _previous(reader: Reader, due: Pass, rendering: Rendering) -> str | None:
-    """The previous context as the engine joins it (docs/engine/texts.md, "Previous context")."""
+    """The previous context as the engine joins it (docs/spec/texts.md, "Previous context")."""
     texts = await summary_store.texts_of(reader, [SummaryId(one) for one in due.previous])
     if due.handed_on:
         return texts[0].content if texts else None
@@ -416,7 +416,7 @@ def _summary(
 def _range(source: SummarySource) -> tuple[str | None, str | None]:
     """The times that a summary covers, as the engine stores them; none where one cannot be read.
 
-    docs/engine/compaction.md, "Running total".
+    docs/spec/compaction.md, "Running total".
     """
     starts: list[Timestamp | None] = [one.message.created_at for one in source.messages]
     ends = list(starts)
@@ -432,7 +432,7 @@ def _range(source: SummarySource) -> tuple[str | None, str | None]:
 def files_of_source(source: SummarySource, rules: SourceRules) -> list[str]:
     """The files that a summary's sources name, each once, in order.
 
-    Those of a message are looked for before injected elements are removed (docs/engine/texts.md).
+    Those of a message are looked for before injected elements are removed (docs/spec/texts.md).
     """
     found: dict[str, None] = {}
     for message in source.messages:
@@ -465,7 +465,7 @@ async def _splice(
 ) -> list[Edit]:
     """The summary in place of the run, and the whole context numbered from 0, as the engine leaves it.
 
-    docs/engine/compaction.md, "A pass".
+    docs/spec/compaction.md, "A pass".
     """
     listing = Listing.of(items)
     end = start + len(draft.chunk.refs)
@@ -488,7 +488,7 @@ async def _event(
     rendering: Rendering,
     stamp: str,
 ) -> list[Edit]:
-    """The message that records a pass, which no context holds (docs/format.md, "Records of passes")."""
+    """The message that records a pass, which no context holds (docs/spec/format.md, "Records of passes")."""
     conversation = await conversation_store.get_conversation(reader, conversation_id)
     stored = {row[2] or row[1]: row[4] for row in rows}
     before = sum(row[4] for row in rows)
@@ -547,11 +547,11 @@ async def plan_state(
     """What is to be noted after passes that left *tokens* in the context; empty when nothing is.
 
     Rows that are there are updated; none is made: an engine that has not noted anything has nothing to
-    correct. Source: docs/engine/compaction.md, "What is noted beside a conversation".
+    correct. Source: docs/spec/compaction.md, "What is noted beside a conversation".
 
     Telemetry counts from here when *leaves* were made. A debt that is pending, and not being worked on, is
     paid when the context is at or below its threshold; else its counts are corrected. *noted_holds* says
-    whether the threshold that it has noted still counts (docs/engine/thresholds.md, "Debt").
+    whether the threshold that it has noted still counts (docs/spec/thresholds.md, "Debt").
     """
     edits: list[RowChange] = []
     if leaves:
@@ -637,7 +637,7 @@ class HostCompactsError(RefusedError):
 
     An engine up to 0.15 remembers the ordinals of a chunk, asks its model, and then takes out whatever is at
     those ordinals. A pass of ours in between moves them. It notes that it has begun, so we wait for it.
-    Source: docs/engine/compaction.md, "Two that compact at once".
+    Source: docs/spec/compaction.md, "Two that compact at once".
     """
 
     def __init__(self, conversation_id: int, since: str) -> None:
@@ -687,8 +687,8 @@ T = TypeVar("T")
 
 #: How often in a row a chunk may change under our hands before the operation gives up.
 RETRIES = 5
-#: How long a pass waits for the lock, as the engine does (docs/decisions.md, "Locks"): its text has been paid
-#: for.
+#: How long a pass waits for the lock, as the engine does (docs/spec/decisions.md, "Locks"): its text has been
+#: paid for.
 WAIT_SECONDS = 30.0
 _LOOK_SECONDS = 0.2
 
@@ -933,7 +933,7 @@ def compaction_setting(
 
     *tail* (messages) and *chunk* (tokens) take the place of what is configured; *rules* are those of an
     engine by name, None of the one that left the schema. Which of the operator's rules about thresholds
-    holds, *session_key* and *model* decide (docs/engine/thresholds.md).
+    holds, *session_key* and *model* decide (docs/spec/thresholds.md).
     """
     wanted = settings_for_session(engine, session_key, model)
     found = configured(engine_rules(schema, rules), wanted)

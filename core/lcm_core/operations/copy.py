@@ -5,7 +5,7 @@ without adding an error to the target is refused. Every column that the file has
 the row or its conversation is new, and seq is below the first one of the target.
 
 A large file stays where it is; its row is copied, since a row belongs to one conversation and goes with it.
-References are ids of one length (docs/format.md, "Identifiers"), so token estimates stay what they are.
+References are ids of one length (docs/spec/format.md, "Identifiers"), so token estimates stay what they are.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def refer_text(text: str, names: Mapping[str, str]) -> str:
 
 
 def _identity(role: SqlValue, content: SqlValue) -> str:
-    """What the engine takes for the identity of a plain message (docs/engine/ingest.md, "Hashes")."""
+    """What the engine takes for the identity of a plain message (docs/spec/ingest.md, "Hashes")."""
     if not isinstance(role, str) or not isinstance(content, str):
         return ""
     return sha256(f"{role}\0{content}".encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,6 +1,6 @@
 """What a database takes on the disk, inside its file and beside it, and what can be given back.
 
-docs/decisions.md, "Disk".
+docs/spec/decisions.md, "Disk".
 """
 
 from __future__ import annotations

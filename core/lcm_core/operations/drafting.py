@@ -296,7 +296,7 @@ def _answered(
 
 
 def cut_draft(material: Material, setting: DraftSetting, number: int) -> Draft:
-    """The engine's deterministic cut of the source (docs/engine/texts.md, "Fallback")."""
+    """The engine's deterministic cut of the source (docs/spec/texts.md, "Fallback")."""
     request = request_for(material, setting, aggressive=True)
     text = fallback(request.text, setting.rendering.rules)
     return _draft(material, request, DraftOrigin.FALLBACK, number, SummaryReply(text, CUT))
@@ -374,7 +374,7 @@ async def text_below(reader: Reader, summary: Summary, rendering: Rendering) -> 
     """The messages below a condensed summary as one source text, each once; None: there are too many.
 
     Empty when none is left. A condensed summary may look complete against its direct sources while those
-    had lost most of it; what is lost level by level shows only here (docs/decisions.md, "Drafts").
+    had lost most of it; what is lost level by level shows only here (docs/spec/decisions.md, "Drafts").
     """
     if (summary.source_message_tokens or 0) > MOST_TOKENS:
         return None
@@ -534,7 +534,7 @@ async def select_items(
 def sources_first(
     graph: SummaryGraph, wanted: Iterable[SummaryId], rows: Mapping[SummaryId, Summary]
 ) -> list[SummaryId]:
-    """Leaves in order of context, other leaves, the rest by depth, by time (docs/decisions.md, "Drafts")."""
+    """Leaves as in the context, others, the rest by depth and time (docs/spec/decisions.md, "Drafts")."""
     place = {one: at for at, one in reversed(list(enumerate(graph.in_context)))}
 
     def key(one: SummaryId) -> tuple[int, int, datetime, str]:

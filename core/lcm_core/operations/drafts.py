@@ -356,7 +356,7 @@ async def objections_to(
 ) -> tuple[str, ...]:
     """Why *rule* does not take a draft; the first words of each fit a narrow column.
 
-    Every rule but `EVERY` also refuses what is not worth taking (docs/retention.md, "Worth taking").
+    Every rule but `EVERY` also refuses what is not worth taking (docs/spec/retention.md, "Worth taking").
     """
     new = await retention_of(material, draft.text, setting)
     old = None if rule == EVERY else await retention_of(material, material.base.content, setting)

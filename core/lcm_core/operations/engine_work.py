@@ -33,7 +33,7 @@ from lcm_core.store.rows import rows_by
 from lcm_core.store.state import MAINTENANCE, REVISION
 
 # -- what the rows mean ----------------------------------------------------------------------------------
-# Prepared, stuck, lost, due. The rules are in docs/engine/prepared.md, "Batches and nodes", "Live ranges",
+# Prepared, stuck, lost, due. The rules are in docs/spec/prepared.md, "Batches and nodes", "Live ranges",
 # "Debt" and "What needs attention".
 #
 # Nothing here reads or changes a file. Moments are aware, UTC; ordinals of an active batch are those of the
@@ -261,7 +261,7 @@ class BatchState(Record, frozen=True, dict=True):
 
 
 class DebtState(Enum):
-    """What is to be said of compaction debt (docs/engine/prepared.md, "Debt")."""
+    """What is to be said of compaction debt (docs/spec/prepared.md, "Debt")."""
 
     NONE = "none"
     DUE = "due"
@@ -373,7 +373,7 @@ class Spread(Record, frozen=True):
 class Took(Record, frozen=True):
     """How long compactions took, as far as rows say so; None: none does.
 
-    docs/engine/prepared.md, "How long it took".
+    docs/spec/prepared.md, "How long it took".
     """
 
     runs: Spread | None  #: of each conversation the last run, from its start to its end
@@ -520,7 +520,7 @@ def _nodes_where(work: EngineWork, wanted: Callable[[NodeRow, BatchState], bool]
 
 
 # -- closing debt ----------------------------------------------------------------------------------------
-# Source: docs/engine/prepared.md, "Closing debt".
+# Source: docs/spec/prepared.md, "Closing debt".
 
 #: What the engine notes when an operator closes debt; it writes no other reason.
 RESOLUTION: Final = "operator-ignored"

@@ -463,7 +463,7 @@ def forget_traces(
 # summaries, parts, files and briefs get new ones. Columns that this database does not have are left out.
 #
 # What takes longer is committed in pieces that keep no host waiting, and no host finds it before it is
-# whole: until the last piece it is archived, without its session (docs/changes.md, "How long the host
+# whole: until the last piece it is archived, without its session (docs/spec/changes.md, "How long the host
 # waits").
 
 #: Seconds for which a host waits for one piece, about (`lcm_core.change.preview`).
@@ -867,7 +867,7 @@ def _ordinal(row: FileRow) -> int:
 async def _conversation(
     reader: Reader, file: ConversationFile, importing: _Importing, now: datetime
 ) -> FileRow:
-    """The conversation's row; of one key only one can be active (docs/format.md, "conversations")."""
+    """The conversation's row; of one key only one can be active (docs/spec/format.md, "conversations")."""
     [row] = file.rows["conversations"]
     key = row.get("session_key")
     if key is None or not reader.schema.has("conversations", "session_key"):

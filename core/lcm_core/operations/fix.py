@@ -793,7 +793,7 @@ async def recounted(reader: Reader, structure: Structure, chosen: Chosen) -> tup
 class _Counting(Record, frozen=True):
     """Counts texts as the engine of the file would, or as a sum above proves that one did.
 
-    Source: docs/engine/ingest.md, "Tokens"; check D1 knows the same counts.
+    Source: docs/spec/ingest.md, "Tokens"; check D1 knows the same counts.
     """
 
     structure: Structure

@@ -1,6 +1,6 @@
 """Focus briefs: texts over one question that replace the summaries they cover. Reading, plans and drafts.
 
-What the engine writes when it makes, refreshes and removes a brief, row for row (docs/engine/focus.md);
+What the engine writes when it makes, refreshes and removes a brief, row for row (docs/spec/focus.md);
 activating an older one and deleting one are ours, by the same rules. The sweep that the engine forces around
 it is compaction, and whoever requests a brief makes it with the same batch (docs/focus.md, "A new brief").
 """
@@ -79,7 +79,7 @@ from lcm_core.writers.source import Rendering, source_of
 # -- briefs as they are shown ----------------------------------------------------------------------------
 # What each replaces, and whether it is stale.
 #
-# Source: docs/engine/focus.md; docs/engine/assembly.md, "What is sent".
+# Source: docs/spec/focus.md; docs/spec/assembly.md, "What is sent".
 
 
 class FocusEffect(Record, frozen=True):
@@ -354,7 +354,7 @@ async def get_brief(reader: Reader, conversation_id: ConversationId, brief_id: s
 
 
 def new_brief_id() -> str:
-    """An id of the engine's form (docs/format.md, "Identifiers")."""
+    """An id of the engine's form (docs/spec/format.md, "Identifiers")."""
     return f"focus_{secrets.token_hex(8)}"
 
 

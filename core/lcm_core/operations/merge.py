@@ -1,4 +1,4 @@
-"""Make one conversation again of a session that a rollover split (docs/engine/doctor.md, "Rollover splits").
+"""Make one conversation again of a session that a rollover split (docs/spec/doctor.md, "Rollover splits").
 
 When the host's session rolled over, the engine archived the conversation and began a new one that knows
 nothing of it. What was archived on purpose (a reset, a deleted session, a cron run) is never
@@ -53,7 +53,7 @@ from lcm_core.store.ownership import (
 from lcm_core.store.rows import owned_keys, owning_tables, rows_by
 from lcm_core.store.state import CURSORS, MAINTENANCE
 
-#: Why a conversation is archived by a rollover (docs/format.md, "conversations").
+#: Why a conversation is archived by a rollover (docs/spec/format.md, "conversations").
 ROLLOVER: Final = "rollover-fallback"
 #: Causes that are a decision.
 MEANT: Final = frozenset({"manual-reset", "session-deleted", "cron-rotation"})

@@ -1,6 +1,6 @@
 """Archive or delete whole conversations: which ones, the plans, and the space they use.
 
-docs/decisions.md, "Archiving and deleting".
+docs/spec/decisions.md, "Archiving and deleting".
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from lcm_core.store.state import PREPARED_TABLES, batches_of, keeps_checkpoints,
 from lcm_core.store.statistics import ConversationSize, conversation_sizes, measured
 
 # -- the engine's cleaners -------------------------------------------------------------------------------
-# What the engine's own cleaners would delete (docs/engine/doctor.md, "Its cleaners").
+# What the engine's own cleaners would delete (docs/spec/doctor.md, "Its cleaners").
 #
 # They select by what a session was for: sub-agents that have ended, jobs on a clock. `conversations delete`
 # deletes the selection: it has a preview and can be undone.
@@ -316,7 +316,7 @@ def _named(ids: Sequence[ConversationId]) -> str:
 #
 # Whatever refers to a row is deleted before it, so the database is sound after every piece: the context
 # first, then what the engine has prepared, briefs, summaries (each before its sources), messages, what else
-# belongs to it, and the conversation itself (docs/format.md, "Deleting").
+# belongs to it, and the conversation itself (docs/spec/format.md, "Deleting").
 
 
 class Deletion(Record, frozen=True):

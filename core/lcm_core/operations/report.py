@@ -1,8 +1,8 @@
 """What a bug report needs to say of a machine, settings, a database and the log, and nothing of the content.
 
 Everything is left out unless it is a number, on a list of this module, or proven to be of the program itself
-(docs/hostile-files.md, "Reports"). No text of a database, no title, key, path or name of a user gets in; of
-the log stay times, names of errors and places in code that exists.
+(docs/spec/hostile-files.md, "Reports"). No text of a database, no title, key, path or name of a user gets in;
+of the log stay times, names of errors and places in code that exists.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class _Above(Record, frozen=True):
         return wanted
 
     def _counted(self, consumer: SummaryId) -> int | None:
-        """What the counter has to say (docs/format.md, "Numbers beside a summary"); None: unknown."""
+        """What the counter has to say (docs/spec/format.md, "Numbers beside a summary"); None: unknown."""
         count = 0
         for source in self.sources[consumer]:
             row = self.rows.get(source, {})

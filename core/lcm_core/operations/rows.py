@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def new_summary_id() -> str:
-    """An id of the engine's form (docs/format.md, "Identifiers")."""
+    """An id of the engine's form (docs/spec/format.md, "Identifiers")."""
     return f"sum_{secrets.token_hex(8)}"
 
 
@@ -144,7 +144,7 @@ async def over_budget(
     ]
 
 
-# -- what a 1.x engine has prepared of rows that are deleted (docs/engine/prepared.md) ----------------------
+# -- what a 1.x engine has prepared of rows that are deleted (docs/spec/prepared.md) ----------------------
 
 
 def refuse_active(batches: Iterable[PreparedBatch], what: str, instead: str = "") -> None:

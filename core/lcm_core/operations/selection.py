@@ -1,4 +1,4 @@
-"""Which chunk each pass compacts, and the order of passes. Pure (docs/engine/compaction.md)."""
+"""Which chunk each pass compacts, and the order of passes. Pure (docs/spec/compaction.md)."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def tool_chunk(context: WeighedContext, bounds: Bounds, rules: TailRules, above:
     """The oldest finished tool calls of the current turn that may be compacted; maybe empty.
 
     Groups of an assistant's calls with all their results, of at most the tokens of a leaf chunk together, the
-    first in any case; docs/engine/compaction.md, "Current turn". *above* as in `leaf_chunk`.
+    first in any case; docs/spec/compaction.md, "Current turn". *above* as in `leaf_chunk`.
     """
     user = newest_user(context)
     if user is None:
@@ -430,7 +430,7 @@ class UnderResult(Record, frozen=True):
 def reason_of(made: int, result: object, failed: LcmError | None) -> str | None:
     """Why a forced operation of *made* passes did not do all, in the words of engines from 1.1 on.
 
-    docs/engine/compaction.md, "What is answered"; *failed*: what ended it.
+    docs/spec/compaction.md, "What is answered"; *failed*: what ended it.
     """
     refused = isinstance(result, Result | UnderResult) and result.auth_failure
     if refused or isinstance(failed, ProviderAuthError):
@@ -566,7 +566,7 @@ class Compaction(Record, frozen=True):
     def leaf(self, *, force: bool = True, given: str | None = None, incremental: bool = True) -> Passes:
         """One leaf pass, and (*incremental*) condensed ones up to the depth that is condensed by itself.
 
-        docs/engine/compaction.md, "Leaf pass of its own"; *given* is a previous context that the caller
+        docs/spec/compaction.md, "Leaf pass of its own"; *given* is a previous context that the caller
         chose.
         """
         run = self._run()
@@ -619,7 +619,7 @@ class Compaction(Record, frozen=True):
     ) -> Passes:
         """Leaf passes until nothing is left outside the tail, then condensed ones.
 
-        docs/engine/compaction.md, "Sweep". *hard* takes the small fan-out throughout, *stop_at* is the mark
+        docs/spec/compaction.md, "Sweep". *hard* takes the small fan-out throughout, *stop_at* is the mark
         in tokens, *threshold* a share of the budget in place of the setting's.
         """
         if threshold is not None and 0 <= threshold <= 1:
@@ -718,7 +718,7 @@ class Compaction(Record, frozen=True):
     def _candidate(self, run: _Running, goal: _Goal, depth_limit: int | None) -> tuple[int, range] | None:
         """The shallowest depth with a chunk that is enough; None also when it is too deep.
 
-        What a caller overrides does not count here (docs/engine/compaction.md, "Condensed chunk").
+        What a caller overrides does not count here (docs/spec/compaction.md, "Condensed chunk").
         """
         rules, tail = self.rules.compaction, run.settings_tail()
         for depth in depths_before(self.context, tail):
@@ -770,7 +770,7 @@ class Compaction(Record, frozen=True):
     ) -> Generator[Pass, Outcome, UnderResult]:
         """Sweep after sweep until the context has no more than *target* tokens (None or 0: the budget).
 
-        docs/engine/compaction.md, "Until under"; *observed*: tokens of the prompt as a host saw it.
+        docs/spec/compaction.md, "Until under"; *observed*: tokens of the prompt as a host saw it.
         """
         goal = self.rules.compaction.threshold(self.budget) if self.current_turn else self.budget
         target = target if target is not None and target > 0 else goal

@@ -1,6 +1,6 @@
 """Where a line of a summary comes from: the messages below it, best first.
 
-No row records this, so what both share decides (docs/retention.md, "Tracing a line").
+No row records this, so what both share decides (docs/spec/retention.md, "Tracing a line").
 """
 
 from __future__ import annotations

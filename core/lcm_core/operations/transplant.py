@@ -2,7 +2,7 @@
 
 A deep copy of the summaries in the source's context, down to messages, parts and large files. The source
 stays as it is. Copied messages come before the target's first one and are in no context, so the newest by
-seq, and with it the tail that a host reads, stay the target's own (docs/format.md, "Numbering").
+seq, and with it the tail that a host reads, stay the target's own (docs/spec/format.md, "Numbering").
 
 What the target has already is not copied again, else it would be stored twice and read twice. A summary may
 be gone from it, dissolved or rewritten, while what it was made from is there: its messages (same role, text

@@ -215,7 +215,7 @@ async def check_tokens(reader: Reader, item: ItemId) -> TokenCheck | None:
 
 
 async def checked_tokens(reader: Reader, items: Iterable[ItemId]) -> dict[ItemId, TokenCheck]:
-    """Count again what items refer to and compare (docs/engine/tokens.md, "What is counted").
+    """Count again what items refer to and compare (docs/spec/tokens.md, "What is counted").
 
     A row that is gone is left out. Reads the whole texts of the messages and summaries.
     """
@@ -539,7 +539,7 @@ async def tool_history(
 ) -> frozenset[SummaryId]:
     """Those of some summaries that are proven to hold nothing but tool exchanges behind a user's message.
 
-    Source: docs/engine/assembly.md, "Summaries inside the current turn".
+    Source: docs/spec/assembly.md, "Summaries inside the current turn".
     """
     needed = ("summaries", "summary_parents", "summary_messages", "messages")
     if not summary_ids or not all(map(reader.schema.has, needed)):

@@ -28,7 +28,7 @@ from lcm_core.store.focus import focus_overlay
 
 
 class ItemFault(StrEnum):
-    """What can be wrong with an item of a context (docs/engine/doctor.md, "Family A: the context")."""
+    """What can be wrong with an item of a context (docs/spec/doctor.md, "Family A: the context")."""
 
     DANGLING = "dangling"  #: its row is gone
     DUPLICATE = "duplicate"  #: the same row is elsewhere too
@@ -334,7 +334,7 @@ class Distance(Record, frozen=True):
 
 
 def distance_of(totals: Totals, rules: CompactionRules, budget: int) -> Distance:
-    """The distance of a context under a *budget* (docs/engine/compaction.md, "Sweep").
+    """The distance of a context under a *budget* (docs/spec/compaction.md, "Sweep").
 
     The tokens of the prompt, which a host may have seen to be more, are not in the database.
     """

@@ -125,7 +125,7 @@ async def find_by_session_key(reader: Reader, session_key: str) -> Conversation:
     """The conversation that a session key means: the active one first, then the newest.
 
     Blanks around the key do not count, unless a conversation has it with them.
-    Source: docs/engine/command.md, "Selecting and filtering".
+    Source: docs/spec/command.md, "Selecting and filtering".
 
     Raises:
         NotFoundError: no conversation has this key, or this version records no keys.

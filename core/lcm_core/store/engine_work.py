@@ -30,7 +30,7 @@ from lcm_core.store.state import (
 # -- the engine's rows -----------------------------------------------------------------------------------
 # Prepared work, debt, anchors, epochs and turns.
 #
-# Columns are those of docs/engine/prepared.md, "Columns". Values may be anything that SQLite keeps: what is
+# Columns are those of docs/spec/prepared.md, "Columns". Values may be anything that SQLite keeps: what is
 # no number is 0, times stay as they are stored. What the rows mean is in `lcm_core.operations.engine_work`.
 
 ANCHORS: Final = "message_transcript_anchor_trust"
@@ -84,7 +84,7 @@ class NodeRow(
     kind: str
     depth: int | None
     status: str
-    start: int | None  #: ordinals of the context now (docs/engine/prepared.md, "Live ranges"), both included
+    start: int | None  #: ordinals of the context now (docs/spec/prepared.md, "Live ranges"), both included
     end: int | None
     tokens: int | None
     has_text: bool
@@ -167,7 +167,7 @@ class EpochRow(
 
 
 class CursorRow(Record, frozen=True, rename={"conversation_id": "c"}):
-    """How far the engine has followed a transcript (docs/engine/cursors.md, "Cursor and frontier")."""
+    """How far the engine has followed a transcript (docs/spec/cursors.md, "Cursor and frontier")."""
 
     conversation_id: ConversationId
     origin: str
@@ -181,7 +181,7 @@ class GapRow(
     frozen=True,
     rename={"conversation_id": "c", "first_seq": "a", "last_seq": "z", "entries": "entry_count"},
 ):
-    """Entries of a transcript that were never stored (docs/engine/cursors.md, "Gaps")."""
+    """Entries of a transcript that were never stored (docs/spec/cursors.md, "Gaps")."""
 
     conversation_id: ConversationId
     gap_id: int
@@ -640,7 +640,7 @@ async def _turns(
 
 
 async def prepared_texts(reader: Reader, nodes: Sequence[NodeRow]) -> list[PreparedText]:
-    """The texts of nodes that have one. None of them is part of a conversation (docs/engine/prepared.md)."""
+    """The texts of nodes that have one. None of them is part of a conversation (docs/spec/prepared.md)."""
     with_text = {one.node_id: one for one in nodes if one.has_text and one.node_id}
     rows = await reader.rows_in(
         f"SELECT CAST(node_id AS TEXT) AS id, content FROM {PREPARED_NODES} WHERE node_id IN (?*)", with_text
@@ -650,7 +650,7 @@ async def prepared_texts(reader: Reader, nodes: Sequence[NodeRow]) -> list[Prepa
 
 
 # -- ends of sessions ------------------------------------------------------------------------------------
-# Where the engine's copy of a session ends (docs/host.md, "Is it ingesting?").
+# Where the engine's copy of a session ends (docs/spec/host.md, "Is it ingesting?").
 
 #: Newest messages by whose entries the end is looked for in the host's transcript.
 _ANCHORS: Final = 64

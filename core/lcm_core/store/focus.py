@@ -29,7 +29,7 @@ from lcm_core.store.schema import Schema, number, typed
 from lcm_core.store.summaries import read_seq_ranges
 
 # -- the briefs ------------------------------------------------------------------------------------------
-# Source: docs/engine/assembly.md, "What is sent".
+# Source: docs/spec/assembly.md, "What is sent".
 
 COLUMNS = (
     "brief_id",
@@ -88,7 +88,7 @@ async def list_briefs(reader: Reader, conversation_id: ConversationId) -> list[F
 async def active_brief(reader: Reader, conversation_id: ConversationId) -> FocusBrief | None:
     """The brief that the engine uses: the newest active one that has a text.
 
-    Source: docs/engine/assembly.md, "What is sent".
+    Source: docs/spec/assembly.md, "What is sent".
     """
     return active_in(await list_briefs(reader, conversation_id))
 
@@ -139,7 +139,7 @@ def read_reaches(db: Rows, schema: Schema, conversation_id: ConversationId) -> l
 
 
 # -- what a brief is made from ---------------------------------------------------------------------------
-# Source: docs/engine/focus.md.
+# Source: docs/spec/focus.md.
 
 BRIEFS = "focus_briefs"
 SOURCES = "focus_brief_sources"

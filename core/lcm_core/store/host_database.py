@@ -1,8 +1,8 @@
-"""The host's own database, read in one piece (docs/host.md, "Sessions in SQLite").
+"""The host's own database, read in one piece (docs/spec/host.md, "Sessions in SQLite").
 
-A living host writes to it, so it is opened as a conversation database is (docs/decisions.md, "No trace"),
-for one load in one read transaction, with SELECT alone: its checks use functions that this program's SQLite
-may not have. Columns are asked for by name, and NULL stands for those that a schema does not have.
+A living host writes to it, so it is opened as a conversation database is (docs/spec/decisions.md, "No
+trace"), for one load in one read transaction, with SELECT alone: its checks use functions that this program's
+SQLite may not have. Columns are asked for by name, and NULL stands for those that a schema does not have.
 """
 
 from __future__ import annotations

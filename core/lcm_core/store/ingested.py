@@ -126,7 +126,7 @@ async def _next_id(reader: Reader, table: str, column: str) -> int:
 async def key_is_taken(reader: Reader, session_key: str) -> bool:
     """Whether an active conversation has this key: no other one may then.
 
-    Source: docs/format.md, "conversations".
+    Source: docs/spec/format.md, "conversations".
     """
     if not reader.schema.has("conversations", "session_key"):
         return False

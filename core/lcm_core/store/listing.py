@@ -390,7 +390,7 @@ async def _listed_summaries(reader: Reader, rows: Sequence[Row]) -> list[ListedS
 # -- snapshots -------------------------------------------------------------------------------------------
 # What an `Engine` noted of each context that it gave to a host.
 #
-# Table ``lcm_tui_assemblies`` is our own (docs/format.md, "Tables of ours"); `lcm_core.change.snapshots`
+# Table ``lcm_tui_assemblies`` is our own (docs/spec/format.md, "Tables of ours"); `lcm_core.change.snapshots`
 # writes it. A snapshot holds numbers and references, never a text: what was sent is rebuilt from the rows
 # that still exist, and the hash of the messages shows whether that is what was sent.
 

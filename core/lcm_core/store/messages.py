@@ -560,7 +560,7 @@ async def list_files(
 
 
 async def get_file(reader: Reader, file_id: str) -> LargeFile:
-    """One file by its id, letter case aside, as references write it (docs/format.md, "Identifiers").
+    """One file by its id, letter case aside, as references write it (docs/spec/format.md, "Identifiers").
 
     Raises:
         NotFoundError: no file has this id.

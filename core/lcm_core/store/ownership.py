@@ -16,9 +16,9 @@ from lcm_core.store.state import GAPS, REPLAY_KEYS
 # -- what a conversation holds ---------------------------------------------------------------------------
 # For whoever copies, merges or deletes its rows.
 
-#: Columns of ``messages`` that hold a value once in a conversation (docs/format.md, "Indexes").
+#: Columns of ``messages`` that hold a value once in a conversation (docs/spec/format.md, "Indexes").
 UNIQUE_COLUMNS = ("transcript_entry_id", "stable_event_key")
-#: The same of tables whose rows are about entries of a conversation's transcript (docs/engine/cursors.md).
+#: The same of tables whose rows are about entries of a conversation's transcript (docs/spec/cursors.md).
 UNIQUE_ENTRIES: Final[Mapping[str, tuple[str, ...]]] = {
     REPLAY_KEYS: ("transcript_entry_id",),
     GAPS: ("first_entry_id", "last_entry_id"),

@@ -1,6 +1,6 @@
 """Reads what the previous context of a summary is reconstructed from; the rule is `lcm_core.engine.previous`.
 
-Source: docs/engine/texts.md, "Previous context of stored summaries".
+Source: docs/spec/texts.md, "Previous context of stored summaries".
 
 Nothing here depends on the size of the conversation: the search goes back from where the summary begins, from
 one summary that was in the context to the one before it, and reads the texts of those alone.
@@ -29,7 +29,8 @@ FEWEST, MOST = 5, 400
 #: How many of the summaries made last are looked at for some that no message is linked to.
 RECENT = 40
 
-#: SQL: not a record of a compaction pass, which 0.1 to 0.6.0 stored (docs/format.md, "Records of passes").
+#: SQL: not a record of a compaction pass, which 0.1 to 0.6.0 stored (docs/spec/format.md, "Records of
+#: passes").
 _NO_EVENT = "NOT (m.role = 'system' AND m.content LIKE 'LCM compaction % pass (%')"
 
 
@@ -329,9 +330,9 @@ async def _taken_out(
 ) -> str | None:
     """Why a summary had left the context by then, or None.
 
-    What ``/new`` takes out of a context (docs/format.md, "What leaves the context") has neither a consumer
-    nor a place there, and the raw messages that were taken out with it are covered by nothing. When the
-    subject covers what came after them, it was made later than that.
+    What ``/new`` takes out of a context (docs/spec/format.md, "What leaves the context") has neither a
+    consumer nor a place there, and the raw messages that were taken out with it are covered by nothing. When
+    the subject covers what came after them, it was made later than that.
     """
     if covers is None or subject.covers is None or not reader.schema.has("context_items"):
         return None

@@ -2,7 +2,7 @@
 
 It lies in a private file in the cache folder of the operator, beside the private index, and may be deleted,
 damaged or of another program at any time: then everything is read from the database. What it may be trusted
-with, and why, is in docs/decisions.md, "What is remembered".
+with, and why, is in docs/spec/decisions.md, "What is remembered".
 """
 
 from __future__ import annotations

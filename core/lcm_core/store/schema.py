@@ -13,13 +13,13 @@ from lcm_core.base.errors import DatabaseError
 from lcm_core.base.values import Record
 
 # -- the schema ------------------------------------------------------------------------------------------
-# Its tables and columns (docs/engine/versions.md, "Features").
+# Its tables and columns (docs/spec/versions.md, "Features").
 #
 # The engine stores no version number, and an upgraded file differs from a fresh one, so nothing here
 # compares versions: a reader requests the columns it wants and gets NULL for those that this file does not
 # have.
 
-#: (first tag, table, column or None for the table itself), oldest first (docs/engine/versions.md,
+#: (first tag, table, column or None for the table itself), oldest first (docs/spec/versions.md,
 #: "Features").
 FEATURES: tuple[tuple[str, str, str | None], ...] = (
     ("0.1.2", "summaries", "earliest_at"),
@@ -251,7 +251,7 @@ def check_essential(schema: Schema, name: str) -> None:
 # -- typed values ----------------------------------------------------------------------------------------
 # A column of numbers can hold text, bytes, a real or infinity, and one of text can hold bytes. Everything
 # that is shown or checked reads through here, so that no other place has to think of it
-# (docs/hostile-files.md). What is changed or put back is read as it is stored
+# (docs/spec/hostile-files.md). What is changed or put back is read as it is stored
 # (`lcm_core.store.database.Reader.stored`).
 
 GREATEST: Final = 2**63 - 1

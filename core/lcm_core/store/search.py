@@ -426,7 +426,7 @@ def messages_in_context(db: Rows, schema: Schema, message_ids: Sequence[MessageI
 # -- the engine's search ---------------------------------------------------------------------------------
 # Messages and summaries by their text, by the search tables, and by LIKE.
 #
-# The order of rows is the engine's (docs/engine/recall.md, "Order"): a stored time as text where it says
+# The order of rows is the engine's (docs/spec/recall.md, "Order"): a stored time as text where it says
 # so, and what SQLite makes of rows with the same one.
 
 #: Errors that are no matter of a search table.

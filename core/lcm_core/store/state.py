@@ -27,7 +27,7 @@ TELEMETRY = "conversation_compaction_telemetry"
 MAINTENANCE = "conversation_compaction_maintenance"
 BOOTSTRAP = "conversation_bootstrap_state"
 #: What the engine notes of the host's transcript since it reads it by a cursor: how far, what it saw of each
-#: user's entry, and what it never stored (docs/engine/cursors.md).
+#: user's entry, and what it never stored (docs/spec/cursors.md).
 CURSORS: Final = "conversation_transcript_cursors"
 REPLAY_KEYS: Final = "transcript_user_replay_keys"
 GAPS: Final = "conversation_transcript_gaps"
@@ -35,7 +35,7 @@ GAPS: Final = "conversation_transcript_gaps"
 REVISION: Final = "maintenance_revision"
 
 #: Columns of these tables in the order in which the engine's command prints them; those that it leaves
-#: out stand last (docs/engine/command.md, "Commands").
+#: out stand last (docs/spec/command.md, "Commands").
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     TELEMETRY: (
         "last_observed_cache_read",
@@ -119,7 +119,7 @@ class EngineState(Record, frozen=True):
 def keeps_checkpoints(schema: Schema) -> bool:
     """Whether the engine of a file notes in `BOOTSTRAP` how far it has read a transcript.
 
-    The 1.x line does not; rows in an upgraded file are dead (docs/engine/versions.md, "Features").
+    The 1.x line does not; rows in an upgraded file are dead (docs/spec/versions.md, "Features").
     """
     return schema.has(BOOTSTRAP) and engine_rules(schema).is_migrated
 
@@ -239,7 +239,7 @@ async def transcripts(reader: Reader, conversation_id: ConversationId | None = N
 # -- prepared work -------------------------------------------------------------------------------------
 
 #: A batch is planned, its nodes (hidden summaries) are made one by one, then it is published or dropped.
-#: Until then no message or summary that its rows refer to may be deleted (docs/engine/prepared.md).
+#: Until then no message or summary that its rows refer to may be deleted (docs/spec/prepared.md).
 PREPARED_BATCHES: Final = "pending_compaction_batches"
 PREPARED_NODES: Final = "pending_summary_nodes"
 PREPARED_NODE_MESSAGES: Final = "pending_summary_node_messages"

@@ -350,7 +350,7 @@ async def broken_among(reader: Reader, ids: Sequence[SummaryId]) -> dict[Summary
 def broken_rows(db: Rows, schema: Schema, ids: Sequence[SummaryId]) -> dict[SummaryId, BadKind]:
     """The same over the rows of a transaction.
 
-    Source: docs/engine/doctor.md, "Order of the markers", and docs/engine/texts.md, "Fallback".
+    Source: docs/spec/doctor.md, "Order of the markers", and docs/spec/texts.md, "Fallback".
     """
     found: dict[SummaryId, BadKind] = {}
     for start in range(0, len(ids), BATCH):

@@ -2,7 +2,7 @@
 
 SQLite reads a WAL up to the first frame whose salts or checksum do not fit, and says nothing of the rest; the
 next connection that closes the file deletes it. `examine_wal` finds such a rest without writing anything
-(docs/decisions.md, "A WAL that SQLite ignores").
+(docs/spec/decisions.md, "A WAL that SQLite ignores").
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Rounds:
     """The frames with other salts than the header's: whether rounds before explain them.
 
     The header's own count of rounds says nothing of that: each connection counts those that it began itself
-    (docs/decisions.md, "A WAL that SQLite ignores").
+    (docs/spec/decisions.md, "A WAL that SQLite ignores").
     """
 
     def __init__(self, header: _Header) -> None:

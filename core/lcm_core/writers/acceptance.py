@@ -266,7 +266,7 @@ def judge_text(
 
 
 def unchecked_sentence(checked: Checked) -> str:
-    """That rules were not compared, or not all of them (docs/retention.md, "Rules not checked")."""
+    """That rules were not compared, or not all of them (docs/spec/retention.md, "Rules not checked")."""
     return f"Rules {checked.words}: the source or the draft has text in a language whose rules are not known."
 
 
@@ -372,9 +372,9 @@ _CAUTIONS: Final[tuple[tuple[DraftCaution, Callable[[str], bool], str], ...]] = 
 # -- escalation ------------------------------------------------------------------------------------------
 # From a source text to a summary: normal, aggressive, a cap, a cut of the source.
 #
-# Two sets of rules (docs/engine/texts.md, "Escalation", "Fallback" and "The summariser's own cut"). The
+# Two sets of rules (docs/spec/texts.md, "Escalation", "Fallback" and "The summariser's own cut"). The
 # engine's compaction and ours meet here. A cut of the source has no sentences that are shaped like an
-# instruction to a model (docs/engine/texts.md, "Directives").
+# instruction to a model (docs/spec/texts.md, "Directives").
 
 #: What the first of a row of such sentences leaves behind.
 OMITTED: Final = "[LCM fallback summary omitted directive-shaped untrusted content]."
@@ -494,7 +494,7 @@ class Escalated(Record, frozen=True):
 
 
 def target_tokens(depth: int, source_tokens: int, *, aggressive: bool, rules: EngineRules) -> int:
-    """The size that a model is asked to stay under (docs/engine/texts.md, "Targets")."""
+    """The size that a model is asked to stay under (docs/spec/texts.md, "Targets")."""
     if depth > 0:
         return max(512, rules.compaction.condensed_target_tokens)
     if not aggressive:
@@ -619,7 +619,7 @@ def summarizer_cut(text: str, target: int, rules: EngineRules) -> str:
     """What the engine's own summariser hands back when no model gave it an answer that can be used.
 
     *target*: the tokens that were asked for. It is an answer like any other, and judged like one; without a
-    note it is the source (docs/engine/texts.md, "The summariser's own cut").
+    note it is the source (docs/spec/texts.md, "The summariser's own cut").
     """
     text, most = trimmed(text), max(LEAST_UNITS, UNITS_OF_TOKEN * target)
     if rules.escalation.fallback_units is not None:

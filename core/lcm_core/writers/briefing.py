@@ -1,6 +1,6 @@
 """A focus brief written by a model: first it gathers, then it writes; in few calls, from what it is shown.
 
-The JSON of both answers is the engine's (docs/engine/focus.md, "Writing it"). What a model says is a
+The JSON of both answers is the engine's (docs/spec/focus.md, "Writing it"). What a model says is a
 proposal: whoever asked judges it, and its ids are compared with rows.
 """
 

@@ -555,7 +555,7 @@ _TAKERS: Final[tuple[Callable[[_IdentifierFinder], None], ...]] = (
 
 
 # -- people and weekdays ---------------------------------------------------------------------------------
-# Those that a draft names and its source does not (docs/retention.md, "People and weekdays").
+# Those that a draft names and its source does not (docs/spec/retention.md, "People and weekdays").
 #
 # Weekdays are words that can be listed. People are seen by their capital letter, so only where the script
 # has capitals and the language keeps them for names: not in German, and not in scripts without them.

@@ -38,7 +38,7 @@ from lcm_core.writers.request import (
 from lcm_core.writers.wire import RESERVED_HEADERS
 
 # -- keys of the host ------------------------------------------------------------------------------------
-# Auth profiles that newer hosts keep in SQLite files, read as best we can (docs/host.md, "Credentials").
+# Auth profiles that newer hosts keep in SQLite files, read as best we can (docs/spec/host.md, "Credentials").
 
 #: A host that writes is not waited for longer than that. s
 _WAIT: Final = 0.5
@@ -49,7 +49,7 @@ _DOCUMENTS: Final = (("auth_profile_store", "store_json"), ("auth_profile_state"
 def profile_documents(path: Path) -> tuple[str, ...]:
     """The JSON documents about auth profiles in a host's own database, profiles first; none is no mistake.
 
-    The file is opened as a conversation database is (docs/decisions.md, "No trace"), so nothing is left
+    The file is opened as a conversation database is (docs/spec/decisions.md, "No trace"), so nothing is left
     beside it.
 
     Raises:
@@ -394,7 +394,7 @@ def _profile_files(state_dir: Path) -> Iterator[tuple[Path, Callable[[Path], Ite
 def _profiles(
     path: Path, documents: Iterable[Mapping[str, Json]], provider: Provider, refusals: list[str]
 ) -> Iterator[Credential]:
-    """The keys of *provider* in the documents of one file (docs/host.md, "Credentials"), the preferred first.
+    """The keys of *provider* in one file (docs/spec/host.md, "Credentials"), the preferred first.
 
     A later document adds to an earlier one: newer hosts keep the order of the profiles apart from them.
     """

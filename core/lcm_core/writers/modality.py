@@ -1,4 +1,4 @@
-"""The rules in a sentence: what they are about, and which way they point (docs/retention.md, "Rules").
+"""The rules in a sentence: what they are about, and which way they point (docs/spec/retention.md, "Rules").
 
 A sentence is cut into clauses, each with one force. Everything is read from words and their order; nothing is
 parsed, so what is said by the sense alone (irony, "out of the question") is not seen.

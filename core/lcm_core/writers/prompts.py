@@ -25,7 +25,7 @@ from lcm_core.writers.request import SummaryRequest
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-#: How the last line of every summary begins (docs/engine/settings.md, "Asking a summariser"); after it comes
+#: How the last line of every summary begins (docs/spec/settings.md, "Asking a summariser"); after it comes
 #: what expanding would show.
 CLOSING: Final = "Expand for details about:"
 #: How the line begins that names the files that were touched.

@@ -22,7 +22,7 @@ from lcm_core.writers.rule_words import pattern_of, phrases_of
 T = TypeVar("T")
 Span = tuple[int, int]  #: characters of a text, from the first to before the second
 
-#: The line above a message or summary in a source text (docs/engine/texts.md, "The block of a message"). What
+#: The line above a message or summary in a source text (docs/spec/texts.md, "The block of a message"). What
 #: a sender is called may hold brackets and be long; as JSON it is one line.
 HEADER: Final = re.compile(
     r"^\[(?P<first>(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|NaN-NaN-NaN)[^\]\n]{0,100}?)"
@@ -180,7 +180,7 @@ def is_dense(text: str) -> bool:
 
 
 # -- numbers ---------------------------------------------------------------------------------------------
-# Which ways of writing numbers are equal (docs/retention.md, "Numbers").
+# Which ways of writing numbers are equal (docs/spec/retention.md, "Numbers").
 #
 # ``1,250`` may be more than a thousand or a fraction: a number that can be read in several ways has several
 # values, and two numbers agree when one of the values does. So do 4000 and 4k, 30 s and 0.5 min. Units and

@@ -40,7 +40,7 @@ def storable(text: str) -> str:
 class SummaryRequest(Record, frozen=True):
     """What one call is to summarise, and how. Retries are the writer's business."""
 
-    text: str  #: the source text, as the database's engine renders it (docs/engine/texts.md)
+    text: str  #: the source text, as the database's engine renders it (docs/spec/texts.md)
     aggressive: bool  #: the second attempt, which keeps durable facts only
     depth: int  #: of the summary that is asked for: 0 a leaf, 1 made from leaves ...
     target_tokens: int  #: estimated size that the answer should stay under

@@ -1,7 +1,7 @@
 """What a summary kept of its source, what it lost and what it invented; no model, no network, no I/O.
 
 All of it is lexical: an identifier that is not in the text word for word counts as lost, one that is not in
-the source as invented. That is an upper bound on what the text is worth (docs/retention.md, "Facts and
+the source as invented. That is an upper bound on what the text is worth (docs/spec/retention.md, "Facts and
 inventions"): a kept number may be said of the wrong thing, and a rule in other words looks lost. Keeping
 and knowing differ: a text keeps ``/srv/app/x.py`` when it names ``x.py``; it invents ``/tmp/x.py`` when its
 source names only ``/srv/app/x.py``.
@@ -49,7 +49,7 @@ from lcm_core.writers.quantities import (
 from lcm_core.writers.rule_words import rule_words
 
 # -- rules -----------------------------------------------------------------------------------------------
-# What became of the rules of a source: kept, lost, or reversed (docs/retention.md, "Reversals").
+# What became of the rules of a source: kept, lost, or reversed (docs/spec/retention.md, "Reversals").
 
 #: Rules of a source that are counted; the latest.
 _MAX_RULES: Final = 200
@@ -219,7 +219,7 @@ class Rulebook:
 
 
 def checked(text: str) -> Checked:
-    """How much of a text is in a language whose rules are known (docs/retention.md, "Rules not checked")."""
+    """The share of a text whose language has known rules (docs/spec/retention.md, "Rules not checked")."""
     known = other = unclear = 0
     for first, last in sentences(text):
         sentence = text[first:last]
@@ -709,8 +709,8 @@ def measure(source: RetentionSource, text: str) -> Retention:
 
 
 def _invented_counts(text: str, numbers: Iterable[Quantity], source: RetentionSource) -> Iterator[Identifier]:
-    """Small numbers of a draft with any word behind them that the source does not have (docs/retention.md,
-    "Numbers").
+    """Small numbers of a draft with any word behind them that the source does not have
+    (docs/spec/retention.md, "Numbers").
     """
     indexes = [one for one in (source._index, source._before) if one is not None]
     places: dict[str, list[Span]] = {}
@@ -848,7 +848,7 @@ class Worth(StrEnum):
 
 
 class Assessment(Record, frozen=True):
-    """The line above a draft (docs/retention.md, "Worth taking")."""
+    """The line above a draft (docs/spec/retention.md, "Worth taking")."""
 
     worth: Worth
     sentence: str

@@ -1,4 +1,4 @@
-"""The words of rules, as ``rule_words.toml`` lists them (docs/retention.md, "Another language")."""
+"""The words of rules, as ``rule_words.toml`` lists them (docs/spec/retention.md, "Another language")."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a summary is made from, as text: byte for byte what the engine of the database's version sends.
 
 One renderer for every use (compaction, rewrite, repair, review), pure but for the functions at the end, which
-read the rows. The rules are those of docs/engine/texts.md, "Leaf source text" and "Condensed source text".
+read the rows. The rules are those of docs/spec/texts.md, "Leaf source text" and "Condensed source text".
 """
 
 from __future__ import annotations

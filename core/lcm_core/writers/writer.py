@@ -235,7 +235,7 @@ class CallPace:
 
 log = logging.getLogger(__name__)
 
-_FIRST_WAIT: Final = 0.5  #: s; doubled each time (docs/engine/settings.md, "Asking a summariser")
+_FIRST_WAIT: Final = 0.5  #: s; doubled each time (docs/spec/settings.md, "Asking a summariser")
 _FIRST_PAUSE: Final = 1.0  #: s, of all calls; likewise doubled
 _MOST_WAIT: Final = 8.0
 _LEAST_ROOM: Final = 1_024

@@ -266,7 +266,7 @@ async def test_planted_damage_is_found_and_nothing_else(
 async def test_sources_of_equal_ordinals_are_in_the_order_of_their_ids(
     database_copy: DatabaseFactory,
 ) -> None:
-    """As the engine reads them (docs/engine/recall.md), whatever row was written first."""
+    """As the engine reads them (docs/spec/recall.md), whatever row was written first."""
     path = database_copy("0.15.3")
     run_sql(
         path,
