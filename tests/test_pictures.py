@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SHOWN = re.compile(r"!\[[^\]]+\]\((?:\.\./)?screenshots/([\w-]+)\.svg\)")
+SHOWN = re.compile(r"!\[[^\]]+\]\((?:\.\./)*screenshots/([\w-]+)\.svg\)")
 TAKEN = re.compile(r'Picture\(\s*"([\w-]+)"')
 
 
