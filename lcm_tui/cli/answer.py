@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from lcm_core.base.errors import ExitCode, LcmError
 from lcm_core.base.setting_values import Json, JsonObject, SettingSource
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from lcm_tui.tables.blocks import OutputBlock as Block
 
+#: What records of the engine's own command have beside its fields: whoever reads those strictly skips one key
+#: (docs/spec/command.md, "Envelope").
+OURS: Final = "lcmTui"
 #: How long a lock of another process is waited for.
 BUSY_SECONDS = 5.0
 
@@ -165,7 +168,7 @@ class Run(Record, frozen=True):
             "configPath": str(self.settings.config_file.value),
         }
         if not_recorded:
-            meta["notRecorded"] = list(not_recorded)
+            meta[OURS] = {"notRecorded": list(not_recorded)}
         if self.past is not None and self.past.found is not None:
             from lcm_tui.cli.past_told import told
 

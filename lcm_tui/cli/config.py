@@ -9,9 +9,8 @@ import click
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.setting_values import Json, SettingSource
 from lcm_core.base.settings_listed import config_value, config_view, sourced_settings
-from lcm_core.base.values import to_json
 
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.answer import OURS, Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import StoredText
@@ -24,7 +23,10 @@ _ENGINE_WORDS: Final = {
     SettingSource.PLUGIN_CONFIG: "plugin-config",
     SettingSource.DEFAULT: "default",
 }
-
+#: Settings that the engine's command does not print, as it does none that nothing sets.
+_NOT_THEIRS: Final = frozenset(
+    ("largeFileThresholdTokens", "preserveHeartbeatPoll", "dbPath", "stateDir", "sessions", "tui")
+)
 
 path_argument = click.argument(
     "path",
@@ -45,11 +47,17 @@ def show(run: Run) -> Answer:
     for name in ("ignoreSessionPatterns", "statelessSessionPatterns"):
         overrules = found[name].source is SettingSource.ENVIRONMENT and name in view.raw
         patterns[f"{name}EnvOverridesPluginConfig"] = overrules
+    effective, beside = _divided(view.effective)
     data: Document = {
         "configPath": str(run.settings.config_file.value),
-        **some_of(view, "raw effective"),
+        "raw": view.raw,
+        "effective": effective,
         "diagnostics": patterns,
-        **some_of(view, "overriding sources diagnostics active_env without_effect retired"),
+        **some_of(view, "overriding"),
+        OURS: {
+            "effective": beside,
+            **some_of(view, "sources diagnostics active_env without_effect retired"),
+        },
     }
     settings = run.settings
     missing = " (cannot be used)" if settings.config_unusable else ""
@@ -89,7 +97,11 @@ def get(run: Run, *, path: str) -> Answer:
         (found.path, _shown(found.value)),
         ("from", _from(found.source or found.origin, has_effect=found.has_effect, retired=found.retired)),
     ]
-    return run.answer("config.get", to_json(found), [Facts(facts)])
+    data = {
+        **some_of(found, "path is_set raw effective"),
+        OURS: some_of(found, "value origin source has_effect retired"),
+    }
+    return run.answer("config.get", data, [Facts(facts)])
 
 
 @command("config set")
@@ -106,6 +118,20 @@ def set_(run: Run, *, path: str, value: str) -> Answer:
         "shows what applies.",
         details={"path": path},
     )
+
+
+def _divided(tree: Mapping[str, Json]) -> tuple[Document, Document]:
+    """Settings as the engine's command has them, and those that it leaves out."""
+    theirs: Document = {}
+    ours: Document = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and name not in _NOT_THEIRS:
+            theirs[name], rest = _divided(value)
+            if rest:
+                ours[name] = rest
+        else:
+            (ours if value is None or name in _NOT_THEIRS else theirs)[name] = value
+    return theirs, ours
 
 
 def _from(source: str, *, has_effect: bool, retired: str | None) -> str:

@@ -22,7 +22,15 @@ from lcm_core.store.focus import active_brief, list_briefs
 from lcm_core.store.listing import Page, Window, conversation_page
 from lcm_core.store.opening import database_files
 from lcm_core.store.schema import Schema
-from lcm_core.store.state import BOOTSTRAP, CURSORS, MAINTENANCE, TELEMETRY, StateRow, engine_state
+from lcm_core.store.state import (
+    BOOTSTRAP,
+    CURSORS,
+    MAINTENANCE,
+    NOT_PRINTED,
+    TELEMETRY,
+    StateRow,
+    engine_state,
+)
 from lcm_core.store.statistics import (
     Statistics,
     growth_of,
@@ -30,7 +38,7 @@ from lcm_core.store.statistics import (
 )
 
 from lcm_tui.cli import documents, options
-from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.answer import OURS, Answer, Paging, Run
 from lcm_tui.cli.command import Decorator, Sectioned, command, gather
 from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.kinds import Choice, FilePath, Size, Stamp, StoredText, Text, When, WholeNumber
@@ -347,18 +355,22 @@ def _document(found: ShownConversation) -> Document:
             "activeBrief": None if found.active is None else documents.active_brief(found.active),
         },
         "largeFiles": to_json(found.state.files),
-        "archiveCause": found.conversation.archive_cause,
-        "transcriptCursor": _state_document(found.state.cursor),
+        OURS: {
+            "archiveCause": found.conversation.archive_cause,
+            "transcriptCursor": _state_document(found.state.cursor),
+        },
     }
 
 
 def _state_document(row: StateRow | None) -> Document | None:
     if row is None:
         return None
-    return {
-        documents.camel(name): bool(value) if name in _SWITCHES else documents.scalar(value)
-        for name, value in row.items()
-    }
+    theirs: Document = {}
+    ours: Document = {}
+    for name, value in row.items():
+        written = bool(value) if name in _SWITCHES else documents.scalar(value)
+        (ours if name in NOT_PRINTED else theirs)[documents.camel(name)] = written
+    return {**theirs, OURS: ours} if ours else theirs
 
 
 def _not_recorded(schema: Schema) -> list[str]:
@@ -368,7 +380,7 @@ def _not_recorded(schema: Schema) -> list[str]:
         "maintenance": MAINTENANCE,
         "bootstrap": BOOTSTRAP,
         "focusBriefs": "focus_briefs",
-        "transcriptCursor": CURSORS,
+        f"{OURS}.transcriptCursor": CURSORS,
     }
     fields += [field for field, table in tables.items() if not schema.has(table)]
-    return fields if schema.has("conversations", "archive_cause") else [*fields, "archiveCause"]
+    return fields if schema.has("conversations", "archive_cause") else [*fields, f"{OURS}.archiveCause"]

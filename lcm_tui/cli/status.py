@@ -30,7 +30,7 @@ from lcm_host.reading import COUNTED_BYTES, bad_lines
 from lcm_host.sessions import list_sessions
 
 from lcm_tui.cli import options
-from lcm_tui.cli.answer import Answer, Outcome, Run
+from lcm_tui.cli.answer import OURS, Answer, Outcome, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of, tail_of
 from lcm_tui.cli.kinds import FilePath, Kind, invalid
@@ -263,14 +263,16 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
             "context": {"items": counted.context_items, "tokens": counted.context_tokens},
             "maintenance": to_json(counted.maintenance),
         },
-        "schema": {
-            "version": found.schema.version,
-            "missing": list(found.schema.missing),
-            "unknown": list(unknown_parts(found.schema)),
+        OURS: {
+            "schema": {
+                "version": found.schema.version,
+                "missing": list(found.schema.missing),
+                "unknown": list(unknown_parts(found.schema)),
+            },
+            "ingestion": document(found.ingesting),
+            **({} if found.gaps is None else {"gaps": to_json(found.gaps)}),
+            **({"walIgnoredBytes": found.wal.lost_bytes} if found.wal and found.wal.lost else {}),
         },
-        "ingestion": document(found.ingesting),
-        **({} if found.gaps is None else {"gaps": to_json(found.gaps)}),
-        **({"walIgnoredBytes": found.wal.lost_bytes} if found.wal and found.wal.lost else {}),
     }
 
 

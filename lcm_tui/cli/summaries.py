@@ -21,7 +21,7 @@ from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids
 from lcm_core.writers.source import previous_of
 
 from lcm_tui.cli import coverage, messages, options
-from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.answer import OURS, Answer, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import Choice, SummaryId, WholeNumber
@@ -182,18 +182,14 @@ def show(run: Run, *, summary_id: str, previous: bool, rules: str | None) -> Ans
 def show_summary(run: Run, summary_id: str) -> Answer:
     """Show the one whose id begins so."""
     found = run.read(_load, summary_id)
-    consumers: list[Json] = [json_of(WHOLE_COLUMNS, item) for item in found.consumers]
-    sources: list[Json] = [json_of(WHOLE_COLUMNS, item) for item in found.sources]
     data: Document = {
         "summary": json_of(WHOLE_COLUMNS, found.summary),
-        "parents": consumers,
-        "children": sources,
+        "parents": [json_of(WHOLE_COLUMNS, item) for item in found.consumers],
+        "children": [json_of(WHOLE_COLUMNS, item) for item in found.sources],
         "sourceMessages": [json_of(SOURCE_COLUMNS, row) for row in found.messages],
-        "consumers": consumers,
-        "sources": sources,
     }
     if found.gone:
-        data["missing"] = list(found.gone)
+        data[OURS] = {"missing": list(found.gone)}
     missing = not_recorded(SUMMARY_COLUMNS, found.schema, "summary")
     return run.answer("summaries.show", data, _blocks(run, found), not_recorded=missing)
 

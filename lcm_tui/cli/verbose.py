@@ -16,7 +16,7 @@ from lcm_core.base.text import safe_line
 from lcm_core.base.values import replace
 
 from lcm_tui.cli import output
-from lcm_tui.cli.answer import Answer, Outcome
+from lcm_tui.cli.answer import OURS, Answer, Outcome
 from lcm_tui.cli.presentation import PROGRAM, Presentation
 from lcm_tui.kit import logfile
 from lcm_tui.tables.blocks import Verbatim
@@ -111,7 +111,9 @@ def with_unread(unread: Sequence[str], presentation: Presentation, call: Callabl
         error.details.setdefault("configProblems", said)
         raise
     if presentation.json and isinstance(outcome, Answer):
-        return replace(outcome, meta={**outcome.meta, "configProblems": list(unread)})
+        ours = outcome.meta.get(OURS)
+        ours = {**(ours if isinstance(ours, dict) else {}), "configProblems": list(unread)}
+        return replace(outcome, meta={**outcome.meta, OURS: ours})
     _say(said)
     return outcome
 

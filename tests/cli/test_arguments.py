@@ -321,17 +321,19 @@ def test_the_configuration_is_shown_and_never_written(tmp_path: Path):
     config.write_text(json.dumps({"plugins": {"entries": {"lossless-claw": {"config": plugin}}}}))
     before = config.read_bytes()
     result = run("config", "show", "--config", config, "--json")
+    ours = result.data["lcmTui"]
     assert result.data["raw"] == {**plugin, "apiKey": "***"}
     assert result.data["effective"]["freshTailCount"] == 12
-    assert "leafMinFanout" in result.data["problems"][0]["message"]
+    assert "leafMinFanout" in ours["problems"][0]["message"]
     assert result.document["meta"]["configPath"] == str(config)
-    value = run("config", "get", "freshTailCount", "--config", config, "--json").data
+    value = run("config", "get", "freshTailCount", "--config", config, "--json").data["lcmTui"]
     assert (value["value"], value["origin"], value["hasEffect"]) == (12, "effective", True)
-    assert "expansionModel" in result.data["withoutEffect"]
-    assert not {"freshTailCount", "timezone"}.intersection(result.data["withoutEffect"])
-    assert run("config", "get", "expansionModel", "--config", config, "--json").data["hasEffect"] is False
+    assert "expansionModel" in ours["withoutEffect"]
+    assert not {"freshTailCount", "timezone"}.intersection(ours["withoutEffect"])
+    value = run("config", "get", "expansionModel", "--config", config, "--json").data["lcmTui"]
+    assert value["hasEffect"] is False
     shown = run("config", "show", "--config", config).out
-    without, retired = result.data["withoutEffect"], result.data["retired"]
+    without, retired = ours["withoutEffect"], ours["retired"]
     assert shown.count("default; no effect here") == len(without) - len(retired) == 18
     assert shown.count("default; retired in ") == len(retired) == 15
     assert run("config", "get", "nothing", "--config", config).code == 3

@@ -169,21 +169,25 @@ def test_a_context_that_no_table_records_is_not_called_empty_alone(database_copy
     run_sql(path, "DROP TABLE context_items")
     assert "no table context_items: it does not record" in run("context", "show", "1", "--db", path).out
     document = run("context", "show", "1", "--db", path, "--json").document
-    assert document["meta"]["notRecorded"] == ["items"]
+    assert document["meta"]["lcmTui"]["notRecorded"] == ["items"]
 
 
 def test_what_a_version_does_not_record_is_null_and_named(database_file: DatabaseFactory):
     document = run("conversations", "list", "--db", database_file("0.1.2"), "--json").document
-    assert document["meta"]["notRecorded"] == ["items.sessionKey", "items.active", "items.archivedAt"]
+    assert document["meta"]["lcmTui"]["notRecorded"] == [
+        "items.sessionKey",
+        "items.active",
+        "items.archivedAt",
+    ]
     assert all(item["active"] is None and item["sessionKey"] is None for item in document["data"]["items"])
     document = run("summaries", "list", "--db", database_file("0.1.2"), "--json").document
-    assert document["meta"]["notRecorded"] == [
+    assert document["meta"]["lcmTui"]["notRecorded"] == [
         "items.descendantTokenCount",
         "items.sourceMessageTokenCount",
         "items.model",
     ]
     assert "not recorded" in run("conversations", "show", "1", "--db", database_file("0.3.0")).out
-    assert "notRecorded" not in run("status", "--db", database_file("0.15.3"), "--json").document["meta"]
+    assert "lcmTui" not in run("status", "--db", database_file("0.15.3"), "--json").document["meta"]
 
 
 def test_a_database_with_the_two_essential_tables_alone_is_shown(tmp_path: Path):
@@ -292,7 +296,7 @@ def test_an_id_that_is_no_utf8_can_be_asked_for(database_copy: DatabaseFactory, 
     at = ("--db", path)
     shown = run("summaries", "show", named(summary), *at, "--json").data
     assert shown["summary"]["summaryId"] == os.fsdecode(summary)
-    assert [one["summaryId"] for one in shown["sources"]] == ["sum_e2c12a356775e203", "sum_93d8bff206c72158"]
+    assert [one["summaryId"] for one in shown["children"]] == ["sum_e2c12a356775e203", "sum_93d8bff206c72158"]
     assert run("summaries", "show", "--previous", named(summary), *at, "--json").data[
         "summaryId"
     ] == os.fsdecode(summary)

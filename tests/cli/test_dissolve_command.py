@@ -260,7 +260,7 @@ def test_a_wal_that_sqlite_ignores_is_kept_before_it_is_lost(path: Path, flags: 
     assert path.with_name("lcm.db-wal").read_bytes() == wal
     assert path.read_bytes() == content
     assert "not read" in run("status", "--db", path).out
-    assert run("status", "--db", path, "--json").data["walIgnoredBytes"] == len(wal) - 32
+    assert run("status", "--db", path, "--json").data["lcmTui"]["walIgnoredBytes"] == len(wal) - 32
     assert (
         run("dissolve", conversation, "--summary", summary, "--db", path, "--allow-unread-wal", *flags).code
         == 0

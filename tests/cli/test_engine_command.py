@@ -164,7 +164,7 @@ def test_cursor_gaps_and_replay_keys_are_shown_where_the_engine_notes_them(
     whole = run("engine", "--db", path, "--json").data
     assert [len(whole[name]) for name in ("cursors", "gaps", "replayKeys")] == [9, 2, 11]
     older = run("engine", "2", "--db", database_file("1.1.1-next"), "--json").document
-    assert {"cursors", "gaps", "replayKeys"} <= set(older["meta"]["notRecorded"])
+    assert {"cursors", "gaps", "replayKeys"} <= set(older["meta"]["lcmTui"]["notRecorded"])
     assert "Cursor" not in run("engine", "2", "--db", database_file("1.1.1-next")).out
 
 
@@ -237,7 +237,7 @@ def test_an_older_engine_prepares_nothing(version: str, database_file: DatabaseF
     assert "prepares nothing" in run("engine", "--db", path).out
     document = run("engine", "--db", path, "--json").document
     assert not document["data"]["prepares"]
-    assert {"batches", "anchors", "epochs", "turns"} <= set(document["meta"]["notRecorded"])
+    assert {"batches", "anchors", "epochs", "turns"} <= set(document["meta"]["lcmTui"]["notRecorded"])
 
 
 @pytest.mark.long

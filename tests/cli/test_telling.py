@@ -99,7 +99,7 @@ def test_a_configuration_that_was_not_read_is_mentioned_once(
     assert named in told.err
     assert "does not exist" not in told.err
     document = json.loads(run(*words, "--json", *given).out)
-    assert named in document["meta"]["configProblems"][0]
+    assert named in document["meta"]["lcmTui"]["configProblems"][0]
     assert run(*words, "--quiet", *given).err == ""
     assert run(*words, "--verbose", *given).err.count(named) >= 1
     missing = (*words, "--openclaw-dir", tmp_path, "--db", tmp_path / "no.db")

@@ -254,8 +254,7 @@ def test_variables_that_overrule_are_named(tmp_path: Path, monkeypatch: pytest.M
     }
     assert {"LCM_IGNORE_SESSION_PATTERNS", "LCM_DATABASE_PATH"} <= {*data["environmentOverrides"]}
     assert "LCM_TUI_FORMAT" not in data["environmentOverrides"]
-    effective = data["effective"]
-    assert (effective["databasePath"], effective["dbPath"]) == (
+    assert (data["effective"]["databasePath"], data["lcmTui"]["effective"]["dbPath"]) == (
         str(tmp_path / "a.db"),
         str(tmp_path / "b.db"),
     )

@@ -270,11 +270,11 @@ def test_status_says_it_and_fails_when_asked_to(any_host: Host) -> None:
     any_host.store(stored)
     quiet = status(any_host)
     assert quiet.code == ExitCode.DONE
-    told = quiet.data["ingestion"]
+    told = quiet.data["lcmTui"]["ingestion"]
     assert (told["compared"], told["behind"], told["items"][0]["behind"]) == (1, 1, 2)
     loud = status(any_host, "--fail-on", "behind=5m")
     assert loud.code == ExitCode.FINDINGS
-    assert json.loads(loud.out)["data"]["ingestion"] == told
+    assert json.loads(loud.out)["data"]["lcmTui"]["ingestion"] == told
     assert status(any_host, "--fail-on", f"behind={timedelta(days=90_000).days}d").code == ExitCode.DONE
     assert status(any_host, "--fail-on", "sooner").code == ExitCode.USAGE
     out = run("status", "--openclaw-dir", any_host.folder).out
@@ -288,7 +288,7 @@ def test_a_host_that_is_kept_up_with_does_not_fail(any_host: Host) -> None:
     any_host.publish()
     any_host.store(stored)
     found = status(any_host, "--fail-on", "behind=1s")
-    assert (found.code, found.data["ingestion"]["behind"]) == (ExitCode.DONE, 0)
+    assert (found.code, found.data["lcmTui"]["ingestion"]["behind"]) == (ExitCode.DONE, 0)
 
 
 async def test_the_doctor_finds_what_is_missing_and_what_waits(host: Host) -> None:
@@ -526,7 +526,7 @@ def test_all_say_the_same_of_heartbeats(
     any_host.publish()
     any_host.store(stored)
     place = ("--openclaw-dir", any_host.folder, "--json")
-    told = run("status", *place).data["ingestion"]["items"]
+    told = run("status", *place).data["lcmTui"]["ingestion"]["items"]
     sessions = run("sessions", "list", *place).data["items"]
     doctor = run("doctor", "--check", "H1", *place)
     assert [one["behind"] for one in told] == [behind]
@@ -661,7 +661,7 @@ def test_status_and_doctor_say_the_same_of_a_file_with_spoiled_lines(
     file_host.turn(2)
     file_host.write(spoil(file_host.story.lines))
     file_host.store(stored)
-    told = status(file_host).data["ingestion"]
+    told = status(file_host).data["lcmTui"]["ingestion"]
     assert (told["compared"], told["items"][0]["behind"]) == (1, behind)
     assert [one["lines"] for one in told["badLines"]] == ([bad] if bad else [])
     out = run("status", "--openclaw-dir", file_host.folder).out
@@ -691,5 +691,5 @@ def test_status_counts_checkpoints_and_mentions_other_files_of_a_session(file_ho
     assert "yes: the engine has everything of 1 session of the host" in out
     assert "1 checkpoint of session files left out." in out
     assert "one (copy).jsonl: This is another file of session one: the index names one.jsonl." in out
-    told = status(file_host).data["ingestion"]
+    told = status(file_host).data["lcmTui"]["ingestion"]
     assert (told["checkpoints"], len(told["problems"])) == (1, 1)

@@ -472,12 +472,12 @@ def test_a_conversation_shows_how_far_its_transcript_was_read(
 ):
     assert words in run_command("conversations", "show", "1", "--db", database_file(version)).out
     shown = run_command("conversations", "show", "1", "--db", database_file(version), "--json").document
-    cursor = shown["data"]["transcriptCursor"]
+    cursor = shown["data"]["lcmTui"]["transcriptCursor"]
     if version == "1.1-later":
         assert (cursor["frontierSeq"], cursor["origin"]) == (40, "fresh")
     else:
         assert cursor is None
-        assert "transcriptCursor" in shown["meta"]["notRecorded"]
+        assert "lcmTui.transcriptCursor" in shown["meta"]["lcmTui"]["notRecorded"]
 
 
 def scramble(path: Path, seed: int) -> None:
@@ -532,7 +532,7 @@ def test_whatever_is_noted_of_entries_comes_back(database_copy: DatabaseFactory,
 
 def test_the_status_sums_up_gaps(database_file: DatabaseFactory):
     path = database_file("1.1-later")
-    shown = run_command("status", "--db", path, "--json").data["gaps"]
+    shown = run_command("status", "--db", path, "--json").data["lcmTui"]["gaps"]
     assert shown == {"conversations": 2, "gaps": 2, "entries": 8, "largest": 4}
     assert (
         "2 gaps in 2 conversations, 8 entries never stored; the largest has 4"

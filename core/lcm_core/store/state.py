@@ -34,6 +34,13 @@ GAPS: Final = "conversation_transcript_gaps"
 #: The column of MAINTENANCE that grows by one with every write but the first.
 REVISION: Final = "maintenance_revision"
 
+#: Columns that the engine's command leaves out.
+NOT_PRINTED: Final = frozenset(
+    (
+        *("soft_reset_pruned_at", "context_fresh_tail_count", "context_leaf_chunk_tokens"),
+        *("resolution_reason", "resolved_at", REVISION),
+    )
+)
 #: Columns of these tables in the order in which the engine's command prints them; those that it leaves
 #: out stand last (docs/spec/command.md, "Commands").
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
