@@ -311,10 +311,19 @@ class Asked(Record, frozen=True):
         return sum(one.tokens for one in self.evidence)
 
     @property
-    def unfound_text(self) -> str:
-        """Which words of the question were not found, in a sentence; empty: none, or it is not known."""
-        named = ", ".join(one if one.startswith('"') else f'"{one}"' for one in self.unfound)
-        return f"Not found: {named}." if named else ""
+    def remarks(self) -> list[str]:
+        """What is to be known of the answer, in sentences; names in them are foreign text."""
+        found = ["The answer was too long and was truncated."] if self.is_cut else []
+        found += [f"Citation removed: {one.citation} ({one.why})." for one in self.dropped]
+        if self.failed is not None:
+            found.append(f"{self.failed.message} This is the evidence found.")
+        unfound = ", ".join(one if one.startswith('"') else f'"{one}"' for one in self.unfound)
+        return [*found, f"Not found: {unfound}."] if unfound else found
+
+    @property
+    def gap_texts(self) -> list[str]:
+        """The gaps, in sentences."""
+        return [f"Not searched or not shown: {gap}." for gap in self.gaps]
 
     @property
     def cited_first(self) -> tuple[Passage, ...]:

@@ -21,10 +21,11 @@ from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.search import Document, DocumentKind, RecalledRows, SearchedRows
 
+from lcm_recall.answer import REPEATS
 from lcm_recall.delegation import Task
 from lcm_recall.engine_tools import expand_summary
 from lcm_recall.queries import RecallSettings
-from lcm_recall.search import with_file
+from lcm_recall.search import OTHER_SPELLING, with_file
 
 # -- evidence --------------------------------------------------------------------------------------------
 # What answers a question where no model is used (docs/spec/recall.md, "Without a sub-agent").
@@ -98,6 +99,17 @@ class Passage(Record, frozen=True, omit_defaults=True):
     text: str  #: foreign text
     repeats: bool = False  #: it adds little to the words of the question, so others come before it
     other_spelling: bool = False  #: no word of the question is in it as it was typed
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of it beside the text."""
+        return [*[REPEATS] * self.repeats, *[OTHER_SPELLING] * self.other_spelling]
+
+    @property
+    def part_text(self) -> str:
+        """Which part of the whole text it is, and what else is to be known of it."""
+        begins = [f"from character {self.start:,}"] * (self.start > 0)
+        return "".join(f", {one}" for one in (*begins, *["continues"] * (not self.complete), *self.notes))
 
 
 class CursorAt(Record, frozen=True):

@@ -252,9 +252,12 @@ class Near(Record, frozen=True):
     at_least: bool = False  #: there may be more than *found*
 
     @property
-    def found_text(self) -> str:
-        """How many documents hold it, in words."""
-        return _count_text(self.found, self.at_least)
+    def text(self) -> str:
+        """The same in a sentence; its words are foreign text."""
+        if self.found:
+            return f'"{self.term}" alone: {_count_text(self.found, self.at_least)}.'
+        alike = f"; similar words: {', '.join(self.spellings)}" if self.spellings else ""
+        return f'"{self.term}" was not found{alike}.'
 
 
 class Coverage(Record, frozen=True):
@@ -265,6 +268,16 @@ class Coverage(Record, frozen=True):
     not_searched: tuple[str, ...]  #: what was not, and why
     not_ranked: tuple[str, ...]  #: what holds the terms, or may, and was left out of so many hits
     elapsed_ms: int
+
+    @property
+    def searched_text(self) -> str:
+        """What was looked at, in words."""
+        return ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in self.searched.items())
+
+    @property
+    def text(self) -> str:
+        """Whether that is everything, in words."""
+        return "full" if self.full else f"bounded; {self.missing}"
 
     @property
     def missing(self) -> str:

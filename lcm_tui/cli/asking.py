@@ -144,15 +144,9 @@ class AskWork(Struct):
             blocks.append(
                 Facts([("Citations", ", ".join(asked.citations) or "none: check the answer yourself")])
             )
-            if asked.is_cut:
-                blocks.append(Note("The answer was too long and was truncated."))
-            blocks += [Note(f"Citation removed: {one.citation} ({one.why}).") for one in asked.dropped]
-        elif asked.failed is not None:
-            blocks.append(Note(f"{asked.failed.message} This is the evidence found."))
-        else:
+        elif asked.failed is None:
             blocks.append(Note(self.why))
-        if asked.unfound:
-            blocks.append(Note(asked.unfound_text))
+        blocks += map(Note, asked.remarks)
         for one in asked.cited_first:
             cited = "cited: " if one.citation in asked.citations else ""
             blocks.append(Prose(one.text, title=f"{cited}{passage_title(self.run, one)}"))
@@ -161,7 +155,7 @@ class AskWork(Struct):
         blocks.append(
             Facts([("Scope", named), ("Evidence", f"~{asked.tokens:,} of {self.limits.tokens:,} tokens")])
         )
-        blocks += [Note(f"Not searched or not shown: {gap}.") for gap in asked.gaps]
+        blocks += map(Note, asked.gap_texts)
         told = self.run.answer(
             "ask", {**to_json(AskedAnswer.of(named, asked)), **self.data}, [*blocks, *self.blocks]
         )

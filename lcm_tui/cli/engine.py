@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.setting_values import Json
-from lcm_core.base.times import iso_z, sort_key
+from lcm_core.base.times import iso_or_none, iso_z, sort_key
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.backup import default_target
 from lcm_core.change.prepared import changed_since
@@ -188,13 +188,12 @@ def _conversation(one: ConversationWork) -> Document:
 
 
 def _work(batch: BatchState) -> Document:
-    oldest = batch.oldest_ready
     return {
         "batch_id": batch.row.batch_id,
         "prepared": len(batch.prepared),
         "nodes": [_node(batch, one) for one in batch.nodes],
         "tokens": batch.ready_tokens,
-        "oldestReadyAt": None if oldest is None else iso_z(oldest),
+        "oldestReadyAt": iso_or_none(batch.oldest_ready),
         "published": len(batch.published),
         "publishable": bool(batch.publishable),
         "complete": batch.is_complete,

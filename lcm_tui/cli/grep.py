@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 import click
 from lcm_core.base.errors import ExitCode, RefusedError
@@ -11,18 +10,16 @@ from lcm_core.base.files import forget_cache, reason_of
 from lcm_core.base.javascript import Json
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
-from lcm_core.base.times import iso_z
+from lcm_core.base.times import iso_or_none
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.store.database import Reader
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_recall.queries import recall_settings
 from lcm_recall.results import FoundPage
 from lcm_recall.search import (
-    NAMES,
     OTHER_SPELLING,
     Found,
     Hit,
-    Near,
     index_of,
     make_index,
     remember,
@@ -68,8 +65,8 @@ class ScopeOptions(Record, frozen=True):
     def filter(
         self,
         within: tuple[ConversationId, ...] | None,
-        since: datetime | None,
-        before: datetime | None,
+        since: str | None,
+        before: str | None,
     ) -> Filter:
         """The same for the search, *within* some conversations."""
         of_summaries = tuple(kind for kind in self.kinds if kind in _LEVELS)
@@ -82,15 +79,11 @@ class ScopeOptions(Record, frozen=True):
             tuple(dict.fromkeys(self.tool)),
             of_summaries,
             () if self.depth is None else (self.depth,),
-            _iso(since),
-            _iso(before),
+            since,
+            before,
             None if self.context is None else self.context == "in",
             self.broken,
         )
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else iso_z(moment)
 
 
 scope_options = gather(
@@ -201,7 +194,7 @@ def grep(
         raise invalid("index", "cannot be combined with --no-index")
     if regex and substring:
         raise invalid("regex", "cannot be combined with --substring")
-    since, before = times.span(run.clock)
+    since, before = map(iso_or_none, times.span(run.clock))
     if as_engine:
         _check_for_the_engine(
             scope, {"--substring": substring, "--index": index, "--cursor": cursor, "--forget": forget}
@@ -210,8 +203,8 @@ def grep(
             "pattern": query,
             "mode": "regex" if regex else "full_text",
             "limit": limit,
-            "since": _iso(since),
-            "before": _iso(before),
+            "since": since,
+            "before": before,
         }
         if scope.conversation_id is not None:
             given["conversationId"] = scope.conversation_id
@@ -308,13 +301,12 @@ def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
         blocks.append(Note("Nothing was searched: there is no text in this scope."))
     elif not found.total:
         blocks.append(Note("Nothing was found."))
-        blocks += [Note(_near_words(one)) for one in found.near]
-    searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in coverage.searched.items())
+        blocks += [Note(one.text) for one in found.near]
     facts: list[tuple[str, str | int | None]] = [
         ("Scope", named),
         ("Hits", f"{len(found.hits)} of {found.total_text}" if found.total else "0"),
-        ("Searched", searched),
-        ("Coverage", "full" if coverage.full else f"bounded; {coverage.missing}"),
+        ("Searched", coverage.searched_text),
+        ("Coverage", coverage.text),
         ("Time", f"{coverage.elapsed_ms / 1000:.2f} s"),
     ]
     blocks.append(Facts(facts))
@@ -328,10 +320,3 @@ def _hit_lines(run: Run, hit: Hit) -> str:
     head = f"{hit.citation}  conversation {hit.conversation_id}  {hit.label}  {run.time(hit.at)}  {hit.place}"
     notes = ", ".join(filter(None, ("" if hit.spelled else OTHER_SPELLING, way)))
     return "\n    ".join(filter(None, (head, hit.snippet, notes)))
-
-
-def _near_words(near: Near) -> str:
-    if near.found:
-        return f'"{near.term}" alone is in {near.found_text}.'
-    like = f" Similar words: {', '.join(near.spellings)}." if near.spellings else ""
-    return f'"{near.term}" was not found.{like}'

@@ -10,7 +10,7 @@ from typing import Any
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import JsonObject
-from lcm_core.base.times import iso_z, parse_utc
+from lcm_core.base.times import iso_or_none, parse_utc
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.plan import Plan
 from lcm_core.engine.rules import configured
@@ -248,7 +248,7 @@ def _document(source: ImportSource, shown: Backfill) -> Document:
         "session": {
             "agent": source.agent,
             **some_of(shown.session, "session_id session_key"),
-            "startedAt": iso_z(header.started_at) if header and header.started_at else None,
+            "startedAt": iso_or_none(header.started_at) if header else None,
         },
         "transcript": {
             "path": str(source.place),
@@ -274,18 +274,13 @@ def _document(source: ImportSource, shown: Backfill) -> Document:
             "engineKeeps": shown.engine_keeps,
             "files": tally.payloads,
             "fileBytes": tally.payload_bytes,
-            "earliestAt": _iso(tally.first),
-            "latestAt": _iso(tally.last),
+            "earliestAt": iso_or_none(parse_utc(tally.first)),
+            "latestAt": iso_or_none(parse_utc(tally.last)),
             "parts": shown.parts,
             "modelCalls": 0,
         },
         "importWarnings": list(shown.warnings),
     }
-
-
-def _iso(stamp: str | None) -> str | None:
-    moment = parse_utc(stamp)
-    return iso_z(moment) if moment is not None else None
 
 
 def _payloads(run: Run, tally: ImportTally) -> str:
@@ -311,8 +306,8 @@ def _blocks(run: Run, place: Path, shown: Backfill) -> list[OutputBlock]:
         roles = ", ".join(f"{count:,} {role}" for role, count in sorted(tally.roles.items()))
         facts += [
             ("To import", f"{tally.stored:,} messages ({roles}), {tally.tokens:,} tokens"),
-            ("From", run.time(_iso(tally.first))),
-            ("To", run.time(_iso(tally.last))),
+            ("From", run.time(tally.first)),
+            ("To", run.time(tally.last)),
             ("Payloads to files", _payloads(run, tally)),
             ("Model calls", "none for the import"),
         ]

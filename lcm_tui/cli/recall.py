@@ -5,13 +5,11 @@ from __future__ import annotations
 import click
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import ConversationId
-from lcm_core.base.text import as_typed, counted
-from lcm_core.store.conversations import list_conversations
+from lcm_core.base.text import counted
+from lcm_core.store.conversations import list_conversations, narrowed
 from lcm_core.store.database import Reader
-from lcm_recall.answer import REPEATS
 from lcm_recall.queries import recall_settings
 from lcm_recall.read import Passage
-from lcm_recall.search import OTHER_SPELLING
 from lcm_recall.tools import RecallTools
 
 from lcm_tui.cli import options
@@ -47,19 +45,9 @@ async def in_scope(
     """The conversations that are asked for, with their name for the answer; None: all."""
     if number is None and key is None and agent is None:
         return "all conversations", None
-    listed = await list_conversations(reader)
-    key = key and as_typed(key, {one.conversation.session_key for one in listed})
-    chosen = tuple(
-        one.conversation.conversation_id
-        for one in listed
-        if (number is None or one.conversation.conversation_id == number)
-        and (key is None or one.conversation.session_key == key)
-        and (agent is None or one.conversation.agent == agent)
-    )
-    names = [] if number is None else [f"conversation {number}"]
-    names += [] if key is None else [f"session family {key}"]
-    names += [] if agent is None else [f"agent {agent}"]
-    return f"{', '.join(names)} ({counted(len(chosen), 'conversation')})", chosen
+    named, entries = narrowed(await list_conversations(reader), number, key, agent)
+    ids = tuple(one.conversation.conversation_id for one in entries)
+    return f"{named} ({counted(len(ids), 'conversation')})", ids
 
 
 def engine_answer(run: Run, name: str, tool: str, given: JsonObject, session_key: str | None) -> Answer:
@@ -72,8 +60,4 @@ def engine_answer(run: Run, name: str, tool: str, given: JsonObject, session_key
 
 def passage_title(run: Run, one: Passage) -> str:
     """The line above a passage."""
-    part = f", from character {one.start:,}" if one.start else ""
-    part += "" if one.complete else ", continues"
-    part += f", {REPEATS}" if one.repeats else ""
-    part += f", {OTHER_SPELLING}" if one.other_spelling else ""
-    return f"{'  ' * one.level}{one.citation}  {one.label}  {run.time(one.at)}{part}"
+    return f"{'  ' * one.level}{one.citation}  {one.label}  {run.time(one.at)}{one.part_text}"

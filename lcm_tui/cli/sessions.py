@@ -16,7 +16,7 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import SettingSource
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted, preview
-from lcm_core.base.times import iso_z, parse_utc
+from lcm_core.base.times import iso_or_none, parse_utc
 from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Position, Window
@@ -129,7 +129,7 @@ def _page_of(sessions: Sequence[HostSession], window: Window) -> tuple[list[Host
     if len(sessions) <= window.limit:
         return items, None
     last = items[-1]
-    return items, Position(None if last.newest_at is None else iso_z(last.newest_at), _name(last))
+    return items, Position(iso_or_none(last.newest_at), _name(last))
 
 
 def _order(moment: datetime | None, name: str) -> tuple[float, str]:
@@ -171,7 +171,7 @@ class SessionRow(Record, frozen=True):
     def newest(self) -> str | None:
         """When its newest entry was made."""
         found = None if self.extent is None else self.extent.newest_at
-        return _iso(found or self.session.newest_at)
+        return iso_or_none(found or self.session.newest_at)
 
 
 def _of_extent(name: str) -> Callable[[SessionRow], int | None]:
@@ -199,10 +199,6 @@ SESSION_COLUMNS: Final = (
     ListColumn("behind", right=True, heading="Behind", spare=2, json="behind", value="behind"),
 )
 # fmt: on
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else iso_z(moment)
 
 
 def _unreadable(
@@ -291,7 +287,7 @@ def _check_unchanged(session: HostSession, page: SessionPage, position: Position
 
 
 def _created(entry: SessionEntry) -> str | None:
-    return _iso(entry.created_at)
+    return iso_or_none(entry.created_at)
 
 
 MESSAGE_COLUMNS: Final[tuple[ListColumn[SessionEntry, None], ...]] = (
@@ -385,4 +381,4 @@ def _codex_document(held: Held, found: CodexDiff) -> Document:
 
 
 def _row(one: Spoken) -> Document:
-    return {**some_of(one, "role where"), "createdAt": _iso(one.at), "text": one.text}
+    return {**some_of(one, "role where"), "createdAt": iso_or_none(one.at), "text": one.text}

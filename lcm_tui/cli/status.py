@@ -15,7 +15,7 @@ from lcm_core.base.jsonl import read_moment
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted
 from lcm_core.base.text import counted as number_of
-from lcm_core.base.times import DURATION, iso_z, span_of
+from lcm_core.base.times import DURATION, iso_or_none, span_of
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.schema import unknown_parts
 from lcm_core.store.conversations import DepthCount
@@ -46,13 +46,9 @@ from lcm_tui.tables.status import CELLS, Ingesting, spark_text, summary
 _PROBLEMS = 5
 
 
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else iso_z(moment)
-
-
 def _outbox(one: Ingestion) -> list[Document]:
     return [
-        {**some_of(row, "key attempts last_error"), "createdAt": _iso(read_moment(row.created_ms))}
+        {**some_of(row, "key attempts last_error"), "createdAt": iso_or_none(read_moment(row.created_ms))}
         for row in one.outbox
     ]
 
@@ -68,20 +64,20 @@ INGESTION_COLUMNS: Final[tuple[ListColumn[Ingestion, None], ...]] = (
     ListColumn("key", json="sessionKey", value="session.session_key"),
     ListColumn("id", json="sessionId", value="session.session_id"),
     ListColumn("missing", right=True, heading="Missing", value="behind"),
-    ListColumn("since", heading="Since", value=lambda one: _iso(one.lags_since()), time=True),
+    ListColumn("since", heading="Since", value=lambda one: iso_or_none(one.lags_since()), time=True),
     ListColumn("last", json="hostLastEntryId", value=lambda one: one.last_entry and one.last_entry.entry_id),
     ListColumn("last_at", heading="Host's last", spare=2, json="hostLastEntryAt", time=True,
-               value=lambda one: one.last_entry and _iso(one.last_entry.created_at)),
+               value=lambda one: one.last_entry and iso_or_none(one.last_entry.created_at)),
     ListColumn("end", json="engineLastMessageId", value=lambda one: one.end and one.end.message_id),
     ListColumn("end_at", heading="Engine's last", spare=1, json="engineLastMessageAt", time=True,
-               value=lambda one: one.end and _iso(one.end.at)),
+               value=lambda one: one.end and iso_or_none(one.end.at)),
     ListColumn("committed", json="lastCommittedTurnAt",
-               value=lambda one: one.end and _iso(one.end.committed_at)),
+               value=lambda one: one.end and iso_or_none(one.end.committed_at)),
     ListColumn("cursor", json="cursorEntryId", value=lambda one: one.end and one.end.frontier),
     ListColumn("seq", json="cursorSeq", value=lambda one: one.end and one.end.frontier_seq),
     ListColumn("found", json="cursorFound", value="by_cursor"),
     ListColumn("behind", json="behind", value="behind"),
-    ListColumn("behind_since", json="behindSince", value=lambda one: _iso(one.behind_since)),
+    ListColumn("behind_since", json="behindSince", value=lambda one: iso_or_none(one.behind_since)),
     ListColumn("running", json="inFlight", value="in_flight"),
     ListColumn("waiting", right=True, heading="Waiting turns", value=lambda one: len(one.outbox)),
     ListColumn("outbox", json="outbox", value=_outbox),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.base.text import ELLIPSIS, as_typed, counted, safe_line
+from lcm_core.base.text import ELLIPSIS, counted, safe_line
 from lcm_core.base.values import Record
-from lcm_core.store.conversations import ConversationEntry, list_conversations
+from lcm_core.store.conversations import ConversationEntry, list_conversations, narrowed
 from lcm_core.store.database import Database, Reader
 
 if TYPE_CHECKING:
@@ -105,20 +105,12 @@ async def scope_of(
     Raises:
         UsageError: none of them is what it names.
     """
-    entries = tuple(one for one in await list_conversations(reader) if allowed.includes(one.conversation))
-    key = session_key and as_typed(session_key, {one.conversation.session_key for one in entries})
-    given = (("conversation", conversation), ("session", key), ("agent", agent))
-    named = ", ".join(f"{what} {short(str(value))}" for what, value in given if value is not None)
+    entries = (one for one in await list_conversations(reader) if allowed.includes(one.conversation))
+    words, chosen = narrowed(entries, conversation, session_key, agent)
+    named = short(words, 300)
     if not named:
-        size = counted(len(entries), "conversation")
-        return Scope(entries, f"{allowed.name} ({size})", allowed.everything)
-    chosen = tuple(
-        one
-        for one in entries
-        if conversation in (None, one.conversation.conversation_id)
-        and key in (None, one.conversation.session_key)
-        and agent in (None, one.conversation.agent)
-    )
+        size = counted(len(chosen), "conversation")
+        return Scope(chosen, f"{allowed.name} ({size})", allowed.everything)
     if not chosen:
         raise UsageError(
             f"There is no {named} in the scope of this server ({allowed.name}); "

@@ -12,7 +12,6 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import wraps
-from itertools import islice
 from time import monotonic
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args
 
@@ -55,7 +54,7 @@ from lcm_recall.results import (
     ReadPage,
     level_sizes,
 )
-from lcm_recall.search import NAMES, OTHER_SPELLING, Found, index_of, search
+from lcm_recall.search import OTHER_SPELLING, Found, index_of, search
 from lcm_recall.terms import KnownWords, Mode, Query, moment_of, parse
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
@@ -740,9 +739,7 @@ def _hit_lines(page: FoundPage, outside: OutsideTime | None, found: Found) -> It
         yield f"0 hits in the time asked; {words}."
     else:
         yield f"{len(page.hits)} of {found.total_text} hits, the best first." if page.total else "0 hits."
-    searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in found.coverage.searched.items())
-    whole = "full" if page.coverage.full else f"bounded; {found.coverage.missing}"
-    yield f"Searched: {searched}. Coverage: {whole}."
+    yield f"Searched: {found.coverage.searched_text}. Coverage: {found.coverage.text}."
     for hit in page.hits:
         over = f"; covered by {short(hit.covered_by)}" if hit.covered_by not in (None, hit.id) else ""
         here = "; in the context" if hit.in_context else ""
@@ -750,18 +747,13 @@ def _hit_lines(page: FoundPage, outside: OutsideTime | None, found: Found) -> It
         yield f"{_head(hit, hit.id)}, {hit.place}{other}{over}{here}"
         yield from _quoted(f"{short(hit.label, 40)}: {short(hit.snippet, 600)}")
     for near in page.near:
-        count = f"alone is in {near.found_text}" if near.found else "was not found in what was searched"
-        alike = f"; similar words: {', '.join(map(short, near.spellings))}" if near.spellings else ""
-        yield from _quoted(f'"{short(near.term)}" {count}{alike}')
+        yield from _quoted(short(near.text, 500))
     yield from _more(page.next_cursor)
 
 
 def _passage_lines(one: Passage) -> Iterator[str]:
-    part = f", level {one.level}" if one.level else ""
-    part += f", from character {one.start:,}" if one.start else ""
-    part += "" if one.complete else ", continues"
-    part += f", {OTHER_SPELLING}" if one.other_spelling else ""
-    yield f"{_head(one, one.citation)}{part}"
+    level = f", level {one.level}" if one.level else ""
+    yield f"{_head(one, one.citation)}{level}{one.part_text}"
     yield from _quoted(f"{short(one.label, 40)}: {one.text}")
 
 
@@ -785,20 +777,16 @@ def _level_lines(name: str, sizes: Sequence[LevelSize]) -> Iterator[str]:
 
 def _asked_lines(asked: Asked) -> Iterator[str]:
     if asked.answer is None:
-        why = "no answer came." if asked.failed is None else asked.failed.message
-        yield f"{short(asked.model)}: {short(why, 500)} The evidence follows."
+        yield f"{short(asked.model)} gave no answer."
     else:
-        yield f"Answer of {short(asked.model)} in {asked.calls} calls{', cut' if asked.is_cut else ''}:"
+        yield f"Answer of {short(asked.model)} in {asked.calls} calls:"
         yield from _quoted(asked.answer)
         yield f"It cites {', '.join(map(short, asked.citations)) or 'nothing'}."
-        for one in islice(asked.dropped, 20):
-            yield f"Citation removed: {short(one.citation)} ({short(one.why)})."
-    if asked.unfound:
-        yield short(asked.unfound_text, 500)
+    yield from (short(one, 500) for one in asked.remarks[-20:])
     yield f"Evidence, about {asked.tokens:,} tokens:"
     for passage in asked.cited_first:
         yield from _passage_lines(passage)
-    yield from (f"Not searched or not shown: {short(gap, 200)}." for gap in asked.gaps)
+    yield from (short(one, 250) for one in asked.gap_texts)
 
 
 # -- pages -----------------------------------------------------------------------------------------------

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as
-from lcm_core.base.times import format_local, parse_utc
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
 from lcm_core.store.lineage import SourceMessage
 from lcm_core.store.summaries import SummaryEntry, broken_in
 
 from lcm_tui.kit.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
+from lcm_tui.tables.blocks import minute_text
 from lcm_tui.tables.messages import message_name
 from lcm_tui.tables.summaries import (
     badge_of,
@@ -698,7 +698,7 @@ class Painter(Record, frozen=True):
             (width, *layout.widths[2:3]) if numbers else (width,),
         )
         cells = {"tree": Span(tree, role_style(message.role)), "tokens": Span(f"{message.tokens:,}")}
-        said = format_local(parse_utc(message.created_at), self.zone)[:16] or safe_line(message.created_at)
+        said = minute_text(message.created_at, self.zone)
         return (*row_of(head, cells), Span(f" {said} ", "dim"), Span(message_preview(found)))
 
 

@@ -14,7 +14,7 @@ from lcm_core.base.errors import LcmError, UsageError
 from lcm_core.base.files import reason_of
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.text import safe_line
-from lcm_core.base.times import iso_z, zone_words
+from lcm_core.base.times import iso_or_none, zone_words
 from lcm_core.base.values import Record, field, replace, to_json
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
@@ -152,7 +152,7 @@ def _times(word: str, zone: tzinfo | None, now: datetime) -> tuple[str | None, s
         )
     if start is not None and end is not None and start >= end:
         raise UsageError(f"{word} ends before it begins: give the earlier time first.")
-    return None if start is None else iso_z(start), None if end is None else iso_z(end)
+    return iso_or_none(start), iso_or_none(end)
 
 
 # -- input and hits --------------------------------------------------------------------------------------

@@ -7,12 +7,10 @@ from datetime import tzinfo
 from typing import Final
 
 from lcm_core.base.text import counted
-from lcm_core.base.times import format_local, parse_utc
-from lcm_recall.answer import REPEATS
 from lcm_recall.ask import Asked
-from lcm_recall.search import OTHER_SPELLING
 
 from lcm_tui.kit.spans import Block, Document, Span, heading
+from lcm_tui.tables.blocks import minute_text
 
 NOBODY: Final = "No model was called: none is configured. This is the evidence found."
 #: Cells before every line of a passage, where its mark is when it is selected.
@@ -26,20 +24,14 @@ def answer_document(asked: Asked, note: str, spent: str = "") -> Document:
     if asked.answer is not None:
         blocks += [heading(f"Answer of {asked.model}"), Block(asked.answer), Block()]
         blocks.append(_citations(asked.citations))
-        if asked.is_cut:
-            blocks.append(Block("The answer was too long and was truncated.", "warn"))
-        blocks += [Block(f"Citation removed: {one.citation} ({one.why}).", "warn") for one in asked.dropped]
-    elif asked.failed is not None:
-        blocks.append(Block(f"{asked.failed.message} This is the evidence found.", "warn"))
-    else:
+    elif asked.failed is None:
         blocks.append(Block(note, "dim"))
-    if asked.unfound:
-        blocks.append(Block(asked.unfound_text, "warn"))
+    blocks += [Block(one, "warn") for one in asked.remarks]
     if spent:
         blocks += [Block(), Block(spent, "dim")]
     if asked.gaps:
         blocks.append(Block())
-    blocks += [Block(f"Not searched or not shown: {gap}.", "warn") for gap in asked.gaps]
+    blocks += [Block(one, "warn") for one in asked.gap_texts]
     return tuple(blocks)
 
 
@@ -71,10 +63,8 @@ def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
     said = f"Evidence: {counted(len(asked.evidence), 'passage')}, ~{asked.tokens:,} tokens"
     blocks: list[Block] = [heading(said)]
     for number, one in enumerate(asked.cited_first, 1):
-        moment = parse_utc(one.at)
-        when = one.at if moment is None else format_local(moment, zone)[:16]
         cited = (Span("cited  ", "ok"),) if one.citation in asked.citations else ()
-        notes = [*([REPEATS] if one.repeats else []), *([OTHER_SPELLING] if one.other_spelling else [])]
+        when = minute_text(one.at, zone)
         about = f"  {one.label}  {when}  conversation {one.conversation_id}  ~{one.tokens:,} tokens"
         blocks += [
             Block(),
@@ -86,7 +76,7 @@ def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
                     *cited,
                     Span(one.citation, "key"),
                     Span(about, "dim"),
-                    *(Span(f"  {note}", "warn") for note in notes),
+                    *(Span(f"  {note}", "warn") for note in one.notes),
                 ),
             ),
             Block(one.text, indent=MARGIN),

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.text import depth_name, parse_budget, safe_line
-from lcm_core.base.times import format_zoned, parse_utc
+from lcm_core.base.times import format_local, format_zoned, parse_utc
 from lcm_core.base.values import Record
 
 from lcm_tui.kit.spans import Column, Span
@@ -214,6 +214,11 @@ def tokens_text(tokens: int) -> str:
 def moment_text(stored: str | None, zone: tzinfo | None) -> str:
     """A stored time with the zone that is shown; as it is written in the database where it cannot be read."""
     return format_zoned(parse_utc(stored), zone) or stored or "–"
+
+
+def minute_text(stored: str | None, zone: tzinfo | None) -> str:
+    """The same to the minute and without the zone, for a column."""
+    return format_local(parse_utc(stored), zone)[:16] or stored or "–"
 
 
 def budget_problem(text: str) -> str | None:

@@ -12,7 +12,7 @@ from lcm_core.base.text import preview
 from lcm_core.base.values import Record
 
 from lcm_tui.kit.spans import Span
-from lcm_tui.tables.blocks import PENDING, UNRECORDED, ListColumn, moment_text, size_text
+from lcm_tui.tables.blocks import PENDING, UNRECORDED, ListColumn, minute_text, size_text
 
 #: The words of the app's list for what became of a file.
 _STATES: Final = {
@@ -71,7 +71,7 @@ FILE_COLUMNS: Final[tuple[ListColumn[FileRow, tzinfo | None], ...]] = (
     ListColumn("type", "type", 16, keep=20, value="file.mime_type",
                cell=lambda value, _, __: Span(value or UNRECORDED, "dim")),
     ListColumn("created", "created", 16, keep=60, timed="at", heading="Stored", spare=2, time=True,
-               value="file.created_at", cell=lambda value, _, zone: Span(moment_text(value, zone)[:16])),
+               value="file.created_at", cell=lambda value, _, zone: Span(minute_text(value, zone))),
     ListColumn("id", "id", 21, keep=50, value="file.file_id",
                cell=lambda value, _, __: Span(value or UNRECORDED, "key")),
     ListColumn("uri", json="storageUri", value="file.storage_uri"),

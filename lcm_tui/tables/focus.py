@@ -29,6 +29,7 @@ from lcm_tui.tables.blocks import (
     OutputBlock,
     Prose,
     list_table,
+    minute_text,
     moment_text,
 )
 
@@ -104,7 +105,7 @@ def _state(one: ListedBrief) -> dict[str, Any] | None:
 
 
 def _time(stored: str | None, _: ListedBrief, zone: tzinfo | None) -> Span:
-    return Span(moment_text(stored, zone)[:16])
+    return Span(minute_text(stored, zone))
 
 
 _STATUS_STYLES: Final[Mapping[str, StyleName]] = {"active": "ok", "failed": "error", "draft": "warn"}

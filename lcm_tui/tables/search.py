@@ -8,13 +8,12 @@ from typing import Final
 
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import clip, counted, depth_name, safe_line
-from lcm_core.base.times import format_local, parse_utc
 from lcm_core.store.search import DocumentKind
 from lcm_recall.read import Level, Passage
-from lcm_recall.search import NAMES, OTHER_SPELLING, Found, Hit
+from lcm_recall.search import OTHER_SPELLING, Found, Hit
 
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, role_style
-from lcm_tui.tables.blocks import OutputColumn, Table, When
+from lcm_tui.tables.blocks import OutputColumn, Table, When, minute_text
 from lcm_tui.tables.messages import message_name
 
 # -- levels ----------------------------------------------------------------------------------------------
@@ -49,10 +48,8 @@ def passages_document(passages: Sequence[Passage], zone: tzinfo | None) -> Docum
     """Texts one below the other, each under its citation with the tokens that it counts."""
     blocks: list[Block] = []
     for one in passages:
-        moment = parse_utc(one.at)
-        when = one.at if moment is None else format_local(moment, zone)[:16]
         part = "  continued" if one.start else ""
-        about = f"  {one.label}  {when}  ~{one.tokens:,} tokens{part}"
+        about = f"  {one.label}  {minute_text(one.at, zone)}  ~{one.tokens:,} tokens{part}"
         blocks += [Block()] if blocks else []
         blocks += [Block(spans=(Span(one.citation, "key"), Span(about, "dim"))), Block(one.text, indent=2)]
     return tuple(blocks)
@@ -94,8 +91,6 @@ def recent_line(text: str, width: int) -> Line:
 
 def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
     """Two lines: what it is, when and what covers it; then the text around what was found."""
-    moment = parse_utc(hit.at)
-    when = safe_line(hit.at) if moment is None else format_local(moment, zone)[:16]
     label = safe_line(hit.label or "")
     if not 0 < len(label) < LABEL:  # the type of a file, for instance
         label = hit.kind.value
@@ -103,7 +98,7 @@ def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
     head: Line = (
         Span("  "),
         Span(f"{label:<{LABEL}}", style),
-        Span(f"{when}  ", "dim"),
+        Span(f"{minute_text(hit.at, zone)}  ", "dim"),
         Span(safe_line(name_of(hit)), "key"),
         Span("" if hit.spelled else f"  {OTHER_SPELLING}", "warn"),
         Span(f"  {covered_text(hit)}", "dim"),
@@ -163,14 +158,15 @@ def coverage_line(found: Found | None, share: float | None) -> Line:
         if share is not None:
             said = " searching …"
         return (Span(said, "dim"),)
-    searched = ", ".join(f"{number:,} {NAMES[kind]}" for kind, number in found.coverage.searched.items())
     least = "at least " if found.at_least and found.total else ""
     spans = [Span(f" {least}{counted(found.total, 'hit')}", "ok" if found.total else "warn")]
     if is_cut(found):
         spans.append(Span(f", the best {len(found.hits):,} shown", "warn"))
     if share is not None:
         return (*spans, Span(f"  searching … {share:.0%}", "dim"))
-    spans.append(Span(f"  in {searched}, {took_text(found.coverage.elapsed_ms / 1000)}", "dim"))
+    spans.append(
+        Span(f"  in {found.coverage.searched_text}, {took_text(found.coverage.elapsed_ms / 1000)}", "dim")
+    )
     if not found.coverage.full:
         spans.append(Span(f"  {found.coverage.missing}", "warn"))
     return tuple(spans)
@@ -190,13 +186,4 @@ def nothing_text(found: Found) -> str:
     """Why nothing was found: which word is nowhere, and spellings that are there."""
     if not any(found.coverage.searched.values()):
         return "Nothing was searched: there is no text in this scope (ctrl+t changes it)."
-    said = []
-    for near in found.near:
-        if near.found:
-            least = "at least " if near.at_least else ""
-            said.append(f"“{near.term}” alone: {least}{counted(near.found, 'hit')}.")
-        elif near.spellings:
-            said.append(f"“{near.term}” was not found; similar words: {', '.join(near.spellings)}.")
-        else:
-            said.append(f"“{near.term}” was not found.")
-    return " ".join(["Nothing found.", *said])
+    return " ".join(["Nothing found.", *(near.text for near in found.near)])

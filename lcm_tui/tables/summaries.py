@@ -23,7 +23,7 @@ from lcm_core.store.summaries import SummaryEntry
 
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Span, depth_style, heading, role_style, text_field
-from lcm_tui.tables.blocks import moment_text
+from lcm_tui.tables.blocks import minute_text, moment_text
 from lcm_tui.tables.messages import parts_of
 
 UNRECORDED = "not recorded by this version"
@@ -226,7 +226,7 @@ def _messages(messages: Iterable[SourceMessage], zone: tzinfo | None) -> list[Bl
                 Block(spans=(Span(f"m{source.message_id} "), Span("✗ deleted (row missing)", "error")))
             )
             continue
-        said = format_local(parse_utc(message.created_at), zone)[:16] or message.created_at
+        said = minute_text(message.created_at, zone)
         lines.append(
             Block(
                 spans=(

@@ -118,7 +118,7 @@ async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_
         assert hits["m3"][0].endswith("m3 #3  covered by sum_1")
         await pilot.press("ctrl+u", *"leese needle")
         await wait_for_text(
-            pilot, "Nothing found. “leese” was not found; similar words: lease. “needle” alone: 3"
+            pilot, 'Nothing found. "leese" was not found; similar words: lease. "needle" alone: 3'
         )
 
 
@@ -198,7 +198,7 @@ async def test_letters_are_text_and_what_is_typed_over_is_given_up(database_copy
         await pilot.press("x")
         screen._show(3, late, 1.0)
         assert screen._found is not late, "what comes late replaces nothing newer"
-        await wait_for_text(pilot, "Nothing found.", "“qqqx” was not found")
+        await wait_for_text(pilot, "Nothing found.", '"qqqx" was not found')
         await pilot.press("enter")
         assert pilot.app.screen is screen
 

@@ -93,7 +93,7 @@ def test_an_answer_stands_beside_its_evidence(kind: type[ScriptedServer], memory
     assert [one["cited"] for one in data["evidence"]] == [True]
     assert data["usage"]["inputTokens"] == 2_000
     assert data["spent"]["calls"] == 2
-    assert data["scope"] == "session family agent:main:main (1 conversation)"
+    assert data["scope"] == "session agent:main:main (1 conversation)"
     assert shown.code == 0
     assert "\x1b" not in shown.out
     assert "msg#77 (no passage" in shown.out

@@ -356,7 +356,7 @@ async def test_a_model_that_was_named_at_the_start_is_asked_within_the_scope(
             text, data = await ask(client, "ask", question="needle?")
             assert (data["answer"], data["failed"]["code"]) == (None, "SUMMARY_FAILED")
             assert data["evidence"]
-            assert "The evidence follows." in text
+            assert "This is the evidence found." in text
             assert "\x1b" not in json.dumps(data, ensure_ascii=False)
             assert "no conversation 2 in the scope" in await refusal(
                 client, "ask", question="x", conversation=2

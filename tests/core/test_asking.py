@@ -93,9 +93,9 @@ def test_without_a_model_the_evidence_is_the_answer_ranked_and_cited(memory: Pat
     assert "Lunch" not in "".join(one.text for one in asked.evidence)
     assert {one.conversation_id for one in ask(memory, None, within=None).evidence} == {1, 2}
     assert ask(memory, None, "?!").evidence == ()
-    assert (asked.unfound, asked.unfound_text) == ((), "")
+    assert (asked.unfound, asked.remarks) == ((), [])
     odd = ask(memory, None, "What does the zebrafish do?")
-    assert odd.unfound_text == 'Not found: "zebrafish".'
+    assert odd.remarks == ['Not found: "zebrafish".']
 
 
 #: A question, the fact that answers it, and what was said by who did not know.

@@ -24,6 +24,7 @@ __all__ = [
     "format_clock",
     "format_local",
     "format_zoned",
+    "iso_or_none",
     "iso_z",
     "parse_utc",
     "sort_key",
@@ -124,6 +125,11 @@ def sort_key(text: str | None) -> datetime:
 def iso_z(moment: datetime) -> str:
     """``YYYY-MM-DDTHH:MM:SS.sssZ``, as JavaScript writes it; a moment without a zone is UTC."""
     return _in_utc(moment).strftime("%Y-%m-%dT%H:%M:%S.").zfill(20) + f"{moment.microsecond // 1000:03d}Z"
+
+
+def iso_or_none(moment: datetime | None) -> str | None:
+    """`iso_z` of a moment that may be unknown."""
+    return None if moment is None else iso_z(moment)
 
 
 def with_z(stored: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, Timestamp
-from lcm_core.base.text import BLANKS
+from lcm_core.base.text import BLANKS, as_typed
 from lcm_core.base.times import sort_key
 from lcm_core.base.values import Record, field
 from lcm_core.store.database import Reader
@@ -93,6 +93,22 @@ async def list_conversations(
         rows = await reader.rows_in(f"{listing} WHERE c.conversation_id IN (?*)", ids)
     entries = [ConversationEntry(conversation_of(row), row["last_activity"]) for row in rows]
     return sorted(entries, key=_activity, reverse=True)
+
+
+def narrowed(
+    entries: Iterable[ConversationEntry], number: int | None, session_key: str | None, agent: str | None
+) -> tuple[str, tuple[ConversationEntry, ...]]:
+    """The entries that are of a conversation, a session and an agent, and these in words; None: of any."""
+    listed = tuple(entries)
+    key = session_key and as_typed(session_key, {one.conversation.session_key for one in listed})
+    given = (("conversation", number), ("session", key), ("agent", agent))
+    return ", ".join(f"{what} {value}" for what, value in given if value is not None), tuple(
+        one
+        for one in listed
+        if number in (None, one.conversation.conversation_id)
+        and key in (None, one.conversation.session_key)
+        and agent in (None, one.conversation.agent)
+    )
 
 
 def _activity(entry: ConversationEntry) -> tuple[datetime, int]:
