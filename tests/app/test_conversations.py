@@ -45,7 +45,7 @@ from tests.databases import query, run
 from tests.support import VERSIONS, sampled
 
 #: Wide enough for every column.
-ALL = (245, 50)
+ALL = (sum(max(column.width, column.wish) + 2 for column in COLUMNS), 50)
 #: What bars are made of.
 BARS = " █▏▎▍▌▋▊▉░"
 
