@@ -249,6 +249,16 @@ class Backfill(Record, frozen=True):
         """Whether it is not proven that the messages are new, or where they belong."""
         return self.anchor.proof is AnchorProof.NONE
 
+    @property
+    def nothing_text(self) -> str:
+        """Why nothing is imported, where that is so."""
+        if self.is_new:
+            return "The transcript has no messages to store: there is nothing to import."
+        what = "all that can be imported" if self.lost else "all of it"
+        rest = f" (and {len(self.lost) - 1:,} more)" if len(self.lost) > 1 else ""
+        lost = f" {self.lost[0].capitalize()}{rest}." if self.lost else ""
+        return f"Conversation {self.conversation_id} already has {what}: there is nothing to import.{lost}"
+
 
 def find_to_import(sessions: Path, agent: str, session_id: str) -> HostSession:
     """The session of an agent, wherever it lies; *session_id* as the host or the name of its file has it.

@@ -224,22 +224,10 @@ class _Work(Importing):
             tuple(append.plan for append in shown.appends),
             data={**_document(source, shown), **after.data},
             blocks=[*_blocks(self._run, place, shown), *after.blocks],
-            nothing=_nothing(shown),
+            nothing=shown.nothing_text,
             brief=True,
             more=shown.more,
         )
-
-
-def _nothing(shown: Backfill) -> str:
-    if shown.is_new:
-        return "The transcript has no messages to store: there is nothing to import."
-    if shown.lost:
-        rest = f" (and {len(shown.lost) - 1:,} more)" if len(shown.lost) > 1 else ""
-        return (
-            f"Conversation {shown.conversation_id} already has all that can be imported: there is nothing to "
-            f"import. {shown.lost[0].capitalize()}{rest}."
-        )
-    return f"Conversation {shown.conversation_id} already has all of it: there is nothing to import."
 
 
 def _document(source: ImportSource, shown: Backfill) -> Document:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from lcm_core.base.values import to_json
 from lcm_core.change.backup import Backup, default_target, make_backup
-from lcm_core.change.connection import Holder, check_writable, processes_with_open
+from lcm_core.change.connection import Holder, check_writable, process_names, processes_with_open
 from lcm_core.change.migrate import Migrated, Migration, plan_migration
 from lcm_core.change.migrate import migrate as upgrade
 
@@ -74,7 +74,7 @@ def _blocks(migration: Migration, holding: Sequence[Holder]) -> list[OutputBlock
     blocks: list[OutputBlock] = [Facts(facts)]
     blocks += (Prose(", ".join(names), title=f"{title} ({len(names)})") for title, names in named if names)
     if holding:
-        who = ", ".join(holder.text for holder in holding)
+        who = process_names(holding)
         blocks.append(Note(f"Stop these processes first; they have the database open: {who}."))
     blocks.append(Note("A host of an older version can still use the file; a backup is made first."))
     blocks.append(Note("Nothing was changed; --apply migrates it."))

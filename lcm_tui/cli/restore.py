@@ -8,6 +8,7 @@ import click
 from lcm_core.base.values import to_json
 from lcm_core.change.backup import Contents, Restored, RestorePreview, preview_restore
 from lcm_core.change.backup import restore as put_back
+from lcm_core.change.connection import process_names
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
@@ -90,7 +91,7 @@ def _blocks(run: Run, preview: RestorePreview) -> list[OutputBlock]:
     if preview.unreadable:
         blocks.append(Note(f"The database cannot be read now: {preview.unreadable}"))
     if preview.holders:
-        who = ", ".join(holder.text for holder in preview.holders)
+        who = process_names(preview.holders)
         blocks.append(Note(f"Stop these processes first; they have the database open: {who}."))
     blocks.append(Note("The backup is complete. Nothing was changed; --apply restores it."))
     return blocks

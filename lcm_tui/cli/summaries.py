@@ -284,25 +284,11 @@ def _prose(run: Run, item: ListedSummary) -> Prose:
 
 
 def _blocks(run: Run, found: _Shown) -> list[Block]:
-    record, schema = found.summary.summary, found.schema
+    from lcm_tui.tables.summaries import summary_facts  # with the texts of the app: not for help
 
-    def recorded(column: str, value: Cell) -> Cell:
-        return value if schema.has("summaries", column) else Mark.NOT_RECORDED
-
-    facts: list[tuple[str, Cell]] = [
-        ("Summary", record.summary_id),
-        ("Conversation", str(record.conversation_id)),
-        ("Kind", f"{record.kind}, depth {record.depth}"),
-        ("Tokens", record.tokens),
-        ("Covers from", recorded("earliest_at", run.time(record.earliest_at))),
-        ("  to", recorded("latest_at", run.time(record.latest_at))),
-        ("Made", run.time(record.created_at)),
-        ("Model", recorded("model", record.model)),
-        ("Summaries below", recorded("descendant_count", record.descendant_count)),
-        ("  tokens", recorded("descendant_token_count", record.descendant_tokens)),
-        ("Message tokens", recorded("source_message_token_count", record.source_message_tokens)),
-        ("Files", _ids(_file_ids(found.summary))),
-    ]
+    record = found.summary.summary
+    facts = [(name.capitalize(), value) for name, value in summary_facts(record, found.schema, run.time)]
+    facts.append(("Files", _ids(_file_ids(found.summary))))
     if found.gone:
         facts.append(("Missing sources", ", ".join(found.gone)))
     blocks: list[Block] = [Facts(facts), Prose(found.summary.content, title="Text")]

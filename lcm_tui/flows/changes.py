@@ -160,11 +160,7 @@ def _refusal(shown: Backfill) -> str:
             f"Conversation {shown.conversation_id} does not match this transcript: where its messages "
             "belong is unknown."
         )
-    if shown.appends:
-        return ""
-    if shown.is_new:
-        return "The transcript has no messages to store: there is nothing to import."
-    return f"Conversation {shown.conversation_id} already has all of it: there is nothing to import."
+    return "" if shown.appends else shown.nothing_text
 
 
 # -- close debt ------------------------------------------------------------------------------------------

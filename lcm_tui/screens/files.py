@@ -22,14 +22,14 @@ from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Beside, Finder, ListPane, Paging, Said, TextFinder, appeared
-from lcm_tui.kit.spans import Block, Column, Document, Span, heading
+from lcm_tui.kit.spans import Block, Column, Document, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import pruning
 from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import cells_of, size_text
 from lcm_tui.tables.files import FILE_COLUMNS, FileRow, stored_file
-from lcm_tui.tables.messages import file_facts, reference_facts
+from lcm_tui.tables.messages import exploration, file_facts, reference_facts
 
 # -- what the screens read -------------------------------------------------------------------------------
 # From the database and from the disk.
@@ -297,11 +297,7 @@ files are described. / filters the list by words in any column or in the explora
         document = (
             *file_facts(file, self.list.states.get(key), self.session),
             *reference_facts(self._references.get(key)),
-            Block(),
-            heading("Exploration summary"),
-            Block(file.exploration_summary)
-            if file.exploration_summary
-            else Block("No exploration summary.", "dim"),
+            *exploration(file),
         )
         self.text.show(document, keep_place=self._described == key)
         self._described = key
@@ -386,9 +382,7 @@ A file that is not text is described and not shown. ctrl+r reads it again.
         note, document = _note_and_text(self._data)
         facts = file_facts(self._file, self._data.stored, self.session)
         if self._as_facts:
-            said = self._file.exploration_summary
-            summary = Block(said) if said else Block("No exploration summary.", "dim")
-            document = (*facts, Block(), heading("Exploration summary"), summary)
+            document = (*facts, *exploration(self._file))
         elif self._data.text is None or self._data.text.binary:
             document = (*document, Block(), *facts)
         self.title_bar.note = note

@@ -15,7 +15,7 @@ from lcm_core.base.text import depth_name, parse_budget, safe_line
 from lcm_core.base.times import format_local, format_zoned, parse_utc
 from lcm_core.base.values import Record
 
-from lcm_tui.kit.spans import Column, Span
+from lcm_tui.kit.spans import Block, Column, Span, text_field
 
 if TYPE_CHECKING:
     from lcm_core.store.schema import Schema
@@ -189,6 +189,13 @@ def shown(value: Cell) -> str:
             return f"{value:,}"
         case _:
             return safe_line(value)
+
+
+def fact_field(name: str, value: Cell, width: int) -> Block:
+    """A fact in the app."""
+    if value is Mark.NOT_RECORDED:
+        return text_field(name, "not recorded by this version", "dim", width)
+    return text_field(name, shown(value), "dim" if value is None else "text", width)
 
 
 # -- amounts and times -----------------------------------------------------------------------------------

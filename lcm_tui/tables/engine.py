@@ -38,6 +38,7 @@ from lcm_tui.tables.blocks import (
     Table,
     Verbatim,
     When,
+    fact_field,
     list_table,
     seconds_text,
     shown,
@@ -66,7 +67,7 @@ def _pieces(block: OutputBlock) -> Iterator[Piece]:
     match block:
         case Facts():
             width = min(NAMES, max((len(name) for name, _ in block.rows), default=0) + 2)
-            yield from (_fact(name, value, width) for name, value in block.rows)
+            yield from (fact_field(name, value, width) for name, value in block.rows)
         case Table():
             yield from map(_row, block.rows)
             if not block.rows:
@@ -75,12 +76,6 @@ def _pieces(block: OutputBlock) -> Iterator[Piece]:
             yield Piece(block.text, "dim")
         case Prose() | Verbatim():
             yield Piece(block.text)
-
-
-def _fact(name: str, value: Cell, width: int) -> Piece:
-    if value is Mark.NOT_RECORDED:
-        return text_field(name, "not recorded by this version", "dim", width)
-    return text_field(name, shown(value), "dim" if value is None else "text", width)
 
 
 def _row(row: Sequence[Cell]) -> Piece:

@@ -17,7 +17,7 @@ from lcm_core.engine.content import ContentPart, PartKind, row_parts
 from lcm_core.store.messages import FileReferences, MessageEntry
 
 from lcm_tui.kit.session import Session
-from lcm_tui.kit.spans import MEASURE, Block, Document, Line, Span, StyleName, role_style, text_field
+from lcm_tui.kit.spans import MEASURE, Block, Document, Line, Span, StyleName, heading, role_style, text_field
 from lcm_tui.tables.blocks import moment_text
 
 # -- large files -----------------------------------------------------------------------------------------
@@ -41,6 +41,13 @@ def file_facts(file: LargeFile, stored: StoredFile | None, session: Session) -> 
         text_field("created", moment_text(file.created_at, session.zone)),
         text_field("conversation", str(file.conversation_id)),
     )
+
+
+def exploration(file: LargeFile) -> Document:
+    """What the engine wrote about a file, under its heading."""
+    said = file.exploration_summary
+    summary = Block(said) if said else Block("No exploration summary.", "dim")
+    return Block(), heading("Exploration summary"), summary
 
 
 def _place_facts(file: LargeFile, stored: StoredFile | None) -> Document:

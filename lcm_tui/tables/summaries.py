@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 from enum import StrEnum
 
@@ -23,11 +23,9 @@ from lcm_core.store.summaries import SummaryEntry
 
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Span, depth_style, heading, role_style, text_field
-from lcm_tui.tables.blocks import minute_text, moment_text
+from lcm_tui.tables.blocks import Cell, Mark, When, fact_field, minute_text, moment_text
 from lcm_tui.tables.messages import parts_of
 
-UNRECORDED = "not recorded by this version"
-NULL = "NULL"
 #: In a cell, for what is not there.
 NONE = "–"
 #: Cells of the beginning of an id that tells it from others.
@@ -128,49 +126,35 @@ def summary_document(detail: SummaryDetail, *, zone: tzinfo | None, schema: Sche
     return (*blocks, *_files(summary.file_ids))
 
 
-def _metadata(text: SummaryText, zone: tzinfo | None, schema: Schema) -> list[Block]:
-    summary = text.summary
+def summary_facts(summary: Summary, schema: Schema, when: When) -> list[tuple[str, Cell]]:
+    """What is recorded of a summary besides its text."""
 
-    def said(column: str, value: str | None) -> Block:
-        recorded = schema.has("summaries", column)
-        name = _NAMES.get(column, column)
-        if value is None:
-            return text_field(name, NULL if recorded else UNRECORDED, "dim", 18)
-        return text_field(name, value, width=18)
-
-    def count(value: int | None) -> str | None:
-        return None if value is None else f"{value:,}"
+    def recorded(column: str, value: Cell) -> Cell:
+        return value if schema.has("summaries", column) else Mark.NOT_RECORDED
 
     return [
-        Block(),
-        heading("Recorded"),
-        said("summary_id", summary.summary_id),
-        said("conversation_id", str(summary.conversation_id)),
-        said("kind", summary.kind),
-        said("depth", str(summary.depth) if schema.has("summaries", "depth") else None),
-        said("token_count", count(summary.tokens)),
-        *_token_check(text),
-        said("earliest_at", _moment(summary.earliest_at, zone)),
-        said("latest_at", _moment(summary.latest_at, zone)),
-        said("descendant_count", count(summary.descendant_count)),
-        said("descendant_token_count", count(summary.descendant_tokens)),
-        said("source_message_token_count", count(summary.source_message_tokens)),
-        said("created_at", _moment(summary.created_at, zone)),
-        said("model", summary.model),
+        ("id", summary.summary_id),
+        ("conversation", str(summary.conversation_id)),
+        ("kind", summary.kind),
+        ("depth", recorded("depth", summary.depth)),
+        ("tokens", summary.tokens),
+        ("covers from", recorded("earliest_at", when(summary.earliest_at))),
+        ("covers to", recorded("latest_at", when(summary.latest_at))),
+        ("summaries below", recorded("descendant_count", summary.descendant_count)),
+        ("tokens below", recorded("descendant_token_count", summary.descendant_tokens)),
+        ("message tokens", recorded("source_message_token_count", summary.source_message_tokens)),
+        ("made", when(summary.created_at)),
+        ("model", recorded("model", summary.model)),
     ]
 
 
-_NAMES = {
-    "summary_id": "id",
-    "conversation_id": "conversation",
-    "token_count": "tokens",
-    "earliest_at": "covers from",
-    "latest_at": "covers to",
-    "descendant_count": "summaries below",
-    "descendant_token_count": "tokens below",
-    "source_message_token_count": "message tokens",
-    "created_at": "made",
-}
+def _metadata(text: SummaryText, zone: tzinfo | None, schema: Schema) -> Iterator[Block]:
+    yield Block()
+    yield heading("Recorded")
+    for name, value in summary_facts(text.summary, schema, lambda stored: _moment(stored, zone)):
+        yield fact_field(name, value, 18)
+        if name == "tokens":
+            yield from _token_check(text)
 
 
 def _token_check(text: SummaryText) -> list[Block]:
@@ -182,7 +166,7 @@ def _token_check(text: SummaryText) -> list[Block]:
     return [text_field("", f"the text counts {counted}", "warn", 18)]
 
 
-def _moment(stored: Timestamp | None, zone: tzinfo | None) -> str | None:
+def _moment(stored: str | None, zone: tzinfo | None) -> str | None:
     if stored is None:
         return None
     moment = parse_utc(stored)
