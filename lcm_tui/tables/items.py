@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import ItemId, SummaryId, SummaryText
 from lcm_core.base.tokens import Estimator, TokenCheck, Verdict, blocks_json, raw_block
 from lcm_core.base.values import Record
-from lcm_core.engine.content import ContentPart, PartKind
 from lcm_core.engine.sent import Ledger
 from lcm_core.engine.wrapper import wrap_summary
 from lcm_core.store import messages, summaries
@@ -22,11 +20,8 @@ from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Span, depth_style, heading, role_style, text_field
 from lcm_tui.tables.blocks import kind_name, moment_text
 from lcm_tui.tables.context import fate_at, tail_text
-from lcm_tui.tables.messages import message_name, parts_of
+from lcm_tui.tables.messages import laid_out, message_name, part_blocks
 from lcm_tui.tables.sent import fate_fields
-
-#: JSON longer than this is shown as it is stored: laying it out would be felt.
-PRETTY = 200_000
 
 ESTIMATORS = {Estimator.WEIGHTED: "counting rule of 0.8+", Estimator.UTF16: "counting rule of 0.1–0.7"}
 
@@ -90,7 +85,7 @@ def _summary_facts(data: ItemData, session: Session) -> Document:
         Block(spans=(Span(f"{name} ", depth_style(summary.depth)), Span(summary.summary_id, "title"))),
         _tokens_field(summary.tokens, data.check),
         text_field("covers", _span(summary.earliest_at, summary.latest_at, session), width=9),
-        text_field("made", f"{_time(summary.created_at, session)}{_by(summary.model)}", width=9),
+        text_field("made", f"{moment_text(summary.created_at, session.zone)}{_by(summary.model)}", width=9),
     ]
     if data.sources:
         blocks.append(text_field("sources", f"{len(data.sources):,} summaries", width=9))
@@ -108,7 +103,7 @@ def _message_facts(data: ItemData, session: Session) -> Document:
             )
         ),
         _tokens_field(message.tokens, data.check),
-        text_field("said", _time(message.created_at, session), width=9),
+        text_field("said", moment_text(message.created_at, session.zone), width=9),
     ]
     if message.large_content:
         blocks.append(text_field("payload", message.large_content, width=9))
@@ -132,15 +127,11 @@ def _tokens_field(stored: int, check: TokenCheck | None) -> Block:
             return text_field("tokens", f"{stored:,}, not recomputable: {check.lacking}", width=9)
 
 
-def _time(stored: str | None, session: Session) -> str:
-    return moment_text(stored, session.zone)
-
-
 def _span(first: str | None, last: str | None, session: Session) -> str:
     if first is None and last is None:
         known = session.database.schema.has("summaries", "earliest_at")
         return "–" if known else "not recorded by this version"
-    return f"{_time(first, session)} – {_time(last, session)}"
+    return f"{moment_text(first, session.zone)} – {moment_text(last, session.zone)}"
 
 
 def _by(model: str | None) -> str:
@@ -153,23 +144,7 @@ def _by(model: str | None) -> str:
 def _as_text(data: ItemData) -> Document:
     if data.summary is not None:
         return (Block(data.summary.content),)
-    if data.message is None:
-        return ()
-    blocks: list[Block] = []
-    for part in parts_of(data.message):
-        blocks += _part(part)
-    return tuple(blocks)
-
-
-def _part(part: ContentPart) -> list[Block]:
-    named = " ".join(
-        word for word in (part.tool_name or part.name, part.call_id, part.mime, part.url) if word
-    )
-    texts = [text for text in (_pretty(part.arguments or ""), part.text) if text]
-    blocks = [Block(text, "error" if part.is_error else "text") for text in texts]
-    if part.kind is PartKind.TEXT:
-        return blocks
-    return [Block(spans=(Span(f"{part.raw_type or part.kind.value} {named}".strip(), "heading"),)), *blocks]
+    return () if data.message is None else part_blocks(data.message)
 
 
 def _as_sent(data: ItemData, session: Session) -> Document:
@@ -184,21 +159,11 @@ def _as_sent(data: ItemData, session: Session) -> Document:
     blocks = [block for block in raw if block is not None]
     role = heading(f"role: {message.role}")
     if raw and len(blocks) == len(raw):
-        return (role, Block(_pretty(blocks_json(blocks))))
+        return (role, Block(laid_out(blocks_json(blocks))))
     if len(parts) == 1 and parts[0].part_type == "text" and parts[0].metadata:
         return (role, Block(parts[0].text or message.content))  # the host sent a string, no blocks
     note = Block("The blocks that the host sent are not stored; this is the text taken from them.", "dim")
     return (role, note, *_as_text(data))
-
-
-def _pretty(written: str) -> str:
-    """JSON laid out for reading, or the text as it is when it is none or very long."""
-    if not written or len(written) > PRETTY:
-        return written
-    try:
-        return json.dumps(json.loads(written), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return written
 
 
 def cut(body: Document, limit: int) -> Document:

@@ -90,12 +90,38 @@ def message_name(message_id: object, seq: object = None) -> str:
     return f"m{message_id}" if seq is None else f"m{message_id} #{seq}"
 
 
+#: JSON longer than this is shown as it is stored: laying it out would be felt.
+_PRETTY: Final = 200_000
+
+
 def parts_of(entry: MessageEntry) -> Sequence[ContentPart]:
     """What the message holds: its parts, else its text (bulk imports wrote no parts)."""
     found = [part for row in entry.parts for part in row_parts(row, entry.message.role)]
     if any(part.text or part.arguments or part.byte_size or part.name for part in found):
         return found
     return [ContentPart(PartKind.TEXT, "", entry.message.content), *found]
+
+
+def part_blocks(entry: MessageEntry) -> Document:
+    """What the message holds, under each other; what is no text has a heading."""
+    blocks: list[Block] = []
+    for part in parts_of(entry):
+        if part.kind is not PartKind.TEXT:
+            named = (part.tool_name or part.name, part.call_id, part.mime, part.url)
+            blocks.append(heading(" ".join(filter(None, (part.raw_type or part.kind.value, *named)))))
+        texts = (laid_out(part.arguments or ""), part.text)
+        blocks += [Block(text, "error" if part.is_error else "text") for text in texts if text]
+    return tuple(blocks)
+
+
+def laid_out(written: str) -> str:
+    """JSON laid out for reading, or the text as it is when it is none or very long."""
+    if not written or len(written) > _PRETTY:
+        return written
+    try:
+        return json.dumps(json.loads(written), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return written
 
 
 # -- a message as lines ----------------------------------------------------------------------------------
@@ -238,7 +264,7 @@ def _call(part: ContentPart, room: int, opened: bool, result: MessageView | None
         Span(f"{mark} {name} ", "heading"),
         Span(f"{part.call_id or ''} {answered}", "dim"),
     )
-    lines = [head, *_text(_pretty(arguments), room, "role-tool", opened=True)]
+    lines = [head, *_text(laid_out(arguments), room, "role-tool", opened=True)]
     if result is not None:
         said = " ".join(found.text for found in result.parts if found.call_id == part.call_id)
         lines += [(Span(INDENT), Span(f"result (#{result.number})", "heading"))]
@@ -260,13 +286,3 @@ def _payload(part: ContentPart) -> str:
     said.append(f"{part.byte_size:,} bytes" if part.byte_size is not None else "")
     said.append(part.url or "")
     return safe_line(" · ".join(word for word in said if word))
-
-
-def _pretty(arguments: str) -> str:
-    """A call's arguments as people read JSON, or as they are when they are none (or too long to matter)."""
-    if len(arguments) > 100_000:
-        return arguments
-    try:
-        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return arguments

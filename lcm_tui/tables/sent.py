@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -13,7 +12,6 @@ from lcm_core.base.text import cell_width, clip, counted, preview, safe_line
 from lcm_core.base.values import Record
 from lcm_core.engine.assembly import Assembled, AssemblyStep, Evicted, SentSource
 from lcm_core.engine.assembly import Assembled as Assembly
-from lcm_core.engine.messages import Block as SentBlock
 from lcm_core.engine.messages import BlockKind, Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.pairing import Repair
 from lcm_core.engine.sent import ItemOutcome, Ledger, beginning, spoken
@@ -46,6 +44,7 @@ from lcm_tui.tables.blocks import (
     list_table,
 )
 from lcm_tui.tables.context import NO_VALUE, PENDING, WIDEST_ID, number
+from lcm_tui.tables.messages import laid_out
 
 # -- the whole of it -------------------------------------------------------------------------------------
 # The messages that are sent, what is not sent and in which step it was left out.
@@ -181,8 +180,6 @@ def prompt_score(one: Assembly, ordinal: int | None) -> float | None:
 
 #: What the shares of the sent tokens are of.
 SHARES: Final = "always sent: fresh tail · recent: leaves, brief · older: rest · root: deepest"
-#: JSON longer than this is shown as it is: laying it out would be felt.
-PRETTY_SENT: Final = 200_000
 #: Fields of a document about a message.
 FIELD: Final = 9
 #: Reasons that the account names of each step.
@@ -694,16 +691,8 @@ def _body(message: SentMessage) -> Iterator[Block]:
     for block in message.content:
         named = " ".join(word for word in (block.tool_name, block.call_id) if word)
         yield heading(f"{block.kind} {named}".rstrip())
-        yield Block(_block_text(block))
-
-
-def _block_text(block: SentBlock) -> str:
-    if block.kind is BlockKind.TEXT:
-        return block.text
-    written = stringify(block.document)
-    if len(written) > PRETTY_SENT:
-        return written
-    return json.dumps(json.loads(written), indent=2, ensure_ascii=False)
+        is_text = block.kind is BlockKind.TEXT
+        yield Block(block.text if is_text else laid_out(stringify(block.document)))
 
 
 def account_document(ledger: Ledger, distance: Distance | None) -> Document:

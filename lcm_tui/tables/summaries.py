@@ -13,7 +13,6 @@ from lcm_core.base.records import Summary, SummaryId, SummaryText, Timestamp
 from lcm_core.base.text import clip, safe_line
 from lcm_core.base.times import format_local, format_zoned, parse_utc
 from lcm_core.base.tokens import estimate_utf16, estimate_weighted, estimator_of
-from lcm_core.engine.content import ContentPart
 from lcm_core.engine.markers import BadKind, is_capped
 from lcm_core.store import lineage
 from lcm_core.store.lineage import Relative, SourceMessage, SummaryDetail
@@ -24,7 +23,7 @@ from lcm_core.store.summaries import SummaryEntry
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Span, depth_style, heading, role_style, text_field
 from lcm_tui.tables.blocks import Cell, Mark, When, fact_field, minute_text, moment_text
-from lcm_tui.tables.messages import parts_of
+from lcm_tui.tables.messages import part_blocks
 
 #: In a cell, for what is not there.
 NONE = "–"
@@ -258,8 +257,7 @@ def message_document(entry: MessageEntry, *, zone: tzinfo | None) -> Document:
         ),
         Block(),
     ]
-    for part in parts_of(entry):
-        blocks += _part(part)
+    blocks += part_blocks(entry)
     if entry.covered_by:
         blocks += [
             Block(),
@@ -267,16 +265,6 @@ def message_document(entry: MessageEntry, *, zone: tzinfo | None) -> Document:
             *(Block(name, "key", indent=2) for name in entry.covered_by),
         ]
     return tuple(blocks)
-
-
-def _part(part: ContentPart) -> list[Block]:
-    named = " ".join(
-        word for word in (part.tool_name or part.name, part.call_id, part.mime, part.url) if word
-    )
-    title = f"{part.raw_type or part.kind.value} {named}".strip()
-    texts = [text for text in (part.arguments, part.text) if text]
-    blocks = [Block(text, "error" if part.is_error else "text") for text in texts]
-    return blocks if part.kind.value == "text" else [heading(title), *blocks]
 
 
 # -- reading one -----------------------------------------------------------------------------------------
