@@ -1,4 +1,4 @@
-"""The checks of a database: a file for each family, and how they are run."""
+"""The checks of a database, in files by what they read, and how they are run."""
 
 from lcm_core.checks.check import Folders, Limits, Stage
 from lcm_core.checks.messages import Repetition, repetitions_of

@@ -174,7 +174,8 @@ class Rule(Check, Generic[Seen], frozen=True, kw_only=True):
     """A check with the function that finds."""
 
     find: Callable[[Seen, Limits], Iterable[Hit]]
-    #: What is wrong, whatever may explain it: a commit asks this of the rows around its edits.
+    #: What is wrong, whatever may explain it: of the rules in `context` and `lineage` a commit asks this of
+    #: the rows around its edits.
     subjects: Callable[[Seen], Iterable[Subject]] = _nothing
 
     def findings(self, seen: Seen, limits: Limits, owner: ConversationId | None = None) -> Iterator[Finding]:

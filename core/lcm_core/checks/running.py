@@ -40,7 +40,6 @@ from lcm_core.checks import (
     state,
     summaries,
 )
-from lcm_core.checks import proofs as timeline
 from lcm_core.checks.check import Answers, Folders, Limits, Rule, Run, Stage, ids_of
 from lcm_core.checks.messages import MessageBody, Messages, all_bodies, read_message_texts
 from lcm_core.checks.structure import Structure, conversation_ids, load_structure
@@ -57,7 +56,7 @@ OF_STRUCTURE: Final[tuple[Rule[Structure], ...]] = (
     *context.CHECKS,
     *lineage.CHECKS,
     *metadata.CHECKS,
-    *timeline.CHECKS,
+    *messages.ROW_CHECKS,
 )
 _OF_SUMMARIES: Final[tuple[Check, ...]] = (*summaries.TEXT_CHECKS, *summaries.CHECKS, metadata.TOKEN_COUNT)
 _OF_MESSAGES: Final[tuple[Check, ...]] = (*messages.TEXT_CHECKS, *messages.CHECKS, metadata.TOKEN_COUNT)
