@@ -94,7 +94,7 @@ sys.exit(code)
         ("bogus", 2, 30),
         ("messages bogus", 2, 30),
         ("status --bogus", 2, 84),
-        ("transplant x 5", 2, 106),
+        ("transplant 0 5", 2, 107),
         ("TAB conv", 0, 55),
         ("TAB messages list --ro", 0, 76),
     ],
@@ -118,7 +118,7 @@ def test_help_refusals_and_completion_import_what_they_need(line: str, code: int
 
 #: Beside every command that only reads a database.
 MORE_COMMANDS = """
-engine --conversation-id 1
+engine 1
 context show 1 --assembled
 sessions list
 doctor
@@ -151,7 +151,7 @@ def test_commands_print_and_change_without_the_libraries_of_the_app(database_cop
         [summary], [condensed] = (
             connection.execute(newest, [kind]).fetchone() for kind in ("leaf", "condensed")
         )
-    ids = {"CONVERSATION_ID": "1", "SUMMARY_ID": summary, "ID": summary, "QUERY": "the"}
+    ids = {"CONVERSATION": "1", "SUMMARY_ID": summary, "ID": summary, "QUERY": "the"}
     reading = readings(defaultdict(tuple, {name: [value] for name, value in ids.items()}))
     lines = [" ".join(line) for line in reading]
     lines += MORE_COMMANDS.strip().format(summary=summary, condensed=condensed).splitlines()

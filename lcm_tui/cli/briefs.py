@@ -36,7 +36,7 @@ from lcm_tui.cli.changing import Changing, Proposal, Terminal, run_change
 from lcm_tui.cli.compacting import Compacting
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.drafts import model_document, modelling, spent_document
-from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Selector
+from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Named
 from lcm_tui.cli.progress import ProgressLine, waiting
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.flows.change import Change
@@ -60,7 +60,7 @@ _LARGEST_TEXT = 4 * 1024 * 1024
 
 
 def clear_brief(
-    run: Run, named: Selector, sweep: bool, budget: int | None, model: ModelOptions, flags: ChangeFlags
+    run: Run, named: Named, sweep: bool, budget: int | None, model: ModelOptions, flags: ChangeFlags
 ) -> Answer:
     """Take the active brief out of force, then sweep as the engine does; both are one batch."""
     sweeping = _Sweeping(run, new_batch_id())
@@ -98,7 +98,7 @@ class _Sweeping(Compacting):
         self.planned: PlannedCompaction | None = None  #: None: it is left out
 
     async def plan(
-        self, named: Selector, wanted: bool, budget: int | None, model: Modelling, database: Database
+        self, named: Named, wanted: bool, budget: int | None, model: Modelling, database: Database
     ) -> Conversation:
         """Foresee it, if it is wanted; the conversation."""
 
@@ -186,7 +186,7 @@ class BriefWriting(Terminal):
         self.author = flagged_model(run, options.model)
         self.spending = call_budget(self.sweeper.settings)
         self.sweeping = _Sweeping(run, new_batch_id(BRIEF_BATCH), self.spending)
-        self.named = options.conversation.selector(self.command)
+        self.named = options.conversation
         self.changing: Changing | None = None  #: the brief, or the failed call, as a change
         self.failed: LcmError | None = None  #: what ended it before there was a change
         self._agreed = False

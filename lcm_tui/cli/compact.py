@@ -9,7 +9,7 @@ from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
 from lcm_tui.cli.command import command
-from lcm_tui.cli.kinds import Tokens
+from lcm_tui.cli.kinds import ConversationName, Tokens
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def compact(
     run: Run,
     *,
-    conversation: options.NeededConversation,
+    conversation: ConversationName,
     leaf: bool,
     until_under: int | None,
     single_root: bool,
@@ -72,7 +72,6 @@ def compact(
             "--current-turn excludes --leaf, --single-root and --if-due: the engine does it in no other way.",
             details={"option": "current-turn"},
         )
-    named = conversation.selector("compact")
     from lcm_core.engine.rules import configured
     from lcm_core.operations.selection import Mode
 
@@ -95,4 +94,4 @@ def compact(
         adjust=lambda rules: configured(rules, options.set_settings(settings)),
     )
     rule = Rule.NO_FALLBACK if no_fallback else Rule.ACCEPT
-    return compact_conversation(run, named, wish, modelling(run, model), flags, rule)
+    return compact_conversation(run, conversation, wish, modelling(run, model), flags, rule)

@@ -17,7 +17,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Terminal
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.drafts import model_document
-from lcm_tui.cli.options import ChangeFlags, Selector
+from lcm_tui.cli.options import ChangeFlags, Named
 from lcm_tui.cli.progress import waiting
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import can_ask
@@ -156,7 +156,7 @@ class Compacting(Terminal):
 
 def compact_conversation(
     run: Run,
-    named: Selector,
+    named: Named,
     wish: CompactionWish,
     model: Modelling,
     flags: ChangeFlags,

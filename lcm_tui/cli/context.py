@@ -47,11 +47,21 @@ from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Outcome, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, MadeList, tail_rules
-from lcm_tui.cli.kinds import Choice, FilePath, Kind, Pair, Text, Tokens, invalid
-from lcm_tui.cli.options import Selector
+from lcm_tui.cli.kinds import (
+    Choice,
+    ConversationArgument,
+    ConversationName,
+    FilePath,
+    Kind,
+    Pair,
+    Text,
+    Tokens,
+    invalid,
+)
+from lcm_tui.cli.options import Named
 from lcm_tui.cli.output import write
 from lcm_tui.cli.past_told import past_document
-from lcm_tui.cli.selecting import as_text, chosen
+from lcm_tui.cli.selecting import as_text, chosen, number_of
 from lcm_tui.cli.working import point_of, run_at
 from lcm_tui.kit.session import budget_for
 from lcm_tui.kit.spans import text_of
@@ -150,7 +160,7 @@ _no_clamp_option = click.option(
 def context_show(
     run: Run,
     *,
-    conversation: options.NeededConversation,
+    conversation: ConversationName,
     budget: int | None,
     assembled: bool,
     prompt: str | None,
@@ -160,11 +170,12 @@ def context_show(
     past: options.PastOptions,
 ) -> Outcome:
     """Show the items of a context; with --assembled, what the model receives; with --at, as it was."""
-    named = conversation.selector("context.show")
-    run = run_at(run, named, past)
+    run = run_at(run, conversation, past)
     if assembled:
         asked = budget_for(run.settings, budget)
-        owner, one = run.read_remembering(_load_whole, run, named, asked, prompt, rules, clamp=not no_clamp)
+        owner, one = run.read_remembering(
+            _load_whole, run, conversation, asked, prompt, rules, clamp=not no_clamp
+        )
         if export is not None:
             _export(run, owner, one, export)
             return 0
@@ -178,7 +189,7 @@ def context_show(
     ):
         if value is not None:
             raise UsageError(f"--{name} requires --assembled.", details={"option": name})
-    return _show_items(run, named, budget)
+    return _show_items(run, conversation, budget)
 
 
 #: Items that the table for people lists, the newest ones.
@@ -208,7 +219,7 @@ class ShownContext(Record, frozen=True):
         return json_of(ITEM_COLUMNS, ItemRow(self.view, place, created))
 
 
-def _show_items(run: Run, named: Selector, budget: int | None) -> Answer:
+def _show_items(run: Run, named: Named, budget: int | None) -> Answer:
     """What is in a context; *budget* None means the configured one."""
     found = run.read(load_context, run, named, budget)
     machine = run.presentation.prints_data
@@ -224,7 +235,7 @@ def _show_items(run: Run, named: Selector, budget: int | None) -> Answer:
     return run.answer("context.show", document, blocks, not_recorded=missing)
 
 
-def _blocks(run: Run, found: ShownContext, named: Selector) -> list[OutputBlock]:
+def _blocks(run: Run, found: ShownContext, named: Named) -> list[OutputBlock]:
     """The context, and how many of its items the model does not receive, when some are left out."""
     facts, *others = context_blocks(run, found)
     _, assembly = run.read(_load_assembled, run, named, found.budget)
@@ -234,7 +245,7 @@ def _blocks(run: Run, found: ShownContext, named: Selector) -> list[OutputBlock]
     return [facts, *([Note(said)] if left_out else []), *others]
 
 
-async def load_context(reader: Reader, run: Run, named: Selector, budget: int | None) -> ShownContext:
+async def load_context(reader: Reader, run: Run, named: Named, budget: int | None) -> ShownContext:
     """Read the context of a conversation; *budget* None means the configured one."""
     conversation = await chosen(reader, named)
     key = conversation.conversation_id
@@ -341,12 +352,11 @@ def show_before(run: Run, operation: Operation) -> Answer:
     if owner is None:
         raise UsageError(
             f"Operation {operation.id} changed several conversations. Choose one: `lcm-tui context show "
-            f"CONVERSATION_ID --at before:{operation.id}`.",
+            f"CONVERSATION --at before:{operation.id}`.",
             details={"option": "at"},
         )
-    named = Selector(ConversationId(owner), None)
     past = replace(run, past=Past(ConversationId(owner), Point(operation.id)))
-    shown = past.read(load_context, past, named, None)
+    shown = past.read(load_context, past, ConversationId(owner), None)
     assert past.past is not None
     assert past.past.found is not None
     changed = since(past.past.found.earlier)
@@ -382,7 +392,7 @@ def _ids(refs: Sequence[Ref]) -> list[Json]:
 async def _load_assembled(
     reader: Reader,
     run: Run,
-    named: Selector,
+    named: Named,
     budget: int,
     prompt: str | None = None,
     rule_set: str | None = None,
@@ -416,7 +426,7 @@ async def _load_whole(
     reader: Reader,
     memory: FileMemory,
     run: Run,
-    named: Selector,
+    named: Named,
     budget: int,
     prompt: str | None,
     rule_set: str | None,
@@ -496,15 +506,10 @@ _OTHER = ("budget", "snapshot", "prompt", "rules", "at", "db")
         "context compare 1 --at 2026-03-02T10:00:00Z",
     ),
 )
-@click.argument(
-    "conversation",
-    type=options.CONVERSATION,
-    metavar="CONVERSATION_ID",
-    help="The conversation of the first context.",
-)
+@options.needed_conversation
 @click.argument(
     "other",
-    type=options.CONVERSATION,
+    type=ConversationArgument(),
     required=False,
     metavar="[OTHER_ID]",
     help="The conversation of the second context; by default the same.",
@@ -533,8 +538,8 @@ _OTHER = ("budget", "snapshot", "prompt", "rules", "at", "db")
 def context_compare(
     run: Run,
     *,
-    conversation: ConversationId,
-    other: ConversationId | None,
+    conversation: ConversationName,
+    other: ConversationName | None,
     budget: int | None,
     snapshot: str | None,
     prompt: str | None,
@@ -566,8 +571,9 @@ def context_compare(
     if "snapshot" in differs and (beyond := differs.keys() & {"budget", "prompt", "rules", "at"}):
         raise invalid("other", f"{min(beyond)} cannot be combined with a snapshot, which has its own")
     here = run.settings.database.value
-    old = _Side(conversation, here, budget, snapshot, prompt, rules, _past(run, conversation, at, "at"))
-    beside = conversation if other is None else other
+    owner = run.read(number_of, conversation)
+    old = _Side(owner, here, budget, snapshot, prompt, rules, _past(run, owner, at, "at"))
+    beside = owner if other is None else run.read(number_of, other)
     new = _Side(
         beside,
         differs.get("db", here),
@@ -706,14 +712,9 @@ def _message(message: SentMessage) -> Document:
 
 
 @command("context snapshots", forms=("csv",), examples=("context snapshots 1",))
-@click.argument(
-    "conversation",
-    type=options.CONVERSATION,
-    metavar="CONVERSATION_ID",
-    help="The conversation of the snapshots.",
-)
+@options.needed_conversation
 @options.page_options
-def context_snapshots(run: Run, *, conversation: ConversationId, paged: options.PageOptions) -> Answer:
+def context_snapshots(run: Run, *, conversation: ConversationName, paged: options.PageOptions) -> Answer:
     """List the contexts that an engine sent, newest first; `show ID` shows one of them."""
     window = options.window(run, "snapshots", paged)
     owner, page = run.read(_load_snapshots, conversation, window)
@@ -735,10 +736,10 @@ def context_snapshots(run: Run, *, conversation: ConversationId, paged: options.
 
 
 async def _load_snapshots(
-    reader: Reader, owner: ConversationId, window: Window
+    reader: Reader, named: ConversationName, window: Window
 ) -> tuple[Conversation, Page[Listed]]:
-    conversation = as_text(await get_conversation(reader, owner))
-    return conversation, await snapshot_page(reader, owner, window)
+    conversation = await chosen(reader, named)
+    return conversation, await snapshot_page(reader, conversation.conversation_id, window)
 
 
 def show_snapshot(run: Run, snapshot_id: str) -> Answer:

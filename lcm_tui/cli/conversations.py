@@ -41,9 +41,20 @@ from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
 from lcm_tui.cli.command import Decorator, Sectioned, command, gather
 from lcm_tui.cli.documents import Document, tail_of
-from lcm_tui.cli.kinds import Choice, FilePath, Size, Stamp, StoredText, Text, When, WholeNumber
-from lcm_tui.cli.options import Selector
-from lcm_tui.cli.selecting import as_text, chosen
+from lcm_tui.cli.kinds import (
+    Choice,
+    ConversationArgument,
+    ConversationName,
+    FilePath,
+    Size,
+    Stamp,
+    StoredText,
+    Text,
+    When,
+    WholeNumber,
+)
+from lcm_tui.cli.options import Named
+from lcm_tui.cli.selecting import as_text, chosen, numbers_of
 from lcm_tui.tables.blocks import Facts, json_names, json_of, list_table, not_recorded
 from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
 from lcm_tui.tables.conversations import ShownConversation, conversation_blocks
@@ -91,13 +102,13 @@ def _row(record: Conversation, counted: Statistics, tail: FreshTail) -> Row:
 
 
 @command("conversations show", examples=("conversations show 1",))
-@options.needed_conversation
-def show(run: Run, *, conversation: options.NeededConversation) -> Answer:
+@options.engine_conversation
+def show(run: Run, *, conversation: options.EngineConversation) -> Answer:
     """Show one conversation: its counts, its context, and what the engine records about it."""
-    return show_conversation(run, conversation.selector("conversations.show"))
+    return show_conversation(run, conversation.needed("conversations.show"))
 
 
-def show_conversation(run: Run, named: Selector) -> Answer:
+def show_conversation(run: Run, named: Named) -> Answer:
     """Show the one that is named."""
     found = run.read(_load, run.settings, named)
     return run.answer(
@@ -108,7 +119,7 @@ def show_conversation(run: Run, named: Selector) -> Answer:
     )
 
 
-async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownConversation:
+async def _load(reader: Reader, settings: Settings, named: Named) -> ShownConversation:
     record = await chosen(reader, named)
     raw = await context_messages(reader, [record.conversation_id])
     active = await active_brief(reader, record.conversation_id)
@@ -136,10 +147,9 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownCon
     help="The output file or folder (default: the folder of exports in your data folder).",
 )
 @click.option("--markdown", is_flag=True, help="Write only the messages, to be read.")
-def export(run: Run, *, conversation: options.NeededConversation, to: Path | None, markdown: bool) -> Answer:
+def export(run: Run, *, conversation: ConversationName, to: Path | None, markdown: bool) -> Answer:
     """Write a conversation to a new private file, which `import` reads; nothing is deleted."""
-    named = conversation.selector("conversations.export")
-    written = run.read(_export, named, run.settings.database.value, to, markdown)
+    written = run.read(_export, conversation, run.settings.database.value, to, markdown)
     facts = Facts([("Export", str(written.path)), ("Size", f"{written.bytes:,} bytes")])
     return run.answer("conversations.export", to_json(written), [facts])
 
@@ -150,9 +160,7 @@ class _Written(Record, frozen=True):
     bytes: int
 
 
-async def _export(
-    reader: Reader, named: Selector, database: Path, to: Path | None, markdown: bool
-) -> _Written:
+async def _export(reader: Reader, named: Named, database: Path, to: Path | None, markdown: bool) -> _Written:
     from lcm_core.operations.export import default_folder, export_name, export_to
 
     record = await chosen(reader, named)
@@ -184,7 +192,7 @@ def _condition(name: str, **attributes: Any) -> Decorator:
 class Chosen(Record, frozen=True):
     """Which conversations are meant: all conditions must match."""
 
-    conversations: tuple[ConversationId, ...] = ()
+    conversations: tuple[ConversationName, ...] = ()
     until: Stamp | None = None
     larger_than: int | None = None
     max_messages: int | None = None
@@ -207,7 +215,7 @@ class Chosen(Record, frozen=True):
         cleaners = tuple(one for one in Cleaner if one in self.cleaner or _ALL in self.cleaner)
         folders = TranscriptFolders(settings.sessions.value, settings.state_dir.value)
         found = Criteria(
-            ids=self.conversations,
+            ids=run.read(numbers_of, self.conversations),
             older_than=None if self.until is None else datetime.now(UTC) - self.until.moment(run.clock),
             larger_than=self.larger_than,
             max_messages=self.max_messages,
@@ -232,11 +240,11 @@ _chosen = gather(
     Chosen,
     click.argument(
         "conversations",
-        type=options.CONVERSATION,
+        type=ConversationArgument(),
         nargs=-1,
         required=False,
-        metavar="[CONVERSATION_ID...]",
-        help="The conversations; or conditions.",
+        metavar="[CONVERSATION...]",
+        help="The conversations (id, session key or a unique part of the title); or conditions.",
     ),
     _condition(
         "--until",

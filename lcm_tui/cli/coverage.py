@@ -19,7 +19,7 @@ from lcm_core.store.database import Reader
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.options import Selector
+from lcm_tui.cli.options import Named
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.kit.spans import text_of
 from lcm_tui.tables.blocks import Facts, Note, Verbatim, When, json_of, list_table
@@ -43,7 +43,7 @@ WIDTH = 80
 LISTED = 50
 
 
-def show(run: Run, named: Selector, width: int | None, *, letters: bool) -> Answer:
+def show(run: Run, named: Named, width: int | None, *, letters: bool) -> Answer:
     """The map of a conversation; *width* None is that of the terminal."""
     conversation, coverage = run.read(_load, run, named)
     cells = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH)
@@ -62,7 +62,7 @@ def _draws() -> bool:
     return True
 
 
-async def _load(reader: Reader, run: Run, named: Selector) -> tuple[Conversation, Coverage]:
+async def _load(reader: Reader, run: Run, named: Named) -> tuple[Conversation, Coverage]:
     from lcm_core.store.summaries import broken_in
 
     conversation = await chosen(reader, named)

@@ -83,11 +83,10 @@ def _leave_copy(run: Run, folder: Path) -> Answer:
 
 def _printed_demo(run: Run, folder: Path) -> Answer:
     from lcm_tui.cli.context import context_blocks, context_document, load_context
-    from lcm_tui.cli.options import Selector
     from lcm_tui.cli.status import load_status, status_blocks, status_document
 
     status = run.read(load_status, run.settings)
-    context = run.read(load_context, run, Selector(DEMO_CONVERSATION, None), None)
+    context = run.read(load_context, run, DEMO_CONVERSATION, None)
     return Answer(
         "demo",
         {

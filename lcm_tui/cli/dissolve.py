@@ -40,13 +40,13 @@ def dissolve(
     flags: SqlFlags,
 ) -> Answer:
     """Replace a condensed summary in the context with its sources (previews unless --apply)."""
-    named = target.selector("dissolve", needed=True)
+    target.check("dissolve")
     if not target.summaries:
         raise UsageError("dissolve needs --summary ID.", details={"option": "summary"})
 
     async def plan(reader: Reader) -> Plan:
         ids = [await summary_beginning(reader, one) for one in target.summaries]
-        owner = await owner_of(reader, named, ids)
+        owner = await owner_of(reader, target.named, ids)
         against = budget_for(run.settings, budget)
         return await plan_dissolve(reader, owner, ids, levels=levels, keep=keep, budget=against)
 

@@ -26,10 +26,10 @@ from lcm_tui.cli.answer import Answer, Outcome, Run
 from lcm_tui.cli.changing import Proposal
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, camel, some_of
-from lcm_tui.cli.kinds import Choice, Raw, Seconds
-from lcm_tui.cli.options import ChangeFlags, Selector
+from lcm_tui.cli.kinds import Choice, ConversationName, Raw, Seconds
+from lcm_tui.cli.options import ChangeFlags, Named
 from lcm_tui.cli.progress import CheckMeter
-from lcm_tui.cli.selecting import chosen
+from lcm_tui.cli.selecting import owner_if_named
 from lcm_tui.cli.working import carry_out, watched
 from lcm_tui.flows.checks import folders_of, limits_of, reads_whole_file
 from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table, json_of
@@ -90,7 +90,7 @@ FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
         "doctor --json --fail-on error",
     ),
 )
-@options.conversation_options
+@options.optional_conversation
 @click.option(
     "--all", "everything", is_flag=True, help="Check the whole database (default without a conversation)."
 )
@@ -136,7 +136,7 @@ FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
 def doctor(
     run: Run,
     *,
-    conversation: options.ConversationOptions,
+    conversation: ConversationName | None,
     everything: bool,
     check: tuple[str, ...],
     whole_file: bool,
@@ -148,8 +148,7 @@ def doctor(
     flags: options.SqlFlags,
 ) -> Outcome:
     """Check the database; --fix fixes what needs no model (previews unless --apply)."""
-    named = conversation.selector("doctor")
-    if everything and named.given:
+    if everything and conversation is not None:
         raise UsageError("Give either a conversation or --all.", details={"option": "all"})
     if not fix and (keep_sources or flags.apply or flags.sql):
         option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
@@ -162,10 +161,10 @@ def doctor(
         run = replace(run, settings=replace(run.settings, check_seconds=seconds))
     checks = _split(check)
     if fix:
-        return _fixed(run, named, checks, _split(fix) or (), flags, keep_sources=keep_sources)
+        return _fixed(run, conversation, checks, _split(fix) or (), flags, keep_sources=keep_sources)
 
     def examined() -> Answer:
-        report, repeated = asyncio.run(_examine(run, named, checks, whole_file=whole_file))
+        report, repeated = asyncio.run(_examine(run, conversation, checks, whole_file=whole_file))
         failing = any(
             CHECKS[one.check].severity in FAIL_ON[fail_on or "info"]
             for one in report.findings(Confidence.BROKEN, Confidence.SUSPICIOUS)
@@ -185,14 +184,14 @@ def _split(values: Sequence[str]) -> tuple[str, ...] | None:
 
 
 async def _examine(
-    run: Run, named: Selector, checks: Collection[str] | None, *, whole_file: bool
+    run: Run, named: Named | None, checks: Collection[str] | None, *, whole_file: bool
 ) -> tuple[Report, list[Repeated]]:
     """What the checks say, and the messages that were stored again."""
     settings = run.settings
     path = settings.database.value
     meter = CheckMeter()
     async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
-        owner = (await database.read(chosen, named)).conversation_id if named.given else None
+        owner = await database.read(owner_if_named, named)
         size = 0 if database.state is None else database.state.size
         try:
             report = await run_checks(
@@ -222,7 +221,7 @@ async def _examine(
 
 def _fixed(
     run: Run,
-    named: Selector,
+    named: Named | None,
     checks: Collection[str] | None,
     wanted: Sequence[str],
     flags: ChangeFlags,

@@ -32,9 +32,9 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Moment, Stamp
-from lcm_tui.cli.options import Selector, SqlFlags
-from lcm_tui.cli.selecting import chosen
+from lcm_tui.cli.kinds import ConversationName, Moment, Stamp
+from lcm_tui.cli.options import Named, SqlFlags
+from lcm_tui.cli.selecting import chosen, owner_if_named
 from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.engine import conversation_work_blocks, work_blocks
 
@@ -52,7 +52,7 @@ class _Found(Record, frozen=True):
 
 
 @command("engine", examples=("engine", "engine 3 --show-prepared", "engine --json"))
-@options.conversation_options
+@options.optional_conversation
 @click.option("--at", type=Moment(), metavar="TIME", help="Time for ages and leases (default: now).")
 @click.option(
     "--show-prepared",
@@ -68,27 +68,28 @@ class _Found(Record, frozen=True):
 def engine(
     run: Run,
     *,
-    conversation: options.ConversationOptions,
+    conversation: ConversationName | None,
     at: Stamp | None,
     show_prepared: bool,
     close_debt: bool,
     flags: SqlFlags,
 ) -> Answer:
     """Show prepared compactions and compaction debt; conversations that need attention come first."""
-    named = conversation.selector("engine", needed=close_debt)
-    if close_debt:
-        return _close_debt(run, named, flags)
+    if close_debt and conversation is None:
+        raise options.no_conversation("engine")
+    if close_debt and conversation is not None:
+        return _close_debt(run, conversation, flags)
     if flags.apply:
         raise UsageError("engine --apply requires --close-debt.", details={"option": "apply"})
-    if show_prepared and not named.given:
+    if show_prepared and conversation is None:
         raise UsageError(
             f"--show-prepared needs a conversation: {options.by_what('engine')}.",
             details={"option": "show-prepared"},
         )
     moment = datetime.now(UTC) if at is None else at.moment(run.clock)
-    found = run.read(_load, named, moment, show_prepared)
+    found = run.read(_load, conversation, moment, show_prepared)
     work = found.work
-    if named.given:
+    if conversation is not None:
         [one] = work.conversations
         blocks = conversation_work_blocks(run.time, work, one, found.texts)
     else:
@@ -110,7 +111,7 @@ def engine(
     return run.answer("engine", data, blocks, not_recorded=missing)
 
 
-def _close_debt(run: Run, named: Selector, flags: SqlFlags) -> Answer:
+def _close_debt(run: Run, named: Named, flags: SqlFlags) -> Answer:
     """Show what closing the debt of a conversation would do, or do it behind a backup."""
     from lcm_tui.cli import changing  # with what a change needs, 90 ms that looking does not
     from lcm_tui.flows.changes import ClosingDebt
@@ -125,8 +126,8 @@ def _close_debt(run: Run, named: Selector, flags: SqlFlags) -> Answer:
     return changing.run_change(run, "engine", ClosingDebt(plan, "", lambda _: target), flags)
 
 
-async def _load(reader: Reader, named: Selector, now: datetime, show_prepared: bool) -> _Found:
-    owner = (await chosen(reader, named)).conversation_id if named.given else None
+async def _load(reader: Reader, named: Named | None, now: datetime, show_prepared: bool) -> _Found:
+    owner = await owner_if_named(reader, named)
     rows = replace(await engine_rows(reader, owner), changed_by=await changed_since(reader))
     work = engine_work(rows, now)
     texts = await prepared_texts(reader, work.rows.nodes) if show_prepared else []

@@ -17,8 +17,9 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.options import Selector
-from lcm_tui.cli.selecting import as_text, chosen
+from lcm_tui.cli.kinds import ConversationName
+from lcm_tui.cli.options import Named
+from lcm_tui.cli.selecting import as_text, owner_if_named
 from lcm_tui.tables.blocks import (
     Cell,
     Facts,
@@ -44,20 +45,19 @@ class _Shown(Record, frozen=True):
 
 
 @command("files list", forms=("csv",), examples=("files list 1",))
-@options.conversation_options
+@options.optional_conversation
 @options.page_options
 @options.period_options
 def list_(
     run: Run,
     *,
-    conversation: options.ConversationOptions,
+    conversation: ConversationName | None,
     paged: options.PageOptions,
     times: options.TimeOptions,
 ) -> Answer:
     """List the large files of one or all conversations, newest first."""
-    named = conversation.selector("files.list")
     window = options.window(run, "files", paged, times)
-    schema, owner, page = run.read(_load_list, named, window)
+    schema, owner, page = run.read(_load_list, conversation, window)
     rows = [FileRow(file, stored_file(file, run.settings)) for file in page.items]
     return run.answer(
         "files.list",
@@ -73,9 +73,9 @@ def list_(
 
 
 async def _load_list(
-    reader: Reader, named: Selector, window: Window
+    reader: Reader, named: Named | None, window: Window
 ) -> tuple[Schema, ConversationId | None, Page[LargeFile]]:
-    owner = (await chosen(reader, named)).conversation_id if named.given else None
+    owner = await owner_if_named(reader, named)
     return reader.schema, owner, await file_page(reader, owner, window)
 
 

@@ -27,8 +27,8 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import run_change
 from lcm_tui.cli.command import command
-from lcm_tui.cli.kinds import StoredText, Text
-from lcm_tui.cli.options import BriefOptions, Selector
+from lcm_tui.cli.kinds import ConversationName, StoredText, Text
+from lcm_tui.cli.options import BriefOptions, Named
 from lcm_tui.cli.selecting import as_text, chosen
 from lcm_tui.tables.blocks import json_names, json_of
 
@@ -42,11 +42,11 @@ brief_id = click.argument(
 
 @command("focus list", forms=("csv",), examples=("focus list 2", "focus list 2 --format csv"))
 @options.needed_conversation
-def list_(run: Run, *, conversation: options.NeededConversation) -> Answer:
+def list_(run: Run, *, conversation: ConversationName) -> Answer:
     """List the focus briefs of a conversation: what each replaces, and why one is stale."""
     from lcm_tui.tables.focus import BRIEF_COLUMNS, briefs_blocks
 
-    owner, entries = run.read(_load_all, conversation.selector("focus.list"))
+    owner, entries = run.read(_load_all, conversation)
     return run.answer(
         "focus.list",
         {"conversationId": owner, "items": [json_of(BRIEF_COLUMNS, _listed(one)) for one in entries]},
@@ -55,7 +55,7 @@ def list_(run: Run, *, conversation: options.NeededConversation) -> Answer:
     )
 
 
-async def _load_all(reader: Reader, named: Selector) -> tuple[ConversationId, Sequence[BriefEntry]]:
+async def _load_all(reader: Reader, named: Named) -> tuple[ConversationId, Sequence[BriefEntry]]:
     owner = (await chosen(reader, named)).conversation_id
     check_known_to_engine(reader)
     return owner, await load_briefs(reader, owner)
@@ -163,7 +163,7 @@ async def _of_brief(
 def clear(
     run: Run,
     *,
-    conversation: options.NeededConversation,
+    conversation: ConversationName,
     no_sweep: bool,
     budget: int | None,
     model: options.ModelOptions,
@@ -172,8 +172,7 @@ def clear(
     """Deactivate the active brief, which is kept; then sweep the context (previews unless --apply)."""
     from lcm_tui.cli.briefs import clear_brief
 
-    named = conversation.selector("focus.clear")
-    return clear_brief(run, named, not no_sweep, budget, model, flags)
+    return clear_brief(run, conversation, not no_sweep, budget, model, flags)
 
 
 @command("focus delete", examples=("focus delete focus_f3a5 --apply",))

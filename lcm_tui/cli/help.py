@@ -18,7 +18,7 @@ from lcm_tui.cli.presentation import PROGRAM
 _SHARED = {
     "globalOptions": common_options,
     "listOptions": options.page_options,
-    "selectorOptions": options.conversation_options,
+    "selectorOptions": options.engine_conversation,
     "timeOptions": options.engine_times,
     "periodOptions": options.period_options,
     "pastOptions": options.past_options,
@@ -78,14 +78,11 @@ def listed(path: str = "") -> Answer:
 
 
 def _usage(one: Command) -> str:
-    """The words of a command with its arguments; a conversation is named by options, as by the engine."""
+    """The words of a command with its arguments; a conversation by the options that the engine's has."""
     by_option = "--conversation-id <id> | --session-key <key>"
-    named = f"({by_option})" if one.takes(options.NeededConversation) else f"[{by_option}]"
-    arguments = [
-        named if one.takes(options.ConversationOptions) and each.name == "conversation" else _argument(each)
-        for each in one.arguments
-    ]
-    return " ".join([one.path, *arguments])
+    named = f"[{by_option}]" if one.path == "summaries list" else f"({by_option})"
+    by_engine = one.takes(options.EngineConversation)
+    return " ".join([one.path, *([named] if by_engine else map(_argument, one.arguments))])
 
 
 def _argument(one: click.Argument) -> str:

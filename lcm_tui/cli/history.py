@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import click
 from lcm_core.base.errors import NotFoundError, RefusedError, UsageError
-from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, replace
@@ -40,9 +39,9 @@ from lcm_tui.cli import answer, changing, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command, gather
 from lcm_tui.cli.documents import some_of
-from lcm_tui.cli.kinds import Stamp, Text, When, WholeNumber
-from lcm_tui.cli.options import ChangeFlags, ConversationOptions, PageOptions, Selector, SqlFlags
-from lcm_tui.cli.selecting import chosen
+from lcm_tui.cli.kinds import ConversationName, Stamp, Text, When, WholeNumber
+from lcm_tui.cli.options import ChangeFlags, PageOptions, SqlFlags
+from lcm_tui.cli.selecting import number_of
 from lcm_tui.cli.working import carry_out
 from lcm_tui.tables.blocks import Note, json_names, json_of, list_table
 from lcm_tui.tables.history import (
@@ -59,15 +58,14 @@ from lcm_tui.tables.history import (
 
 
 @command("history list", forms=("csv",), examples=("history list", "history list 3 --unfold"))
-@options.conversation_options
+@options.optional_conversation
 @options.page_options
 @click.option("--unfold", is_flag=True, help="List each operation of a batch separately.")
-def list_(run: Run, *, conversation: ConversationOptions, paged: PageOptions, unfold: bool) -> Answer:
+def list_(run: Run, *, conversation: ConversationName | None, paged: PageOptions, unfold: bool) -> Answer:
     """List the changes, newest first, with their undos; a batch is one line."""
-    named = conversation.selector("history.list")
     window = options.window(run, "history", paged)
     below = None if window.position is None else int(window.position.id)
-    owner, page = run.read(_load_list, named, window.limit, below)
+    owner, page = run.read(_load_list, conversation, window.limit, below)
     return run.answer(
         "history.list",
         {
@@ -81,9 +79,9 @@ def list_(run: Run, *, conversation: ConversationOptions, paged: PageOptions, un
 
 
 async def _load_list(
-    reader: Reader, named: Selector, limit: int, below: int | None
+    reader: Reader, named: ConversationName | None, limit: int, below: int | None
 ) -> tuple[int | None, Page[ListedOperation]]:
-    owner = await _owner(reader, named)
+    owner = None if named is None else await number_of(reader, named)
     found = await reader.run(operations, limit=limit + 1, below=below, conversation_id=owner)
     items = tuple([await _standing(reader, one) for one in found[:limit]])
     last = found[limit - 1] if len(found) > limit else None
@@ -97,13 +95,6 @@ async def _standing(reader: Reader, operation: Operation) -> ListedOperation:
         return ListedOperation(operation, None, operation.undone_by)
     batch = None if by is None or operation.batch is None else (await reader.run(get, by)).batch
     return ListedOperation(operation, by is None, by, batch)
-
-
-async def _owner(reader: Reader, named: Selector) -> ConversationId | None:
-    """The conversation that was named; by its number also when it is gone."""
-    if named.session_key is None:
-        return named.conversation_id
-    return (await chosen(reader, named)).conversation_id
 
 
 def show_operation(run: Run, operation_id: str, *, context_before: bool) -> Answer:
@@ -267,24 +258,28 @@ def _planner(back: Back, *, redo: bool, with_later: bool = False) -> Planner:
 
 
 @command("history prune", examples=("history prune --until 90d --apply",))
-@options.conversation_options
+@options.optional_conversation
 @click.option(
     "--until", type=When(), metavar="TIME", help="Only operations from before this time, or older: 90d."
 )
 @click.option("--keep-newest", "keep", type=WholeNumber(0), metavar="N", help="Keep the newest N operations.")
 @options.change_flags
 def prune(
-    run: Run, *, conversation: ConversationOptions, until: Stamp | None, keep: int | None, flags: ChangeFlags
+    run: Run,
+    *,
+    conversation: ConversationName | None,
+    until: Stamp | None,
+    keep: int | None,
+    flags: ChangeFlags,
 ) -> Answer:
     """Remove operations from the history; they can then no longer be undone (previews unless --apply)."""
-    named = conversation.selector("history.prune")
-    if until is None and keep is None and not named.given:
+    if until is None and keep is None and conversation is None:
         raise UsageError(
             "`history prune` needs --until TIME, --keep-newest N or a conversation.",
             details={"command": "history.prune"},
         )
     limit = None if until is None else iso_z(until.moment(run.clock))
-    owner, count = run.read(_load_prunable, named, keep, limit)
+    owner, count = run.read(_load_prunable, conversation, keep, limit)
     number = counted(count, "operation")
     if not flags.apply or not count:
         what = f"To be removed from the history, and then not undoable: {number}."
@@ -310,8 +305,8 @@ def prune(
 
 
 async def _load_prunable(
-    reader: Reader, named: Selector, keep: int | None, before: str | None
+    reader: Reader, named: ConversationName | None, keep: int | None, before: str | None
 ) -> tuple[int | None, int]:
-    owner = await _owner(reader, named)
+    owner = None if named is None else await number_of(reader, named)
     found = await reader.run(prunable, keep=keep, before=before, conversation_id=owner)
     return owner, len(found)

@@ -17,7 +17,6 @@ from lcm_core.engine.rules import configured
 from lcm_core.operations.compact import forecast_passes, load_for_compaction
 from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
 from lcm_core.operations.transplant import plan_transplant
-from lcm_core.store import conversations as conversation_store
 from lcm_core.store.database import Reader
 from lcm_host.appending import Session
 from lcm_host.backfill import Backfill, ImportSource, ImportTally, file_source, find_to_import, host_source
@@ -28,8 +27,9 @@ from lcm_tui.cli import compacting as compact_report
 from lcm_tui.cli import drafts as modelling
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, Selector, SqlFlags
+from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, SqlFlags
 from lcm_tui.cli.presentation import NobodyToAskError
+from lcm_tui.cli.selecting import chosen, number_of
 from lcm_tui.flows.changes import Importing, import_rules
 from lcm_tui.flows.compaction import CompactionWish, PlannedCompaction
 from lcm_tui.kit.session import budget_for
@@ -73,8 +73,7 @@ class Steps(Record, frozen=True):
             data["compaction"] = compact_report.document(seen)
             blocks += planned_compaction(seen)
         if self.after.transplant_to is not None:
-            target = self.after.transplant_to
-            await conversation_store.get_conversation(reader, target)
+            target = (await chosen(reader, self.after.transplant_to)).conversation_id
             if target == shown.conversation_id:
                 raise RefusedError(
                     f"Conversation {target} cannot be transplanted into itself: name another target."
@@ -91,14 +90,15 @@ class Steps(Record, frozen=True):
         # The question before the import showed this too; where nothing was to import, nobody was asked.
         agreed = replace(flags, yes=flags.yes or bool(told.data.get("applied")))
         if self.after.compact:
-            named, model = Selector(conversation_id, None), modelling.modelling(self.run, self.model)
-            done = compact_report.compact_conversation(self.run, named, self._wish, model, agreed)
+            model = modelling.modelling(self.run, self.model)
+            done = compact_report.compact_conversation(self.run, conversation_id, self._wish, model, agreed)
             told = _joined(told, "compaction", done)
         if self.after.transplant_to is not None and told.failed is None:
             target = self.after.transplant_to
 
             async def plan(reader: Reader) -> Plan:
-                return await plan_transplant(reader, conversation_id, target, skip_duplicates=True)
+                into = await number_of(reader, target)
+                return await plan_transplant(reader, conversation_id, into, skip_duplicates=True)
 
             try:
                 told = _joined(told, "transplant", changing.run_change(self.run, "backfill", plan, agreed))

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 from lcm_core.base.errors import JsonScalar, NotFoundError, UsageError
@@ -158,16 +158,23 @@ def _number(value: str) -> int | None:
     return int(value) if re.fullmatch("[0-9]{1,300}", value) else None
 
 
+#: A conversation by its id, else by its session key or a part of its title.
+ConversationName: TypeAlias = ConversationId | str
 #: What ids of summaries begin with.
 _SUMMARY = "sum_"
 
 
+def is_summary(name: str) -> bool:
+    """Whether a *name* is the id of a summary, or the beginning of one."""
+    return name.startswith(_SUMMARY)
+
+
 class ConversationNumber(Kind[ConversationId]):
-    """The number of a conversation."""
+    """The id of a conversation."""
 
     def read(self, name: str, value: str) -> ConversationId:
         """The number; of a summary's id it is said what that is."""
-        if value.startswith(_SUMMARY):
+        if is_summary(value):
             problem = f"must be the number of a conversation: {value} is a summary"
             raise invalid(name, f"{problem}, and `summaries show` names its own", value)
         if not value.strip(BLANKS):
@@ -179,10 +186,6 @@ class ConversationNumber(Kind[ConversationId]):
                 f"No conversation matched id {value}.",
                 code="CONVERSATION_NOT_FOUND",
                 details={"kind": "conversationId", "value": int(double) if double < 1e21 else double},
-            )
-        if number is None and name.isupper():  # options are the engine's own, with its sentences
-            raise invalid(
-                name, "must be the number of a conversation: `conversations list` shows them", value
             )
         return ConversationId(number or WholeNumber(1).read(name, value))
 
@@ -226,20 +229,39 @@ class SessionKey(Kind[str]):
         return _stored(ctx, "session key", incomplete)
 
 
-class ConversationOrSummary(Kind[ConversationId | str]):
-    """The number of a conversation, or the beginning of a summary's id."""
+class ConversationArgument(Kind[ConversationName]):
+    """A conversation by its id, its session key or a part of its title; digits are always an id."""
 
-    def read(self, name: str, value: str) -> ConversationId | str:
-        """A number, or the id as the database holds it."""
-        if value.startswith(_SUMMARY):
+    def read(self, name: str, value: str) -> ConversationName:
+        """The id, or what the database is to be asked for."""
+        if _number(value) is None and value.strip(BLANKS) and not is_summary(value):
             return StoredText().read(name, value)
-        return ConversationNumber().read(name.partition("|")[0], value)
+        return ConversationNumber().read(name, value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Conversations, the newest first; session keys where one was begun."""
+        named: Named = "session key" if incomplete and not incomplete.isdigit() else "conversation"
+        return _stored(ctx, named, incomplete)
+
+
+class ConversationOrSummary(Kind[ConversationName]):
+    """The same, or the beginning of a summary's id."""
+
+    def read(self, name: str, value: str) -> ConversationName:
+        """An id, or a text as the database holds it."""
+        if is_summary(value):
+            return StoredText().read(name, value)
+        return ConversationArgument().read(name.partition("|")[0], value)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem[Any]]:
         """Conversations; summaries where one was begun."""
-        return _stored(ctx, "summary" if incomplete.startswith("s") else "conversation", incomplete)
+        if incomplete.startswith("s"):
+            return _stored(ctx, "summary", incomplete)
+        return ConversationArgument().shell_complete(ctx, param, incomplete)
 
 
 class Tokens(Kind[int]):

@@ -6,7 +6,6 @@ from typing import Final
 
 import click
 from lcm_core.base.errors import UsageError
-from lcm_core.base.records import ConversationId
 from lcm_core.change.plan import Plan
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
 from lcm_core.store.conversations import SessionMember
@@ -16,7 +15,9 @@ from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.options import CONVERSATION, SqlFlags
+from lcm_tui.cli.kinds import ConversationArgument, ConversationName
+from lcm_tui.cli.options import SqlFlags
+from lcm_tui.cli.selecting import numbers_of
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import ListColumn, Note, OutputBlock, json_of, list_table
 
@@ -41,12 +42,12 @@ SPLIT: Final[tuple[ListColumn[SplitSession, None], ...]] = (
 @command("merge", examples=("merge", "merge 10 --apply"))
 @click.argument(
     "conversations",
-    type=CONVERSATION,
+    type=ConversationArgument(),
     nargs=-1,
     required=False,
-    metavar="[CONVERSATION_ID...]",
-    help="Any conversation of the session; several conversations merge several sessions. Without one: list "
-    "split sessions.",
+    metavar="[CONVERSATION...]",
+    help="Any conversation of the session (its id, session key or a unique part of its title); several "
+    "conversations merge several sessions. Without one: list split sessions.",
 )
 @click.option(
     "--assume-rollover", is_flag=True, help="Treat the split as a rollover when the cause was not recorded."
@@ -56,7 +57,7 @@ SPLIT: Final[tuple[ListColumn[SplitSession, None], ...]] = (
 def merge(
     run: Run,
     *,
-    conversations: tuple[ConversationId, ...],
+    conversations: tuple[ConversationName, ...],
     assume_rollover: bool,
     budget: int | None,
     flags: SqlFlags,
@@ -71,12 +72,13 @@ def merge(
         found = run.read(split_sessions)
         blocks: list[OutputBlock] = [list_table(SPLIT, found, run.time, empty="No session is split.")]
         if found:
-            blocks.append(Note("Show what a merge would do with: lcm-tui merge CONVERSATION_ID"))
+            blocks.append(Note("Show what a merge would do with: lcm-tui merge CONVERSATION"))
         return run.answer("merge", {"items": [json_of(SPLIT, one) for one in found]}, blocks)
 
     async def plan(reader: Reader) -> Plan:
         against = budget_for(run.settings, budget)
-        return await plan_merge(reader, conversations, assume_rollover=assume_rollover, budget=against)
+        numbers = await numbers_of(reader, conversations)
+        return await plan_merge(reader, numbers, assume_rollover=assume_rollover, budget=against)
 
     return changing.run_change(run, "merge", plan, flags, budget=budget)
 

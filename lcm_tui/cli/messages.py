@@ -24,7 +24,7 @@ from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.kinds import WholeNumber
-from lcm_tui.cli.options import Selector
+from lcm_tui.cli.options import Named
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.tables.blocks import (
     Cell,
@@ -115,7 +115,7 @@ class _Tail(Record, frozen=True):
     forms=("csv",),
     examples=("messages list --session-key agent:main:main --role user --limit 20",),
 )
-@options.needed_conversation
+@options.engine_conversation
 @options.page_options
 @options.roles
 @options.include_content
@@ -123,14 +123,14 @@ class _Tail(Record, frozen=True):
 def list_(
     run: Run,
     *,
-    conversation: options.NeededConversation,
+    conversation: options.EngineConversation,
     paged: options.PageOptions,
     role: tuple[str, ...],
     include_content: bool,
     times: options.TimeOptions,
 ) -> Answer:
     """List the messages of a conversation, newest first."""
-    named = conversation.selector("messages.list")
+    named = conversation.needed("messages.list")
     window = options.window(run, "messages", paged, times, as_engine=True)
     found = run.read(_load_list, named, window, tuple(dict.fromkeys(role)), include_content)
     columns = WHOLE_COLUMNS if include_content else MESSAGE_COLUMNS
@@ -153,7 +153,7 @@ def list_(
 
 
 async def _load_list(
-    reader: Reader, named: Selector, window: Window, roles: Sequence[str], whole: bool
+    reader: Reader, named: Named, window: Window, roles: Sequence[str], whole: bool
 ) -> _Listed:
     conversation = await chosen(reader, named)
     page = await message_page(reader, conversation.conversation_id, window, roles=roles, whole=whole)
@@ -162,16 +162,16 @@ async def _load_list(
 
 
 @command("messages tail", examples=("messages tail 1",))
-@options.needed_conversation
+@options.engine_conversation
 @click.option(
     "--count",
     type=WholeNumber(1, options.MAX_LIMIT),
     metavar="1..500",
     help="Number of messages (default: the fresh tail as configured for the engine).",
 )
-def tail(run: Run, *, conversation: options.NeededConversation, count: int | None) -> Answer:
+def tail(run: Run, *, conversation: options.EngineConversation, count: int | None) -> Answer:
     """Show the fresh tail: the newest messages of the context, which compaction does not touch."""
-    found = run.read_remembering(_load_tail, run.settings, conversation.selector("messages.tail"), count)
+    found = run.read_remembering(_load_tail, run.settings, conversation.needed("messages.tail"), count)
     messages, limits = [row.message for row in found.rows], found.tail
     data: Document = {
         "conversationIdentity": documents.conversation(found.conversation),
@@ -200,7 +200,7 @@ def tail(run: Run, *, conversation: options.NeededConversation, count: int | Non
 
 
 async def _load_tail(
-    reader: Reader, memory: FileMemory, settings: Settings, named: Selector, count: int | None
+    reader: Reader, memory: FileMemory, settings: Settings, named: Named, count: int | None
 ) -> _Tail:
     conversation = await chosen(reader, named)
     number = conversation.conversation_id

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 from lcm_core.base.errors import UsageError
-from lcm_core.base.records import ConversationId
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, field, replace
@@ -17,6 +16,8 @@ from lcm_core.base.values import Record, field, replace
 from lcm_tui.cli.command import Decorator, Sectioned, gather
 from lcm_tui.cli.kinds import (
     Choice,
+    ConversationArgument,
+    ConversationName,
     ConversationNumber,
     ConversationOrSummary,
     Dollars,
@@ -38,6 +39,7 @@ from lcm_tui.cli.kinds import (
     WholeNumber,
     invalid,
     invalid_time,
+    is_summary,
     no_selector,
 )
 
@@ -100,16 +102,14 @@ _KEY_OR_BLANK: Final = click.option(
 )
 
 
-class Selector(Record, frozen=True):
-    """A conversation by one of its names."""
+class ByKey(Record, frozen=True):
+    """A conversation by its session key alone, as the engine's command takes it."""
 
-    conversation_id: ConversationId | None
-    session_key: str | None
+    key: str
 
-    @property
-    def given(self) -> bool:
-        """Whether a conversation was named at all."""
-        return self.conversation_id is not None or self.session_key is not None
+
+#: How a command was told which conversation: `selecting` finds it.
+Named: TypeAlias = ConversationName | ByKey
 
 
 def spoken(command: str) -> str:
@@ -119,23 +119,40 @@ def spoken(command: str) -> str:
 
 def by_what(command: str) -> str:
     """How a conversation is named to a *command* (dotted), for refusals."""
-    words = spoken(command)
-    return f"its number, as in `{words} 1`, or --conversation-id ID or --session-key KEY"
+    return f"its id, session key or a part of its title, as in `{spoken(command)} 1`"
 
 
-class ConversationOptions(Record, frozen=True):
-    """How the commands about a conversation are told which; an argument and two options."""
+def no_conversation(command: str, more: str = "") -> UsageError:
+    """The refusal of a *command* (dotted) that was told no conversation; *more* ends the sentence."""
+    return UsageError(
+        f"{spoken(command)} needs a conversation: {by_what(command)}{more}.",
+        code="MISSING_SELECTOR",
+        details={"command": command},
+    )
 
-    conversation: ConversationId | None = None
+
+def _conversation(*, required: bool = False) -> Decorator:
+    return click.argument(
+        "conversation",
+        type=ConversationArgument(),
+        required=required,
+        metavar="CONVERSATION" if required else "[CONVERSATION]",
+        help="The conversation: its id, session key or a unique part of its title.",
+    )
+
+
+needed_conversation = _conversation(required=True)
+optional_conversation = _conversation()
+
+
+class EngineConversation(Record, frozen=True):
+    """How the commands of the engine are told which conversation: its two options too."""
+
+    conversation: ConversationName | None = None
     conversation_id: str | None = None
     session_key: str | None = None
 
-    @property
-    def given(self) -> bool:
-        """Whether a conversation was named at all."""
-        return any(one is not None for one in (self.conversation, self.conversation_id, self.session_key))
-
-    def selector(self, command: str, *, needed: bool = False) -> Selector:
+    def named(self, command: str, *, needed: bool = False) -> Named | None:
         """The conversation that is named; argument and options exclude each other, blank ones do not count.
 
         Raises:
@@ -151,74 +168,61 @@ class ConversationOptions(Record, frozen=True):
             )
         if typed and self.session_key:
             raise invalid("conversation-id", "cannot be combined with --session-key", code="INVALID_SELECTOR")
-        number = self.conversation
+        if self.conversation is not None:
+            return self.conversation
         if typed and self.conversation_id is not None:
-            number = CONVERSATION.read("conversation-id", self.conversation_id)
-        key = self.session_key or None
-        if needed and number is None and key is None:
-            raise UsageError(
-                f"{spoken(command)} needs a conversation: {by_what(command)}.",
-                code="MISSING_SELECTOR",
-                details={"command": command},
-            )
-        if self.given and number is None and key is None:
+            return CONVERSATION.read("conversation-id", self.conversation_id)
+        if self.session_key:
+            return ByKey(self.session_key)
+        if needed:
+            raise no_conversation(command)
+        if self.conversation_id is not None or self.session_key is not None:
             raise no_selector("session-key" if self.conversation_id is None else "conversation-id")
-        return Selector(number, key)
+        return None
+
+    def needed(self, command: str) -> Named:
+        """The same where it has to be named."""
+        named = self.named(command, needed=True)
+        assert named is not None
+        return named
 
 
-_CONVERSATION: Final = (
-    click.argument(
-        "conversation",
-        type=CONVERSATION,
-        required=False,
-        metavar="[CONVERSATION_ID]",
-        help="The conversation; or use an option.",
-    ),
-    _ID_OR_BLANK,
-    _KEY_OR_BLANK,
+engine_conversation = gather(
+    "conversation", EngineConversation, optional_conversation, _ID_OR_BLANK, _KEY_OR_BLANK
 )
-conversation_options = gather("conversation", ConversationOptions, *_CONVERSATION)
-
-
-class NeededConversation(ConversationOptions, frozen=True):
-    """The same for the commands that are about one conversation."""
-
-    def selector(self, command: str, *, needed: bool = True) -> Selector:
-        """The conversation that is named."""
-        return ConversationOptions.selector(self, command, needed=needed)
-
-
-needed_conversation = gather("conversation", NeededConversation, *_CONVERSATION)
 
 
 class SummaryOptions(Record, frozen=True):
     """How the commands about summaries are told which; a summary's id names its conversation too."""
 
-    conversation: ConversationId | str | None = None
-    conversation_id: str | None = None
-    session_key: str | None = None
+    conversation: ConversationName | None = None
     summary: tuple[str, ...] = ()
 
     @property
     def summaries(self) -> tuple[str, ...]:
         """The beginnings of ids that are given."""
-        return (self.conversation, *self.summary) if isinstance(self.conversation, str) else self.summary
+        first = self.conversation
+        return (first, *self.summary) if isinstance(first, str) and is_summary(first) else self.summary
+
+    @property
+    def named(self) -> ConversationName | None:
+        """The conversation that is named."""
+        first = self.conversation
+        return None if isinstance(first, str) and is_summary(first) else first
 
     @property
     def given(self) -> bool:
         """Whether a conversation or a summary was named at all."""
-        named = (self.conversation, self.conversation_id, self.session_key)
-        return bool(self.summary) or any(one is not None for one in named)
+        return bool(self.summary) or self.conversation is not None
 
-    def selector(self, command: str, *, needed: bool) -> Selector:
-        """The conversation that is named, where one is *needed* and no summary names it.
+    def check(self, command: str, more: str = "") -> None:
+        """Refuse a *command* that is told neither; *more* ends the sentence.
 
         Raises:
-            UsageError: it is named twice, or not at all.
+            UsageError: that is so.
         """
-        number = None if isinstance(self.conversation, str) else self.conversation
-        named = ConversationOptions(number, self.conversation_id, self.session_key)
-        return named.selector(command, needed=needed and not self.summaries)
+        if not self.given:
+            raise no_conversation(command, more)
 
 
 summary_options = gather(
@@ -228,11 +232,10 @@ summary_options = gather(
         "conversation",
         type=ConversationOrSummary(),
         required=False,
-        metavar="[CONVERSATION_ID|SUMMARY_ID]",
-        help="The conversation, or a summary by its id or a unique prefix; or use options.",
+        metavar="[CONVERSATION|SUMMARY_ID]",
+        help="The conversation (its id, session key or a unique part of its title), or a summary by its id "
+        "or a unique prefix.",
     ),
-    _ID_OR_BLANK,
-    _KEY_OR_BLANK,
     click.option(
         "--summary",
         type=SummaryId(),
@@ -510,7 +513,7 @@ class AfterImport(Record, frozen=True):
 
     recompact: bool = False
     single_root: bool = False
-    transplant_to: ConversationId | None = None
+    transplant_to: ConversationName | None = None
     given: tuple[tuple[str, int], ...] = ()
     rules: str | None = None
 
@@ -539,7 +542,7 @@ after_import = gather(
     ),
     click.option(
         "--transplant-to",
-        type=CONVERSATION,
+        type=ConversationArgument(),
         metavar="CONV",
         help="Then copy its summaries to the front of another conversation.",
     ),
@@ -626,7 +629,7 @@ class BriefOptions(Record, frozen=True):
         UsageError: two of them exclude each other.
     """
 
-    conversation: NeededConversation = field(default_factory=NeededConversation)
+    conversation: ConversationName
     text: Path | None = None
     draft: Path | None = None
     from_draft: Path | None = None

@@ -60,6 +60,10 @@ def refusal(error: click.UsageError) -> UsageError:
             f"{error.option_name} {problem}.", details={"option": error.option_name.lstrip("-")}
         )
     if isinstance(error, click.MissingParameter) and isinstance(ctx.command, Command):
+        if isinstance(error.param, click.Argument) and label(error.param) == "CONVERSATION":
+            from lcm_tui.cli.options import no_conversation
+
+            return no_conversation(dotted)
         return UsageError(
             f"{dotted} needs an argument: {ctx.command.usage(ctx)}.",
             code="INVALID_COMMAND",
@@ -144,7 +148,7 @@ def _meant(given: str, group: str) -> str:
 
 def _takes(group: str, word: str) -> str | None:
     """The command that shows what a number or an id names, of the *group* if it has one; None: neither."""
-    names = (("CONVERSATION_ID", "conversations show"),) if word.isdigit() else ()
+    names = (("CONVERSATION", "conversations show"),) if word.isdigit() else ()
     for name, elsewhere in (*names, *(found[1:] for found in _NAMES if word.startswith(found[0]))):
         taking = {
             path: one

@@ -21,9 +21,9 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.kinds import Stamp, When, WholeNumber, Words
-from lcm_tui.cli.options import DraftFlags, Selector
-from lcm_tui.cli.selecting import chosen, summary_beginning
+from lcm_tui.cli.kinds import ConversationName, Stamp, When, WholeNumber, Words
+from lcm_tui.cli.options import DraftFlags
+from lcm_tui.cli.selecting import owner_if_named, summary_beginning
 from lcm_tui.tables.blocks import ListColumn, Note, OutputBlock, json_of, list_table
 
 if TYPE_CHECKING:  # what drafts costs more than help may
@@ -65,26 +65,21 @@ def repair(
     Without a conversation or a summary, it shows what is broken in the whole database.
     """
     free = flags.resume or flags.from_drafts is not None
-    if (flags.change.apply or flags.draft is not None) and not (free or all_ or target.given):
-        raise UsageError(
-            f"repair needs a conversation: {options.by_what('repair')}; --all takes every one.",
-            code="MISSING_SELECTOR",
-            details={"command": "repair"},
-        )
-    named = target.selector("repair", needed=False)
+    if (flags.change.apply or flags.draft is not None) and not (free or all_):
+        target.check("repair", "; --all takes every one")
     if all_ and target.given:
         raise UsageError("--all cannot be used with a conversation or --summary.", details={"option": "all"})
     from lcm_tui.cli.drafting import run_drafts
 
     made = None if since is None else since.moment(run.clock)
-    search = _Search.of(named, target.summaries, kinds, made, limit, contaminated=contaminated)
+    search = _Search.of(target.named, target.summaries, kinds, made, limit, contaminated=contaminated)
     return run_drafts(run, "repair", search.select, flags)
 
 
 class _Search(Record, frozen=True):
     """Which bad summaries are looked for."""
 
-    named: Selector
+    named: ConversationName | None
     ids: tuple[str, ...]
     kinds: frozenset[BadKind]
     since: datetime | None
@@ -94,7 +89,7 @@ class _Search(Record, frozen=True):
     @classmethod
     def of(
         cls,
-        named: Selector,
+        named: ConversationName | None,
         ids: tuple[str, ...],
         kinds: tuple[str, ...] | None,
         since: datetime | None,
@@ -124,7 +119,7 @@ class _Search(Record, frozen=True):
 
     async def _found(self, reader: Reader) -> list[RepairList]:
         ids = [await summary_beginning(reader, one) for one in self.ids]
-        owner = (await chosen(reader, self.named)).conversation_id if self.named.given else None
+        owner = await owner_if_named(reader, self.named)
         owners = await conversations_of(reader, owner)
         by_owner: dict[int, list[SummaryId]] = {}
         if ids:

@@ -21,8 +21,8 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import run_change
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Text
-from lcm_tui.cli.options import ChangeFlags, DraftFlags, Selector
+from lcm_tui.cli.kinds import ConversationName, Text
+from lcm_tui.cli.options import ChangeFlags, DraftFlags
 from lcm_tui.cli.selecting import owner_of, summary_beginning
 from lcm_tui.tables.blocks import Note
 
@@ -73,7 +73,8 @@ def rewrite(
             )
         return _restore_text(run, restore, flags.change)
     free = flags.resume or flags.from_drafts is not None
-    named = target.selector("rewrite", needed=not free)
+    if not free:
+        target.check("rewrite")
     if sum([bool(target.summaries), depth is not None, all_, stale]) != (0 if free else 1):
         raise UsageError(
             "--summary, --depth, --all and --stale cannot be used with --resume or --from-draft."
@@ -83,13 +84,15 @@ def rewrite(
         )
     from lcm_tui.cli.drafting import run_drafts
 
-    return run_drafts(run, "rewrite", _Chosen(named, target.summaries, depth, stale, subtree).select, flags)
+    return run_drafts(
+        run, "rewrite", _Chosen(target.named, target.summaries, depth, stale, subtree).select, flags
+    )
 
 
 class _Chosen(Record, frozen=True):
     """Which summaries are to be rewritten."""
 
-    named: Selector
+    named: ConversationName | None
     wanted: tuple[str, ...]  #: beginnings of ids; none: by depth, or all
     depth: int | None
     stale: bool

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.text import BLANKS, safe_line, some
 from lcm_core.base.values import replace
-from lcm_core.store.conversations import find_by_session_key, get_conversation
+from lcm_core.store.conversations import find_by_session_key, get_conversation, titles_with
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import CANDIDATES, summary_ids_beginning, the_one
 from lcm_core.store.summaries import summaries_in
 
-from lcm_tui.cli.options import Selector
+from lcm_tui.cli.kinds import ConversationName
+from lcm_tui.cli.options import ByKey, Named
 
 # -- records as text -------------------------------------------------------------------------------------
 # SQLite stores what it is given, and some program may have given it bytes.
@@ -35,28 +37,84 @@ def as_text(record: R) -> R:
 
 # -- selecting -------------------------------------------------------------------------------------------
 
+#: Conversations that are named where several fit.
+_NAMED: Final = 5
 
-async def chosen(reader: Reader, named: Selector) -> Conversation:
+
+async def chosen(reader: Reader, named: Named) -> Conversation:
     """The conversation that was named.
 
     Raises:
         NotFoundError: there is none of that name.
+        UsageError: several have that in their titles.
     """
-    if named.session_key is not None:
-        return as_text(await find_by_session_key(reader, named.session_key))
-    return as_text(await get_conversation(reader, named.conversation_id or ConversationId(0)))
+    return as_text(await get_conversation(reader, await number_of(reader, named)))
 
 
-async def owner_of(reader: Reader, named: Selector, summaries: Sequence[SummaryId]) -> ConversationId:
+async def number_of(reader: Reader, named: Named) -> ConversationId:
+    """The id of the conversation that was named; an id is not looked up, as its conversation may be gone.
+
+    A session key has to be whole. A title that is what was named goes before those that contain it.
+
+    Raises:
+        NotFoundError: there is none of that name.
+        UsageError: several have that in their titles.
+    """
+    if isinstance(named, int):
+        return named
+    try:
+        key = named.key if isinstance(named, ByKey) else named
+        return (await find_by_session_key(reader, key)).conversation_id
+    except NotFoundError:
+        if isinstance(named, ByKey):
+            raise
+    bare = named.strip(BLANKS).casefold()
+    titles = await titles_with(reader, bare)
+    whole = [number for number, title in titles if title.casefold() == bare]
+    fitting = whole or [number for number, _ in titles]
+    if len(fitting) == 1:
+        return fitting[0]
+    name, details = safe_line(named), {"kind": "name", "value": named}
+    if not fitting:
+        raise NotFoundError(
+            f"No conversation has the session key {name}, or that in its title.",
+            code="CONVERSATION_NOT_FOUND",
+            details=details,
+        )
+    listed = some((f"{number} ({safe_line(title)})" for number, title in titles if number in fitting), _NAMED)
+    raise UsageError(
+        f"Several conversations have {name} in their titles: {listed}. Give the id of one.",
+        code="AMBIGUOUS_ID",
+        details=details,
+    )
+
+
+async def numbers_of(reader: Reader, named: Sequence[ConversationName]) -> tuple[ConversationId, ...]:
+    """The same of several."""
+    return tuple([await number_of(reader, one) for one in named])
+
+
+async def owner_of(
+    reader: Reader, named: ConversationName | None, summaries: Sequence[SummaryId]
+) -> ConversationId:
     """The conversation that was named, else the one of the first of some *summaries*.
 
     Raises:
         NotFoundError: there is none of that name.
     """
-    if named.given or not summaries:
+    if named is not None:
         return (await chosen(reader, named)).conversation_id
     [row] = await summaries_in(reader, summaries[:1])
     return row.conversation_id
+
+
+async def owner_if_named(reader: Reader, named: Named | None) -> ConversationId | None:
+    """The conversation that was named, where one was.
+
+    Raises:
+        NotFoundError: there is none of that name.
+    """
+    return None if named is None else (await chosen(reader, named)).conversation_id
 
 
 async def summary_beginning(reader: Reader, wanted: str) -> SummaryId:

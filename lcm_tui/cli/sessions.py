@@ -39,7 +39,7 @@ from lcm_tui.cli import cursors, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Choice, FilePath, StoredText
+from lcm_tui.cli.kinds import Choice, ConversationName, FilePath, StoredText
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import interruptible
 from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, json_names, json_of, list_table
@@ -343,15 +343,15 @@ def _blocks(
     metavar="PATH",
     help="The Codex session file (default: the newest of the thread that the session is bound to).",
 )
-def sessions_compare(run: Run, *, conversation: options.NeededConversation, file: Path | None) -> Answer:
+def sessions_compare(run: Run, *, conversation: ConversationName, file: Path | None) -> Answer:
     """Compare a conversation with its Codex session."""
-    held = run.read(_held, conversation.selector("sessions.compare"), run.settings)
+    held = run.read(_held, conversation, run.settings)
     with interruptible() as stopped:
         found = compare_with_codex(held, run.settings, os.environ, file, cancelled=stopped)
     return run.answer("sessions.compare", _codex_document(held, found), list(codex_blocks(found)))
 
 
-async def _held(reader: Reader, named: options.Selector, settings: Settings) -> Held:
+async def _held(reader: Reader, named: options.Named, settings: Settings) -> Held:
     return await read_held(reader, await chosen(reader, named), settings)
 
 

@@ -123,7 +123,7 @@ def _shown(
         from lcm_tui.cli.conversations import show_conversation
 
         number = ConversationId(options.CONVERSATION.read("ID", name))
-        return show_conversation(run, options.Selector(number, None))
+        return show_conversation(run, number)
     if kind == "file":
         from lcm_tui.cli.files import show_file
 

@@ -24,10 +24,10 @@ from lcm_tui.cli import coverage, messages, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Choice, SummaryId, WholeNumber
+from lcm_tui.cli.kinds import Choice, ConversationName, SummaryId, WholeNumber
 from lcm_tui.cli.messages import MESSAGE_COLUMNS, MessageRow, part_texts, rows_of
-from lcm_tui.cli.options import Selector
-from lcm_tui.cli.selecting import chosen, summary_beginning
+from lcm_tui.cli.options import Named
+from lcm_tui.cli.selecting import owner_if_named, summary_beginning
 from lcm_tui.cli.working import run_at
 from lcm_tui.tables.blocks import (
     Cell,
@@ -104,7 +104,7 @@ class _Shown(Record, frozen=True):
 
 
 @command("summaries list", forms=("csv",), examples=("summaries list --conversation-id 1 --kind condensed",))
-@options.conversation_options
+@options.engine_conversation
 @options.page_options
 @options.depth
 @click.option(
@@ -121,7 +121,7 @@ class _Shown(Record, frozen=True):
 def list_(
     run: Run,
     *,
-    conversation: options.ConversationOptions,
+    conversation: options.EngineConversation,
     paged: options.PageOptions,
     depth: int | None,
     kind: str | None,
@@ -130,7 +130,7 @@ def list_(
     past: options.PastOptions,
 ) -> Answer:
     """List the summaries of one or all conversations, newest coverage first."""
-    named = conversation.selector("summaries.list", needed=past.at is not None)
+    named = conversation.named("summaries.list", needed=past.at is not None)
     run = run_at(run, named, past)
     window = options.window(run, "summaries", paged, times, as_engine=True)
     schema, owner, page = run.read(_load_list, named, window, depth, kind, include_content)
@@ -150,9 +150,9 @@ def list_(
 
 
 async def _load_list(
-    reader: Reader, named: Selector, window: Window, depth: int | None, kind: str | None, whole: bool
+    reader: Reader, named: Named | None, window: Window, depth: int | None, kind: str | None, whole: bool
 ) -> tuple[Schema, ConversationId | None, Page[ListedSummary]]:
-    owner = (await chosen(reader, named)).conversation_id if named.given else None
+    owner = await owner_if_named(reader, named)
     page = await summary_page(reader, owner, window, depth=depth, kind=kind, whole=whole)
     return reader.schema, owner, page
 
@@ -321,11 +321,10 @@ def _ids(stored: Json) -> Cell:
 def map_(
     run: Run,
     *,
-    conversation: options.NeededConversation,
+    conversation: ConversationName,
     width: int | None,
     letters: bool,
     past: options.PastOptions,
 ) -> Answer:
     """Draw which summaries cover which messages, by depth, and what the context uses."""
-    named = conversation.selector("summaries.map")
-    return coverage.show(run_at(run, named, past), named, width, letters=letters)
+    return coverage.show(run_at(run, conversation, past), conversation, width, letters=letters)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import click
-from lcm_core.base.records import ConversationId
 from lcm_core.base.values import replace
 from lcm_core.change.plan import Plan
 from lcm_core.operations.transplant import Duplicate, DuplicatesError, plan_transplant
@@ -14,7 +13,9 @@ from lcm_core.store.database import Reader
 from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.options import CONVERSATION, SqlFlags
+from lcm_tui.cli.kinds import ConversationArgument, ConversationName
+from lcm_tui.cli.options import SqlFlags
+from lcm_tui.cli.selecting import numbers_of
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import ListColumn, Note, json_of, list_table
 
@@ -31,19 +32,21 @@ DUPLICATES: Final[tuple[ListColumn[Duplicate, None], ...]] = (
 @command("transplant", examples=("transplant 5 8 --skip-duplicates",))
 @click.argument(
     "source",
-    type=CONVERSATION,
+    type=ConversationArgument(),
     metavar="SOURCE",
     help="The conversation to copy from; it does not change.",
 )
-@click.argument("target", type=CONVERSATION, metavar="TARGET", help="The conversation to copy into.")
+@click.argument(
+    "target", type=ConversationArgument(), metavar="TARGET", help="The conversation to copy into."
+)
 @click.option("--skip-duplicates", is_flag=True, help="Skip summaries whose text the target already has.")
 @options.budget
 @options.sql_flags()
 def transplant(
     run: Run,
     *,
-    source: ConversationId,
-    target: ConversationId,
+    source: ConversationName,
+    target: ConversationName,
     skip_duplicates: bool,
     budget: int | None,
     flags: SqlFlags,
@@ -52,7 +55,8 @@ def transplant(
 
     async def plan(reader: Reader) -> Plan:
         against = budget_for(run.settings, budget)
-        return await plan_transplant(reader, source, target, skip_duplicates=skip_duplicates, budget=against)
+        first, second = await numbers_of(reader, (source, target))
+        return await plan_transplant(reader, first, second, skip_duplicates=skip_duplicates, budget=against)
 
     try:
         return changing.run_change(run, "transplant", plan, flags, budget=budget)

@@ -13,20 +13,18 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lcm_core.base.errors import CancelledError, ExitCode
-from lcm_core.base.records import ConversationId
 from lcm_core.base.text import safe_line
 from lcm_core.base.values import replace
 
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.kinds import invalid
-from lcm_tui.cli.options import PastOptions, Selector
+from lcm_tui.cli.options import Named, PastOptions
 from lcm_tui.cli.output import print_answer, write
 from lcm_tui.cli.presentation import WORK_ENDED, NobodyToAskError, Presentation, ended_by_signal, note_signal
 
 if TYPE_CHECKING:
     from lcm_core.operations.past_point import Point
-    from lcm_core.store.database import Reader
 
     from lcm_tui.cli.progress import ProgressLine
     from lcm_tui.flows.change import Confirmation
@@ -38,19 +36,21 @@ T = TypeVar("T")
 # Whether a command reads it; without ``--at`` nothing of it is imported.
 
 
-def run_at(run: Run, named: Selector, past: PastOptions) -> Run:
+def run_at(run: Run, named: Named | None, past: PastOptions) -> Run:
     """The run over the database as it was at the point; the same one where none was given.
 
     Raises:
         UsageError: what was typed is no point.
-        NotFoundError: no conversation has that session key.
+        NotFoundError: no conversation is named so.
     """
-    if past.at is None:
+    if past.at is None or named is None:
         return run
     from lcm_core.operations.past_overlay import Past
 
+    from lcm_tui.cli.selecting import number_of
+
     point = point_of(run, past.at)
-    return replace(run, past=Past(run.read(_owner_of, named), point))
+    return replace(run, past=Past(run.read(number_of, named), point))
 
 
 def point_of(run: Run, written: str, option: str = "at") -> Point:
@@ -65,15 +65,6 @@ def point_of(run: Run, written: str, option: str = "at") -> Point:
     if point is None:
         raise invalid(option, f"must be {FORMS}", written)
     return point
-
-
-async def _owner_of(reader: Reader, named: Selector) -> ConversationId:
-    """The conversation that was named; by its number also when it is gone."""
-    if named.session_key is None:
-        return named.conversation_id or ConversationId(0)
-    from lcm_tui.cli.selecting import chosen
-
-    return (await chosen(reader, named)).conversation_id
 
 
 # -- a command that takes its time -----------------------------------------------------------------------

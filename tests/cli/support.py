@@ -65,7 +65,9 @@ def readings(ids: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
         if one.path.startswith(_NOT_READING) or any(map(one.takes, _WRITING)):
             continue
         words, argument = one.path.split(), next(iter(one.arguments), None)
-        needed = one.takes(options.NeededConversation) or (argument is not None and argument.required)
+        needed = (argument is not None and argument.required) or (
+            one.takes(options.EngineConversation) and one.path != "summaries list"
+        )
         if not needed and one.path != "grep":
             yield words
         if argument is not None:

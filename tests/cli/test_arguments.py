@@ -53,7 +53,11 @@ MISTAKES = [
     (["tai"], "INVALID_COMMAND", "Did you mean messages tail?"),
     (["xyzzy"], "INVALID_COMMAND", "`lcm-tui help` lists the commands."),
     (["dissolve", "1", "sum_1"], "INVALID_COMMAND", "Name a summary by an option: --summary sum_1."),
-    (["focus", "list"], "MISSING_SELECTOR", "its number, as in `focus list 1`, or --conversation-id"),
+    (
+        ["focus", "list"],
+        "MISSING_SELECTOR",
+        "its id, session key or a part of its title, as in `focus list 1`",
+    ),
     (["status", "--bogus"], "INVALID_ARGUMENT", "Unknown option --bogus."),
     (["status", "--prety"], "INVALID_ARGUMENT", "Unknown option --prety. Did you mean --pretty?"),
     (["status", "--limit", "3"], "INVALID_ARGUMENT", "--limit is not supported by status."),
@@ -94,11 +98,6 @@ MISTAKES = [
     (["conversations", "list", "--limit", "１"], "INVALID_ARGUMENT", "from 1 to 500"),
     (["messages", "tail", "1", "--count", "0"], "INVALID_ARGUMENT", "--count must be"),
     (["messages", "list"], "MISSING_SELECTOR", "messages list needs a conversation"),
-    (
-        ["messages", "list", "x"],
-        "INVALID_COMMAND",
-        "CONVERSATION_ID must be the number of a conversation: `conversations list` shows them.",
-    ),
     (
         ["messages", "list", "--conversation-id", "1", "--session-key", "k"],
         "INVALID_SELECTOR",
@@ -264,6 +263,46 @@ def test_a_session_key_means_the_active_conversation(database_file: DatabaseFact
     assert run("conversations", "show", *named).data["conversation"]["conversationId"] == 8
 
 
+def test_a_conversation_goes_by_its_id_its_session_key_or_a_part_of_its_title(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with closing(sqlite3.connect(path)) as connection:
+        for title, number in (("Lease table", 1), ("The lease", 2), ("LEASE", 3), ("Straße 7", 5)):
+            connection.execute(
+                "UPDATE conversations SET title = ? WHERE conversation_id = ?", (title, number)
+            )
+        connection.commit()
+
+    def meant(name: str) -> int:
+        shown = [
+            run(*words, name, "--db", path, "--json").data["conversation"]["conversationId"]
+            for words in (("conversations", "show"), ("messages", "list"), ("context", "show"))
+        ]
+        assert shown == shown[:1] * 3
+        return int(shown[0])
+
+    named = ("2", "agent:ops:discord:channel:ops-room", "TABLE", "the le", "lease", " Lease ", "STRASSE")
+    assert [meant(name) for name in named] == [2, 8, 1, 2, 3, 3, 5]
+    for name, code, sentence in (
+        (
+            "eas",
+            2,
+            "Several conversations have eas in their titles: 3 (LEASE), 2 (The lease), 1 (Lease table). "
+            "Give the id of one.",
+        ),
+        ("no such", 3, "No conversation has the session key no such, or that in its title."),
+        ("7", 3, "No conversation matched id 7."),
+    ):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("DELETE FROM conversations WHERE conversation_id = 7")
+            connection.commit()
+        for words in (["context", "show"], ["dissolve"], ["conversations", "delete"], ["merge"]):
+            refused = run(
+                *words, name, *(["--summary", "sum_"] if words == ["dissolve"] else []), "--db", path
+            )
+            assert refused.code == code or words == ["dissolve"], refused
+            assert sentence in refused.err or words == ["dissolve"]
+
+
 def test_the_beginning_of_a_summary_id_is_enough(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     found = run("summaries", "show", "sum_06d84", "--db", path, "--json").data["summary"]["summaryId"]
@@ -392,25 +431,18 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
     [
         (
             ["messages", "list", "sum_4c4b"],
-            "CONVERSATION_ID must be the number of a conversation: sum_4c4b is a summary, and "
+            "CONVERSATION must be the number of a conversation: sum_4c4b is a summary, and "
             "`summaries show` names its own.",
         ),
-        (
-            ["merge", "x"],
-            "CONVERSATION_ID must be the number of a conversation: `conversations list` shows them.",
-        ),
-        (["conversations", "delete", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
-        (["context", "snapshots", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
-        (["context", "compare", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
+        (["conversations", "delete", "0"], "CONVERSATION must be a whole number of at least 1."),
+        (["context", "snapshots", "0"], "CONVERSATION must be a whole number of at least 1."),
+        (["context", "compare", "0"], "CONVERSATION must be a whole number of at least 1."),
         (["context", "compare", "1", "0"], "OTHER_ID must be a whole number of at least 1."),
         (
             ["messages", "list", "--conversation-id", "0"],
             "--conversation-id must be a whole number of at least 1.",
         ),
-        (
-            ["transplant", "x", "5"],
-            "SOURCE must be the number of a conversation: `conversations list` shows them.",
-        ),
+        (["transplant", "0", "5"], "SOURCE must be a whole number of at least 1."),
         (["transplant", "5"], "transplant needs an argument: lcm-tui transplant SOURCE TARGET."),
         (["summaries", "show", ""], "The id of a summary is empty. Give the id, or a unique prefix."),
     ],
@@ -471,9 +503,9 @@ def test_what_is_listed_with_a_large_id_can_be_shown(database_copy: DatabaseFact
     listed = run("conversations", "list", "--db", path, "--json", "--limit", "500").data["items"]
     assert number in {one["conversationId"] for one in listed}
     for words in (("conversations", "show"), ("context", "show"), ("summaries", "map"), ("history", "list")):
-        for named in ((str(number),), ("--conversation-id", str(number))):
-            shown = run(*words, *named, "--db", path, "--json")
-            assert (shown.code, shown.err) == (0, ""), words
+        shown = run(*words, str(number), "--db", path, "--json")
+        assert (shown.code, shown.err) == (0, ""), words
+    assert run("conversations", "show", "--conversation-id", str(number), "--db", path).code == 0
     first = json.loads(run("messages", "list", str(number), "--limit", "2", "--db", path, "--json").out)
     more = ("--limit", "2", "--cursor", first["pagination"]["nextCursor"], "--db", path, "--json")
     assert run("messages", "list", str(number), *more).data["items"]

@@ -52,7 +52,7 @@ def test_two_engines_of_one_conversation(database_file: DatabaseFactory):
 def test_what_is_not_there_or_makes_no_sense(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     assert run("context", "compare", "1", "99", "--db", path).code == 3
-    assert run("context", "compare", "1", "two", "--db", path).code == 2
+    assert run("context", "compare", "1", "no such title", "--db", path).code == 3
     refused = run("context", "compare", "1", "--other", "budget=lots", "--db", path)
     assert (refused.code, refused.err) == (
         2,

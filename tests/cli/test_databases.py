@@ -41,7 +41,7 @@ def every_command(path: Path) -> Iterator[list[str]]:
     files, briefs = ids("file_id", "large_files")[:2], ids("brief_id", "focus_briefs")[:2]
     database.close()
     found = {
-        "CONVERSATION_ID": conversations,
+        "CONVERSATION": conversations,
         "SUMMARY_ID": summaries,
         "FILE_ID": files,
         "BRIEF_ID": briefs,

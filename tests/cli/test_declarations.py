@@ -115,7 +115,7 @@ def test_help_for_programs_lists_every_command():
     assert words == list(data["options"]) == [one.path for one in tree.every()]
     assert "summaries show <summary-id>" in data["commands"]
     assert "--role <role>" in data["options"]["messages list"]
-    assert run("dissolve", "--help", "--json").data["commands"] == ["dissolve [<conversation-id|summary-id>]"]
+    assert run("dissolve", "--help", "--json").data["commands"] == ["dissolve [<conversation|summary-id>]"]
 
 
 #: What is longer than anything that is counted, dated or named.

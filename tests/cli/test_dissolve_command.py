@@ -90,10 +90,10 @@ def test_a_conversation_and_a_summary_have_several_names(path: Path):
     conversation, summary = dissolvable(path)[0]
     key = value(path, "SELECT session_key FROM conversations WHERE conversation_id = ?", conversation)
     beginning = summary[:9]
-    for named in ([conversation], ["--conversation-id", conversation], ["--session-key", key]):
+    for named in ([conversation], [key]):
         shown = run("dissolve", *named, "--summary", beginning, "--db", path, "--json").data
         assert (shown["conversationId"], summary in shown["title"]) == (conversation, True)
-    for alone in ([beginning], ["--summary", beginning], [beginning, "--conversation-id", conversation]):
+    for alone in ([beginning], ["--summary", beginning], [conversation, "--summary", beginning]):
         same = run("dissolve", *alone, "--db", path, "--json").data
         # Edits have the second in which they were planned.
         assert {**same, "edits": len(same["edits"])} == {**shown, "edits": len(shown["edits"])}
@@ -138,7 +138,7 @@ def test_a_budget_that_is_exceeded_is_a_warning(path: Path):
     [
         (["dissolve", "1"], "dissolve needs --summary ID."),
         (["dissolve"], "dissolve needs a conversation"),
-        (["dissolve", "x", "--summary", "x"], "must be the number of a conversation"),
+        (["dissolve", "0", "--summary", "x"], "CONVERSATION must be a whole number"),
         (["dissolve", "1", "--summary", "x", "--levels", "0"], "--levels must be"),
         (["dissolve", "1", "--summary"], "--summary needs a value"),
         (["dissolve", "1", "--summary", "x", "--keep=yes"], "--keep takes no value"),

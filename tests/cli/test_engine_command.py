@@ -71,9 +71,7 @@ def test_one_conversation_says_what_would_be_published(database_file: DatabaseFa
     said = run("engine", "1", "--db", path, *CLOCK).out
     assert "2 of 5 nodes, 45 tokens, the oldest 4h ago" in said
     assert "19-25: the lease expired 4h ago" in said
-    [one] = run("engine", "--session-key", "agent:main:telegram:direct:77", "--db", path, "--json").data[
-        "conversations"
-    ]
+    [one] = run("engine", "agent:main:telegram:direct:77", "--db", path, "--json").data["conversations"]
     assert (one["id"], one["work"]["publishable"]) == (2, True)
 
 

@@ -120,7 +120,7 @@ def test_the_list_comes_in_pages_and_by_conversation(path: Path):
     mine = [one for one in reversed(made) if owners[one] == some]
     assert [one for one, _ in listed(path, some)] == mine
     key = value(path, "SELECT session_key FROM conversations WHERE conversation_id = ?", some)
-    assert [one for one, _ in listed(path, "--session-key", key)] == mine
+    assert [one for one, _ in listed(path, key)] == mine
     assert listed(path, 99) == []  # a conversation that is gone has its history all the same
     assert history(path, "list", "--cursor", "x", "--json").error["code"] == "INVALID_CURSOR"
 

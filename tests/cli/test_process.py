@@ -240,7 +240,8 @@ def test_a_path_is_left_to_the_shell(line: str, monkeypatch: pytest.MonkeyPatch)
     ("line", "expected"),
     [
         ("context show ", {"7", "8"}),
-        ("context show --conversation-id 7", {"7"}),
+        ("conversations show --conversation-id 7", {"7"}),
+        ("context show agent:o", {"ops:main", "ops:discord:channel:ops-room"}),
         ("messages list --session-key agent:o", {"ops:main", "ops:discord:channel:ops-room"}),
         ("dissolve sum_4c", {"sum_4c4bd5292abfa225"}),
         ("dissolve 1 --summary sum_4c", {"sum_4c4bd5292abfa225"}),

@@ -434,7 +434,7 @@ def test_a_file_that_is_none_is_refused(path: Path, tmp_path: Path):
     [
         (["delete"], "needs conversations, or a condition"),
         (["forget", "--apply", "--yes"], "needs conversations, or a condition"),
-        (["delete", "seven"], "must be the number of a conversation"),
+        (["delete", "0"], "CONVERSATION must be a whole number"),
         (["delete", "--until", "soon"], "--until must be"),
         (["delete", "--until", "0d"], "--until must be"),
         (["delete", "--until", "999999999y"], "--until must be"),

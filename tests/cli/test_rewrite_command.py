@@ -164,7 +164,7 @@ def test_it_is_narrowed_down(database: Path) -> None:
     [
         (("repair", "--apply"), "MISSING_SELECTOR", 2),
         (("repair", "--draft", "x.json"), "MISSING_SELECTOR", 2),
-        (("repair", "--session-key", ""), "MISSING_SELECTOR", 2),
+        (("repair", ""), "INVALID_COMMAND", 2),
         (("repair", 99), "CONVERSATION_NOT_FOUND", 3),
         (("repair", 1, "--all"), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--kind", "odd"), "INVALID_ARGUMENT", 2),

@@ -77,7 +77,7 @@ def test_duplicates_are_listed_and_refused(path: Path) -> None:
         ((7, 1), 9),
         ((1, 999), 3),
         ((999, 1), 3),
-        ((1, "x"), 2),
+        ((1, "no such title"), 3),
         ((1,), 2),
     ],
 )
@@ -129,7 +129,9 @@ def test_what_may_have_been_a_reset_needs_a_word(database_copy: DatabaseFactory)
     assert run("merge", 8, "--db", path, "--assume-rollover").code == 0
 
 
-@pytest.mark.parametrize(("arguments", "code"), [((5,), 9), ((99,), 3), (("x",), 2), (("--apply",), 2)])
+@pytest.mark.parametrize(
+    ("arguments", "code"), [((5,), 9), ((99,), 3), (("no such title",), 3), (("--apply",), 2)]
+)
 def test_merges_are_refused_with_their_codes(
     database_file: DatabaseFactory, arguments: tuple[object, ...], code: int
 ) -> None:

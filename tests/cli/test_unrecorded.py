@@ -185,14 +185,16 @@ def test_a_blank_name_leaves_the_other(given: tuple[str, ...], database_file: Da
     assert run("conversations", "show", *given, "--db", path, "--json") == expected
 
 
-@pytest.mark.parametrize("option", OPTIONS["selector"])
 @pytest.mark.parametrize(
-    "words", [("summaries", "list"), ("doctor",), ("repair", "--all"), ("grep", "x"), ("files", "list")]
+    "words",
+    [
+        *(("summaries", "list", option) for option in OPTIONS["selector"]),
+        *(("grep", "x", option) for option in OPTIONS["selector"]),
+        *(tuple(words.split()) for words in ("summaries list", "doctor", "repair", "files list")),
+    ],
 )
-def test_a_blank_name_alone_widens_nothing(
-    words: tuple[str, ...], option: str, database_file: DatabaseFactory
-):
-    refused = run(*words, option, "", "--db", database_file("0.15.3"), "--json")
+def test_a_blank_name_alone_widens_nothing(words: tuple[str, ...], database_file: DatabaseFactory):
+    refused = run(*words, "", "--db", database_file("0.15.3"), "--json")
     assert (refused.code, refused.out) == (2, "")
 
 

@@ -62,7 +62,7 @@ def cases(path: Path) -> list[Case]:
         other = first("SELECT conversation_id FROM conversations WHERE conversation_id <> ? LIMIT 1")
     chosen = str(conversation)
     ids = {
-        "CONVERSATION_ID": [chosen],
+        "CONVERSATION": [chosen],
         "SUMMARY_ID": [one for one in (top, leaf) if one],
         "FILE_ID": [one for one in (file,) if one],
         "BRIEF_ID": [one for one in (brief,) if one],

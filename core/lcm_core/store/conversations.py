@@ -168,6 +168,18 @@ async def find_by_session_key(reader: Reader, session_key: str) -> Conversation:
     return conversation_of(row)
 
 
+async def titles_with(reader: Reader, words: str) -> list[tuple[ConversationId, str]]:
+    """The conversations in whose titles *words*, in small letters, stand in any case; the newest first."""
+    if not reader.schema.has("conversations", "title"):
+        return []
+    columns = reader.schema.select("conversations", ("conversation_id", "title"), "c")
+    rows = await reader.rows(
+        f"SELECT {columns} FROM conversations AS c WHERE c.title <> '' ORDER BY c.conversation_id DESC"
+    )
+    titles = [(ConversationId(row["conversation_id"]), str(row["title"])) for row in rows]
+    return [one for one in titles if words in one[1].casefold()]
+
+
 async def count_rows(reader: Reader, conversation_ids: Iterable[ConversationId]) -> list[ConversationCounts]:
     """Messages, context items and summaries by depth of some conversations, in the order asked."""
     ids = list(conversation_ids)
