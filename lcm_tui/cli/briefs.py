@@ -64,7 +64,8 @@ def clear_brief(
 ) -> Answer:
     """Take the active brief out of force, then sweep as the engine does; both are one batch."""
     sweeping = _Sweeping(run, new_batch_id())
-    owner = run.work(partial(sweeping.plan, named, sweep, budget, modelling(run, model))).conversation_id
+    sweeper = modelling(run, model, unasked=sweep and flags.apply and flags.yes)
+    owner = run.work(partial(sweeping.plan, named, sweep, budget, sweeper)).conversation_id
     sweeping.check_sql(flags)
 
     async def plan(reader: Reader) -> Proposal:
@@ -182,7 +183,7 @@ class BriefWriting(Terminal):
         kind = FocusKind.REFOCUS if prompt is None else FocusKind.CREATE
         self.kind, self.prompt, self.options, self.flags = kind, prompt or "", options, options.flags
         self.command = "focus.create"
-        self.sweeper = modelling(run, options.model)
+        self.sweeper = modelling(run, options.model, unasked=self.flags.apply and self.flags.yes)
         self.author = flagged_model(run, options.model)
         self.spending = call_budget(self.sweeper.settings)
         self.sweeping = _Sweeping(run, new_batch_id(BRIEF_BATCH), self.spending)

@@ -94,4 +94,5 @@ def compact(
         adjust=lambda rules: configured(rules, options.set_settings(settings)),
     )
     rule = Rule.NO_FALLBACK if no_fallback else Rule.ACCEPT
-    return compact_conversation(run, conversation, wish, modelling(run, model), flags, rule)
+    writer = modelling(run, model, unasked=flags.apply and flags.yes)
+    return compact_conversation(run, conversation, wish, writer, flags, rule)

@@ -119,7 +119,8 @@ class _Drafting(Terminal):
     ) -> None:
         super().__init__(run)
         self.command, self.select, self.flags, self.rule = command, select, flags, rule
-        self.model = modelling(run, flags.model, flags.prompt_dir)
+        calls = flags.change.apply or flags.draft is not None
+        self.model = modelling(run, flags.model, flags.prompt_dir, unasked=calls and flags.change.yes)
         self.line = ProgressLine(bar=False)
         self.failed: LcmError | None = None  #: what ended it
         self.file: Path | None = None  #: where the drafts were written for review

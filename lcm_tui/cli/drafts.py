@@ -61,22 +61,33 @@ def model_document(model: Modelling) -> Document:
     }
 
 
-def modelling(run: Run, flags: ModelOptions, prompts: Path | None = None) -> Modelling:
+def modelling(
+    run: Run, flags: ModelOptions, prompts: Path | None = None, *, unasked: bool = False
+) -> Modelling:
     """Choose who is asked by options, environment and config. Nothing is sent.
 
-    *prompts*: a folder of prompts, or one file; None: those beside our config.
+    *prompts*: a folder of prompts, or one file; None: those beside our config. *unasked*: nobody will see
+    whom a key implies, so the model must be named.
 
     Raises:
+        RefusedError: nobody named the model, and nobody will be asked about it.
         UsageError: an option does not fit.
         ConfigurationError: provider, model, address and key do not go together, or there are no prompts.
     """
-    return choose_writer(
+    model = choose_writer(
         run.settings,
         flagged(run, flags),
         key_variable=flags.api_key_env,
         key_file=flags.api_key_file,
         prompts=prompts,
     )
+    if unasked and model.chosen.choice.is_implied:
+        raise RefusedError(
+            f"Nobody named a model, and a key is there for {model.words}: name it with --provider "
+            f"{model.chosen.choice.provider.name}, take --provider extractive (offline), or leave out --yes "
+            "and be asked."
+        )
+    return model
 
 
 def flagged(run: Run, flags: ModelOptions) -> SummarySettings:

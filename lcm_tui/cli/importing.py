@@ -166,6 +166,8 @@ def backfill(
     *find* says what is imported; it is given a folder for what is only written out.
     """
     run.read(import_rules, run.settings)
+    if after.compact and flags.apply and flags.yes:
+        modelling.modelling(run, model, unasked=True)  # refused before anything is imported
     with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
         source = find(Path(folder))
         if key is not None:

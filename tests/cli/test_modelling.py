@@ -55,3 +55,26 @@ def test_the_prompts_of_the_operator_are_used_and_told(tmp_path: Path, monkeypat
     assert server.received[0].body["messages"][0]["content"].startswith("Only haiku: [2026-")
     assert str(prompts / "leaf.j2") in result.out
     assert "says no version" in result.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compact", 1),
+        ("repair", 1, "--accept", "every"),
+        ("rewrite", 1, "--all", "--accept", "every"),
+        ("focus", "clear", 1),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_key_names_no_model_where_nobody_is_asked(
+    command: tuple[str | int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    database = start_database("0.15.3", tmp_path / "lcm.db")
+    before = database.read_bytes()
+    refused = run(*command, "--db", database, "--apply", "--yes")
+    assert refused.code == 9
+    assert "name it with --provider anthropic" in refused.err
+    assert KEY not in refused.err
+    assert database.read_bytes() == before

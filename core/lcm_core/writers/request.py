@@ -227,6 +227,11 @@ class ModelChoice(Record, frozen=True):
         """Whether nothing leaves this machine."""
         return not self.base_url or is_loopback(self.base_url)
 
+    @property
+    def is_implied(self) -> bool:
+        """Whether nobody named it: a key that was there decided, and the address is the provider's own."""
+        return self.origin == "default" and bool(self.host) and self.host == host_of(self.provider.base_url)
+
     def __str__(self) -> str:
         if self.provider.shape is ApiShape.EXTRACTIVE:
             return "extractive (offline, picks sentences from the source)"
