@@ -21,9 +21,10 @@ from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.recall import in_scope, passage_title
 from lcm_tui.cli.working import ask, can_ask, show_and_ask
 from lcm_tui.flows.asking import ask_memory
-from lcm_tui.flows.drafts import Modelling, cost_text, most_text, named_model, spent_text
+from lcm_tui.flows.drafts import Modelling, named_model, spent_text
 from lcm_tui.tables.blocks import Facts, Note, Prose
 from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.drafts import cost_facts, model_facts
 
 
 def flagged_model(run: Run, flags: ModelOptions, *, by_flags: bool = False) -> Modelling | None:
@@ -61,24 +62,10 @@ def forecast_document(forecast: Forecast, most: CallLoad) -> dict[str, Json]:
 
 
 def forecast_blocks(
-    model: Modelling, forecast: Forecast, most: CallLoad, *, when: str = "if the first call answers"
+    model: Modelling, forecast: Forecast, most: CallLoad, when: str = "the first call answers"
 ) -> list[Block]:
     """Who would be asked, and what that takes; *when* it takes no more than expected."""
-    once = forecast.once
-    cost = f"~{cost_text(once.cost_usd)}" if once.cost_usd else cost_text(once.cost_usd)
-    told = {"Key": model.key, "Headers": model.headers, "Price": model.price_words}
-    return [
-        Facts(
-            [
-                ("Model", model.words),
-                *((name, words) for name, words in told.items() if words),
-                ("Calls", f"{once.calls:,}; at most {most.calls:,}, including retries"),
-                ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
-                ("Cost", f"{cost} {when}"),
-                ("Cost at most", most_text(most.cost_usd)),
-            ]
-        )
-    ]
+    return [Facts([*model_facts(model), *cost_facts(forecast.once, most, "retries", when)])]
 
 
 class AskWork(Struct):

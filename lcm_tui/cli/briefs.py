@@ -278,7 +278,7 @@ class BriefWriting(Terminal):
         self._blocks = [
             *(self.sweeping.blocks() if self.options.draft is None else []),
             *([] if found.wish is None else wish_blocks(found.wish)),
-            *forecast_blocks(author, forecast, most, when="if it asks for nothing more"),
+            *forecast_blocks(author, forecast, most, "it asks for nothing more"),
             *([] if self.options.draft is not None else [Note(_OF_FAILURE)]),
         ]
 

@@ -26,14 +26,15 @@ from lcm_tui.tables.composition import gauge
 # -- the writer ------------------------------------------------------------------------------------------
 
 
+def model_facts(model: Modelling, name: str = "Model") -> list[tuple[str, Cell]]:
+    """Who is asked and with which key."""
+    told = {name: model.words, "Key": model.key, "Headers": model.headers, "Price": model.price_words}
+    return [(name, words) for name, words in told.items() if words]
+
+
 def writer_facts(model: Modelling) -> list[tuple[str, Cell]]:
-    """Who writes summaries and with which key."""
-    told = {"Key": model.key, "Headers": model.headers, "Price": model.price_words}
-    return [
-        ("Written by", model.words),
-        *((name, words) for name, words in told.items() if words),
-        *(("Prompts", note) for note in model.prompt_notes),
-    ]
+    """Who writes summaries."""
+    return [*model_facts(model, "Written by"), *(("Prompts", note) for note in model.prompt_notes)]
 
 
 # -- the lists -------------------------------------------------------------------------------------------
@@ -171,7 +172,7 @@ def draft_forecast_blocks(
 ) -> list[OutputBlock]:
     """What would be asked, of whom, and what it would cost; *most* is all of it, as far as limits let it."""
     once = total_forecast(one.forecast for one in seen).once
-    facts = [*writer_facts(model), *_cost_facts(once, most), ("Accepted by rule", words)]
+    facts = [*writer_facts(model), *cost_facts(once, most), ("Accepted by rule", words)]
     blocks: list[OutputBlock] = [list_table(FORECAST_COLUMNS, seen[:MOST], _as_stored), Facts(facts)]
     if len(seen) > MOST:
         blocks.append(Note(f"{len(seen) - MOST:,} more are not shown; --json shows them all."))
@@ -195,16 +196,21 @@ def draft_forecast_blocks(
     return blocks
 
 
-def _cost_facts(once: CallLoad, most: CallLoad) -> list[tuple[str, Cell]]:
-    """What it takes, and at most; nothing to say where nobody is asked."""
+def cost_facts(
+    once: CallLoad,
+    most: CallLoad,
+    again: str = "retries and second answers",
+    when: str = "every first answer is accepted",
+) -> list[tuple[str, Cell]]:
+    """What it takes, and at most, with what is asked *again*; *when*: that it takes no more than that."""
     if not once.calls:
         return [("Cost", "nothing")]
     cost = f"~{cost_text(once.cost_usd)}" if once.cost_usd else cost_text(once.cost_usd)
     return [
-        ("Calls", f"{once.calls:,}; at most {most.calls:,}, including retries and second answers"),
+        ("Calls", f"{once.calls:,}; at most {most.calls:,}, including {again}"),
         ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
         ("Answers", f"up to {once.output_tokens:,} tokens; at most {most.output_tokens:,}"),
-        ("Cost", f"{cost} if every first answer is accepted"),
+        ("Cost", f"{cost} if {when}"),
         ("Cost at most", most_text(most.cost_usd)),
     ]
 
