@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.text import safe_line, wrap
 from textual import events
@@ -177,6 +178,9 @@ K = TypeVar("K", bound=Hashable)
 Row = tuple[Line, str]  #: what stands in a line of the screen, and the style that lies over it
 _NOTHING: Row = ((), "")
 
+#: The marks that a click unfolds and folds at once, with the blank behind them.
+UNFOLDS: Final = "▸"
+FOLD: Final = re.compile(f"[{UNFOLDS}▾] ?")
 #: How long a new row stays marked.
 NEW_SECONDS = 2.0
 #: Lines that an arrow scrolls within a key that is taller than the view.
@@ -255,10 +259,11 @@ class LineView(Scroller, Generic[K]):
         self._index: dict[K, int] | None = None  #: the places of all keys, once they were asked for
         self._near: dict[K, int] = {}  #: those of the keys near what was in sight
         self._cursor = 0
+        self._on_last = True  #: the cursor was put on the last key, which may have others below it since
         self._offsets: list[int] = [0]
         self._lines: LRUCache[K, Sequence[Line]] = LRUCache(CACHED)
         self._drawn_at = 0  #: the width that the lines were drawn for
-        self._room = 0  #: lines in sight at the last layout
+        self._room = 0  #: lines that were in sight when the cursor was last brought there
         self._painted: dict[int, tuple[Row, Strip]] = {}  #: what stands on the screen, by line
         self._strips: LRUCache[Row, Strip] = LRUCache(CACHED_STRIPS)
         self._fresh: dict[K, object] = {}  #: marked keys, each with what will take its mark away
@@ -351,11 +356,11 @@ class LineView(Scroller, Generic[K]):
         """Show other keys, keeping the selection and what is in sight where it stands on the screen.
 
         *select* moves the cursor; else it stays on its key, or where that key was. A view of tall keys that
-        shows its end goes on showing it, as long as the selected key stays in sight. *changed* forgets what
-        the keys looked like.
+        shows its end goes on showing it if the cursor was put on the last key or is out of sight, as long as
+        the selected key stays in sight. *changed* forgets what the keys looked like.
         """
         before, kept, seen = self.keys, self.selected, self._cursor_is_seen
-        followed = self._tall and self.at_end and bool(before)
+        followed = self._tall and self.at_end and bool(before) and (self._on_last or not seen)
         if changed:
             self._lines.clear()
         with self._in_place():
@@ -367,6 +372,8 @@ class LineView(Scroller, Generic[K]):
             if place is None:
                 place = self._successor(before, self._cursor)
             self._cursor = max(0, min(place, len(keys) - 1))
+        if moved:
+            self._on_last = self._cursor == len(keys) - 1
         if followed and not moved:
             end = min(self._bottom, self._offset(self._cursor)) if seen else self._bottom
             self._show_from(max(self._top, end))
@@ -466,18 +473,22 @@ class LineView(Scroller, Generic[K]):
             self.post_message(self.Opened(self, self.selected, cell))
 
     async def on_click(self, event: events.Click) -> None:
-        """Select, or open; go where an id leads."""
+        """Select, or open; unfold at the mark of what is folded; go where an id leads."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.y == 0 and not self.keys:
             self.post_message(self.Pressed(self, key=word_at(self.empty, offset.x)))
         if offset is None or self._top + offset.y >= self._total:
             return
         place = self._place_at(self._top + offset.y)
-        name = name_at(self.render_line(offset.y).text, offset.x)
+        line = self.render_line(offset.y).text
+        name, fold = name_at(line, offset.x), word_at(line, offset.x, FOLD)
         opens = self.OPENS_AT_ONCE or place == self._cursor
         if place != self._cursor:
             self._move_to(place, reveal=False)
-        if name:
+        if fold:
+            if event.chain == 1:
+                self.action_side(1 if fold[0] == UNFOLDS else -1)
+        elif name:
             self.post_message(self.Pressed(self, name=name, opens=opens))
         elif opens:
             self.open_selected(offset.x)
@@ -674,6 +685,7 @@ class LineView(Scroller, Generic[K]):
 
     def _move_to(self, place: int, *, reveal: bool = True) -> None:
         place = max(0, min(place, len(self.keys) - 1))
+        self._on_last = place == len(self.keys) - 1
         if place != self._cursor:
             before, self._cursor = self._cursor, place
             self._refresh_key(before)
@@ -685,6 +697,7 @@ class LineView(Scroller, Generic[K]):
     def _reveal(self, *, upward: bool = False) -> None:
         """Bring the selected key into sight: all of it, else its start, or its end on the way *upward*."""
         top, height = self._top, self._height
+        self._room = max(self._room, self.size.height)
         first = self._offset(self._cursor)
         last = first + self._height_of(self._cursor)
         if last - first > height:

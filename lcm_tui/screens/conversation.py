@@ -37,7 +37,7 @@ from lcm_tui.screens.exporting import export_conversation
 from lcm_tui.screens.frame import SERIES, DataScreen
 from lcm_tui.screens.message_pane import PAGE, MessageList, MessagesPane, window_around
 from lcm_tui.tables.conversation_rows import chain_line
-from lcm_tui.tables.messages import MessageView, parts_of
+from lcm_tui.tables.messages import MessageView, columns_text, parts_of
 from lcm_tui.tables.status import growth_line, ingestion_line, seq_at
 
 if TYPE_CHECKING:
@@ -300,6 +300,7 @@ def view_of(entry: MessageEntry) -> MessageView:
         covered_by=entry.covered_by,
         in_context=entry.in_context,
         complete=entry.complete,
+        columns=columns_text(entry),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar
 
 from lcm_core.base.errors import LcmError
-from lcm_core.base.text import fold, sought_as
+from lcm_core.base.text import clip, fold, sought_as
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.content import engine_role, shorten
 from lcm_host.entries import SessionEntry
@@ -209,6 +209,10 @@ def _find_entry(
     return None
 
 
+#: Characters of a field that an open entry shows besides its parts.
+COLUMN: Final = 200
+
+
 def _view(number: int, entry: SessionEntry, place_word: str, *, whole: bool) -> MessageView:
     """An entry as the list shows it."""
     parts = entry.parts if whole else tuple(shorten(part, HEAD) for part in entry.parts)
@@ -223,6 +227,11 @@ def _view(number: int, entry: SessionEntry, place_word: str, *, whole: bool) -> 
         title=f"{place}{entry.title}",
         complete=not any(part.cut for part in parts),
         note=entry.problem or "",
+        columns=" · ".join(
+            f"{name} {clip(str(value), COLUMN)}"
+            for name, value in entry.value.items()
+            if isinstance(value, str | int | float)
+        ),
     )
 
 

@@ -277,6 +277,11 @@ class OperationList(ListPane[str]):
         self.relist()
         return True
 
+    @on(LineView.Sided)
+    def _sided(self, event: LineView.Sided) -> None:
+        if ((self.table.selected or "") in self._unfolded) != (event.side > 0):
+            self.fold()
+
     # -- listing -----------------------------------------------------------------------------------------
 
     def matching(self, words: Sequence[str]) -> Sequence[str]:

@@ -124,6 +124,22 @@ def laid_out(written: str) -> str:
         return written
 
 
+def columns_text(entry: MessageEntry) -> str:
+    """The columns of a message besides its text, and the types of its parts."""
+    message = entry.message
+    columns = {
+        "message_id": message.message_id,
+        "seq": message.seq,
+        "role": message.role,
+        "token_count": message.tokens,
+        "created_at": message.created_at,
+        "large_content": message.large_content,
+        "sender": message.sender,
+        "parts": ", ".join(row.part_type for row in entry.parts),
+    }
+    return " · ".join(f"{name} {value}" for name, value in columns.items() if value not in (None, ""))
+
+
 # -- a message as lines ----------------------------------------------------------------------------------
 # Folded to what one reads in passing, or open with everything it holds.
 
@@ -146,6 +162,7 @@ class MessageView(Record, frozen=True):
     in_context: bool = False
     complete: bool = True  #: whether the texts are whole
     note: str = ""  #: what is wrong with it
+    columns: str = ""  #: what else is recorded of it, for when it is open
 
 
 class Pairing(Record, frozen=True):
@@ -185,6 +202,8 @@ def message_lines(
     lines = [_header(view, width, zone)]
     if view.note:
         lines.append((Span(INDENT), Span(view.note, "warn")))
+    if opened:
+        lines += _text(view.columns, max(width - len(INDENT), 8), "dim", opened)
     for part in view.parts:
         lines += _part_lines(part, view.number, width, opened, pairing)
     if opened and not view.complete:

@@ -343,7 +343,7 @@ async def test_a_row_that_grows_above_moves_nothing_in_sight():
 
 async def test_a_tall_view_that_shows_its_end_goes_on_showing_it_while_the_cursor_stays_in_sight():
     async with showing(range(30), some_tall) as (pilot, app):
-        await pilot.press("end", "up", "up", "up")
+        await pilot.press("end")
         assert app.view.at_end
         kept = app.view.selected
         for count in range(31, 50):
@@ -353,6 +353,17 @@ async def test_a_tall_view_that_shows_its_end_goes_on_showing_it_while_the_curso
             assert f"{kept}.0" in rows(app.view)
         assert rows(app.view)[0] == f"{kept}.0"  # no further: the selected key would leave the screen
         assert not app.view.at_end
+
+
+async def test_a_cursor_that_is_not_on_the_last_key_keeps_its_line_when_more_is_appended():
+    async with showing(range(30), some_tall) as (pilot, app):
+        await pilot.press("end", "up")
+        assert app.view.at_end
+        before = rows(app.view)
+        for count in range(31, 50):
+            app.view.replace(range(count))
+            await pilot.pause()
+            assert rows(app.view) == before
 
 
 async def test_the_end_of_a_key_taller_than_the_screen_stays_when_more_is_appended():
@@ -376,6 +387,21 @@ async def test_the_selected_key_stays_in_sight_when_the_screen_shrinks_and_grows
             await pilot.pause()
             assert "50.0" in rows(app.view)
             assert app.view.selected == 50
+
+
+@KINDS
+async def test_the_cursor_stays_in_sight_when_a_larger_layout_is_gone_before_it_is_heard_of(
+    heights: Callable[[int], int] | None, monkeypatch: pytest.MonkeyPatch
+):
+    async with showing(range(100), heights) as (pilot, app):
+        with monkeypatch.context() as unheard:
+            unheard.setattr(LineView, "on_resize", lambda view, event: None)
+            await pilot.resize_terminal(40, 2 * HEIGHT + 1)
+            await pilot.pause()
+            app.view.select(app.view.visible_keys[-2])
+        await pilot.resize_terminal(40, 6)
+        await pilot.pause()
+        assert f"{app.view.selected}.0" in rows(app.view)
 
 
 async def test_a_selection_made_before_the_first_layout_comes_into_sight(monkeypatch: pytest.MonkeyPatch):

@@ -55,11 +55,13 @@ async def test_messages_appear_below_while_the_selection_stays(
             messages = listed(screen)
             await pilot.press("end", "k", "k")
             selected, last = screen.selected_id(), messages.keys[-1]
+            before = shown_lines(pilot)[4:-1]
             host.say(3, "the host is here")
             await marked(pilot, screen)
             assert set(messages._fresh) == {last + 1}
             assert messages.keys[-1] == last + 1
             assert screen.selected_id() == selected
+            assert shown_lines(pilot)[4:-1] == before
             assert "changed" in title(pilot)
             assert "idle" not in title(pilot)
             assert "WAL" in title(pilot)

@@ -129,6 +129,12 @@ def test_a_file_that_carries_text_shows_it():
     assert shown(one)[1:] == [f"{INDENT}▣ a.md", f"{INDENT}its text"]
 
 
+def test_an_open_message_shows_its_columns_above_its_text():
+    one = view(1, text("short"), columns="message_id 7 · token_count 12")
+    assert shown(one)[1:] == [f"{INDENT}short"]
+    assert shown(one, opened=True)[1:] == [f"{INDENT}message_id 7 · token_count 12", f"{INDENT}short"]
+
+
 def test_what_is_still_being_read_is_said():
     assert shown(view(1, text("x"), complete=False), opened=True)[-1].strip() == "reading the rest …"
     assert shown(view(1, text("x"), complete=False))[-1].strip() == "x"

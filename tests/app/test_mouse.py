@@ -15,6 +15,7 @@ from lcm_tui.kit.places import is_id_of
 from lcm_tui.kit.spans import Block
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.context import CompositionBar
+from lcm_tui.screens.message_pane import MessageList
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.screens import leave, open_screen, walk_to
 from tests.app.support import (
@@ -52,6 +53,28 @@ async def test_the_position_leads_to_the_end_of_the_list(database_file: Database
         await wait_for_text(pilot, "1 of 28")
         await click_text(pilot, "1 of 28", TitleBar)
         await wait_for_text(pilot, "28 of 28")
+
+
+async def test_one_click_on_the_mark_unfolds_and_one_folds(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await open_screen(pilot, "ConversationScreen")
+        await pilot.press("end")
+        await settled(pilot)
+        assert "message_id" not in shown(pilot)
+        await click_text(pilot, "▸ ", MessageList)
+        await wait_for_text(pilot, "▾ ", "message_id ")
+        await asyncio.sleep(0.6)  # else it is a double click
+        await click_text(pilot, "▾ ", MessageList)
+        await wait_for(pilot, lambda: "message_id" not in shown(pilot))
+
+
+async def test_enter_on_a_short_message_shows_its_columns(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await open_screen(pilot, "ConversationScreen")
+        await pilot.press("end")
+        await settled(pilot)
+        await pilot.press("enter")
+        await wait_for_text(pilot, f"message_id {screen.selected_id()} · seq ", "token_count ")
 
 
 async def test_a_part_of_the_bar_leads_to_its_first_item(database_file: DatabaseFactory):
