@@ -272,7 +272,7 @@ class Coverage(Record, frozen=True):
     @property
     def searched_text(self) -> str:
         """What was looked at, in words."""
-        return ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in self.searched.items())
+        return ", ".join(counted(count, kind, NAMES[kind]) for kind, count in self.searched.items())
 
     @property
     def text(self) -> str:

@@ -339,10 +339,8 @@ class ConversationScreen(DataScreen[Window]):
     HELP = """
 The messages of this conversation in seq order, the newest at the bottom.
 
-The line at the top shows when its messages came; a click on a bar goes there.
-
-The line at the top has a bar for each equal piece of its time, the tallest for the most messages (sampled), a
-dot for none.
+The line at the top shows when its messages came; a click on a bar goes there. Each bar stands for nearly the
+same time, the tallest for the most messages (sampled), a dot for none, ┊ for a long time without any.
 
 The list loads more in both directions as you move; g and G go to the first and the last message.
 

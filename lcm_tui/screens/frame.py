@@ -426,14 +426,14 @@ class CommandScreen(Screen[None], Still):
         yield from ()
 
     def explained(self) -> str:
-        """What the help says above the keys; in the past first what is not known of it."""
+        """What the help says above the keys; in the past also what is not known of it."""
         zone = self.session.zone
         words = f"{self.HELP}\nTimes are shown and typed in {zone_words(zone)}.\n"
         if self.then is None or self.then.past.found is None:
             return words
         from lcm_tui.tables.past import past_text
 
-        return f"{past_text(self.then.past.found, zone)}\n{words}"
+        return f"{words}\n{past_text(self.then.past.found, zone)}"
 
     def moved_in(self) -> Sequence[Widget]:
         """What takes the keys that move, the one with the keys first."""

@@ -185,5 +185,5 @@ def took_text(seconds: float) -> str:
 def nothing_text(found: Found) -> str:
     """Why nothing was found: which word is nowhere, and spellings that are there."""
     if not any(found.coverage.searched.values()):
-        return "Nothing was searched: there is no text in this scope (ctrl+t changes it)."
+        return "Nothing was searched: no text is like that. 0 in the list searches all."
     return " ".join(["Nothing found.", *(near.text for near in found.near)])

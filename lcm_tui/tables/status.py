@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Bars by height; a piece of time without a message has a dot.
 BARS: Final = "▁▂▃▄▅▆▇█"
 NONE: Final = "·"
+#: A long time without messages, of which the axis leaves out all but a cell.
+BREAK: Final = "┊"
 #: Cells of the line where nobody says otherwise.
 CELLS: Final = 40
 #: What stands before it.
@@ -31,11 +33,16 @@ LABEL: Final = " messages over time "
 
 
 def spark_text(growth: Growth, cells: int) -> str:
-    """Bars for the messages of equal pieces of its time; the tallest is the most of any piece."""
+    """Bars for the messages of pieces of its time; the tallest is the most of any piece."""
     counts = [count for count, _ in growth.cells(cells)]
     most = max(counts, default=0)
     return "".join(
-        BARS[min(count * len(BARS) // (most + 1), len(BARS) - 1)] if count > 0 else NONE for count in counts
+        BARS[min(count * len(BARS) // (most + 1), len(BARS) - 1)]
+        if count > 0
+        else BREAK
+        if count < 0
+        else NONE
+        for count in counts
     )
 
 

@@ -15,12 +15,17 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.session import until_calm
 from tests.app.host import Host
 from tests.app.screens import WAYS, leave, open_screen
-from tests.app.support import NARROW, open_app, said, settled, shown_lines, wait_for, wait_for_text
+from tests.app.support import NARROW, WIDE, open_app, said, settled, shown_lines, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
 
 
 def title(pilot: Pilot[int]) -> str:
     return shown_lines(pilot)[0]
+
+
+def texts(pilot: Pilot[int]) -> list[str]:
+    """The lines between the head and the keys, without the scroll bar."""
+    return [line[: WIDE[0] - 2].rstrip() for line in shown_lines(pilot)[4:-1]]
 
 
 def listed(screen) -> LineView:
@@ -55,13 +60,13 @@ async def test_messages_appear_below_while_the_selection_stays(
             messages = listed(screen)
             await pilot.press("end", "k", "k")
             selected, last = screen.selected_id(), messages.keys[-1]
-            before = shown_lines(pilot)[4:-1]
+            before = texts(pilot)
             host.say(3, "the host is here")
             await marked(pilot, screen)
             assert set(messages._fresh) == {last + 1}
             assert messages.keys[-1] == last + 1
             assert screen.selected_id() == selected
-            assert shown_lines(pilot)[4:-1] == before
+            assert texts(pilot) == before
             assert "changed" in title(pilot)
             assert "idle" not in title(pilot)
             assert "WAL" in title(pilot)

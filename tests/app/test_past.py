@@ -121,7 +121,9 @@ async def test_what_is_opened_from_the_past_is_of_the_past(dissolved: tuple[Path
         await wait_for(pilot, lambda: at(pilot.app.screen, "Context "), "the context")
         context = pilot.app.screen
         assert at(context, "Context ")
-        assert context.explained().startswith("This is the past, as it was before")
+        about, _, past = context.explained().partition("This is the past, as it was before")
+        assert about.startswith(context.HELP)
+        assert past
 
 
 async def test_what_nobody_knows_stands_above_the_rows(dissolved: tuple[Path, str]):

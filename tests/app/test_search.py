@@ -109,7 +109,7 @@ async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_
     async with open_app(path, size=NARROW) as pilot:
         await searching(pilot, *"needle")
         lines = [line.strip() for line in shown_lines(pilot)]
-        assert any(line.startswith("3 hits  in 3 messages, 1 summaries, ") for line in lines)
+        assert any(line.startswith("3 hits  in 3 messages, 1 summary, ") for line in lines)
         hits = {line.split()[3]: (line, below) for line, below in pairwise(lines) if line.startswith("user ")}
         assert hits["m1"][0].endswith("m1 #1  not in a context")
         assert hits["m1"][1].startswith("…needle yy")
@@ -474,9 +474,9 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         await wait_for_text(pilot, "Search tool", "2 hits  in 2 messages,")
         assert "needle out" in shown(pilot)
         await pilot.press("2")
-        await wait_for_text(pilot, "Search tool in-context", "1 hit  in 1 messages,")
+        await wait_for_text(pilot, "Search tool in-context", "1 hit  in 1 message,")
         await pilot.press("2")
-        await wait_for_text(pilot, "Search tool out-of-context", "1 hit  in 1 messages,")
+        await wait_for_text(pilot, "Search tool out-of-context", "1 hit  in 1 message,")
         assert "needle old" in shown(pilot)
         await pilot.press("3")
         await wait_until_said(pilot, "Nothing is tool and out-of-context and broken at once")
@@ -484,12 +484,16 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
         assert "tool" not in shown_lines(pilot)[0]
         await pilot.press("3")
-        await wait_for_text(pilot, "Search broken", "1 hit  in 1 summaries,")
+        await wait_for_text(pilot, "Search broken", "1 hit  in 1 summary,")
         assert "sum_bad" in shown(pilot)
         await pilot.press("2", "2")
         await wait_for_text(pilot, "Search broken out-of-context", "0 hits")
         await pilot.press("0", "0")
         await wait_until_said(pilot, "Nothing limits the search")
+        await pilot.press("1", "1", "1")
+        await wait_for_text(pilot, "Search assistant", "0 in the list searches all")
+        await pilot.press("0")
+        await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
 
 
 def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:

@@ -34,7 +34,17 @@ def test_pieces_of_the_time_hold_every_message_once():
 
 def test_a_pause_has_no_bar_however_many_messages_follow_it():
     growth = grown((0, 1), (1, 300), (99, 380), (100, 400))
-    assert [count for count, _ in growth.cells(10)] == [300, *[0] * 8, 100]
+    counts = [count for count, _ in growth.cells(10)]
+    pause = counts.index(-1)
+    assert (sum(counts[:pause]), sum(counts[pause + 1 :])) == (300, 100)
+
+
+def test_a_long_time_without_messages_is_one_piece():
+    marks = [(hours / 60, 1 + hours) for hours in range(60)]
+    growth = grown(*marks, *((hours + 99, seq + 60) for hours, seq in marks))
+    cells = growth.cells(21)
+    assert [count for count, _ in cells] == [*[6] * 10, -1, *[6] * 10]
+    assert cells[10][1] == cells[11][1] == 61
 
 
 async def test_few_rows_of_a_long_conversation_are_read_and_wrong_times_are_left_out(
@@ -59,7 +69,7 @@ async def test_few_rows_of_a_long_conversation_are_read_and_wrong_times_are_left
         assert everything is not None
         assert everything.first <= found.first
         assert everything.last >= found.last
-        assert sum(count for count, _ in everything.cells(40)) == everything.marks[-1][1] + 1
+        assert sum(max(count, 0) for count, _ in everything.cells(40)) == everything.marks[-1][1] + 1
 
 
 async def test_the_end_of_a_pause_is_looked_up_in_a_long_conversation(database_copy: DatabaseFactory):

@@ -466,6 +466,11 @@ SAMPLES = 240
 CLOSER = 240
 
 
+#: A time without messages is long from this part of the whole, and this many times the usual one, on.
+_LONG_SHARE: Final = 10
+_LONG_TIMES: Final = 20
+
+
 class Growth(Record, frozen=True):
     """Messages of a conversation over its time, from some that stand at equal distances of seq."""
 
@@ -482,7 +487,33 @@ class Growth(Record, frozen=True):
         return self.marks[-1][0]
 
     def cells(self, number: int) -> list[tuple[int, int]]:
-        """The time in so many equal pieces: about how many messages came in each, and its first seq.
+        """The time in so many pieces: about how many messages came in each, and its first seq.
+
+        Pieces are of nearly equal length. A time without messages that is a tenth of the whole, and many
+        times as long as the usual one between two, is one piece with -1 messages.
+        """
+        waits = [(after[0] - before[0]).total_seconds() for before, after in pairwise(self.marks)]
+        least = max(sum(waits) / _LONG_SHARE, _LONG_TIMES * sorted(waits)[len(waits) // 2])
+        ends = [at for at, wait in enumerate(waits, 1) if wait > least]
+        if 4 * len(ends) >= number:
+            ends = []
+        runs = [Growth(self.marks[a:b]) for a, b in pairwise([0, *ends, len(self.marks)])]
+        room = number - len(ends) - len(runs)
+        together = sum((run.last - run.first).total_seconds() for run in runs) or 1
+        found: list[tuple[int, int]] = []
+        passed = given = 0.0
+        before = self.marks[0][1] - 1
+        for run in runs:
+            found += [(-1, before + 1)] if found else []
+            passed += (run.last - run.first).total_seconds()
+            more = round(room * passed / together - given)
+            given += more
+            found += run._pieces(1 + more, before)
+            before = run.marks[-1][1]
+        return found
+
+    def _pieces(self, number: int, before: int) -> list[tuple[int, int]]:
+        """The time in so many equal pieces, the first behind the seq *before*.
 
         Between two marks as many messages come in any time as in any other, unless they are further apart
         than a piece is long: then all came at the end, so that a piece has a bar only if a message is in it.
@@ -490,7 +521,6 @@ class Growth(Record, frozen=True):
         """
         span = (self.last - self.first).total_seconds()
         found: list[tuple[int, int]] = []
-        before = self.marks[0][1] - 1
         at = 1
         for piece in range(1, number + 1):
             until = span * piece / number
