@@ -23,7 +23,7 @@ from lcm_core.base.errors import NotFoundError
 from lcm_core.base.files import INDEX, RECENT, cache_path, make_private, read_limited
 from lcm_core.base.paths import read_head
 from lcm_core.base.records import ConversationId, FileId, MessageId, SummaryId, Timestamp
-from lcm_core.base.text import fold
+from lcm_core.base.text import counted, fold
 from lcm_core.base.times import sort_key
 from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.store.database import Database, Reader
