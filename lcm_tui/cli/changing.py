@@ -29,7 +29,7 @@ from lcm_tui.cli.working import interruptible, show_and_ask
 from lcm_tui.flows.change import ATTEMPTS, STOPPED, Change, ChangeState, Confirmation, Done, Notice, apply
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
-from lcm_tui.tables.preview import preview_blocks, rows_table, rows_text, some, warning_notes
+from lcm_tui.tables.preview import done_text, preview_blocks, rows_table, rows_text, some, warning_notes
 
 # -- a change --------------------------------------------------------------------------------------------
 
@@ -287,7 +287,7 @@ class Changing(Terminal):
         seen = not self.flags.yes or failed is not None  # it was shown before the question
         blocks = [] if seen else [*self._again(), *self._preview_blocks()]
         if len(done) == 1:
-            blocks.append(Facts(list(self._done_facts(done[0])), title=f"Done: {done[0].plan.title}"))
+            blocks.append(Facts(list(self._done_facts(done[0])), title=done_text(done[0].plan.title, "Done")))
         else:
             blocks += self._batch_blocks(done)
         if failed is not None:

@@ -20,7 +20,15 @@ from lcm_core.base.text import parse_budget, step
 from lcm_core.base.values import Record
 from lcm_core.engine.sent import ItemOutcome, Ledger, MessageKey, ledger_of, markdown, request_text
 from lcm_core.operations.past_point import parse_point
-from lcm_core.store.context_view import ContextView, Distance, Group, RowKey, distance_of, stands_for_item
+from lcm_core.store.context_view import (
+    TAIL,
+    ContextView,
+    Distance,
+    Group,
+    RowKey,
+    distance_of,
+    stands_for_item,
+)
 from lcm_core.store.opening import database_files
 from textual import events, on
 from textual.app import ComposeResult
@@ -750,8 +758,10 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         return self._list.item
 
     def seq(self) -> int | None:
-        """The seq of the message under the cursor."""
-        entry = self.items.entries.get(self.item())
+        """The seq of the message under the cursor; on the border of the fresh tail, of the first in it."""
+        entry, view = self.items.entries.get(self.item()), self.items.view
+        if self._list.selected == TAIL:
+            entry = view.entries[view.places[self.items.cursor]]
         return None if entry is None else entry.seq
 
     def summary_id(self) -> SummaryId | None:

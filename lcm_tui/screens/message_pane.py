@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,7 +16,7 @@ from textual.message import Message
 from lcm_tui.kit.drawn import Still
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.panes import Desk
-from lcm_tui.kit.spans import Line
+from lcm_tui.kit.spans import Line, Span
 from lcm_tui.kit.text import mark
 from lcm_tui.tables.messages import MessageView, Pairing, message_lines, pair
 
@@ -24,6 +25,8 @@ PAGE = 40
 WINDOW = 420
 #: Messages from the end of the window at which the next page is loaded.
 AHEAD = 20
+#: What stands above messages that the context has, where it lacks the one before.
+BEGINS: Final = "── in the context from here "
 #: A number beyond that of every message.
 BEYOND = 2**62
 
@@ -56,6 +59,7 @@ class MessageList(LineView[int]):
         self.zone: tzinfo | None = None
         self.needle = ""
         self._pairing = Pairing({}, {})
+        self._begin: frozenset[int] = frozenset()  #: messages in the context behind some that are not
 
     def show(
         self,
@@ -66,14 +70,19 @@ class MessageList(LineView[int]):
         select: int | None = None,
     ) -> list[int]:
         """Show this window and return the keys that were not in it before."""
-        before, pairing = self.views, self._pairing
+        before, pairing, begun = self.views, self._pairing, self._begin
         self.views = {view.number: view for view in views}
         self.has_older, self.has_newer = has_older, has_newer
         self._pairing = pair(views)
+        self._begin = frozenset(
+            view.number for last, view in pairwise(views) if view.in_context and not last.in_context
+        )
         self._forget(
             number
             for number, view in self.views.items()
-            if before.get(number) != view or self._paired_otherwise(view, pairing)
+            if before.get(number) != view
+            or self._paired_otherwise(view, pairing)
+            or (number in self._begin) != (number in begun)
         )
         self.replace(list(self.views), select=select, changed=False)
         return [number for number in self.views if number not in before]
@@ -153,6 +162,8 @@ class MessageList(LineView[int]):
         lines = message_lines(
             self.views[number], width, opened=number in self.opened, pairing=self._pairing, zone=self.zone
         )
+        if number in self._begin:
+            lines.insert(0, (Span(f"{BEGINS:─<{width}}", "tail"),))
         return [mark(line, self.needle) for line in lines] if self.needle else lines
 
 

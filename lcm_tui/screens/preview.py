@@ -30,6 +30,7 @@ from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.questions import backup_settled, wal_settled
 from lcm_tui.tables.change import Shown, shown_of
+from lcm_tui.tables.preview import done_text
 
 #: The digits that turn choices.
 MOST_CHOICES: Final = 3
@@ -414,9 +415,10 @@ if there are any.
         if last is None:
             self.app.notify("Done.", timeout=DONE_SECONDS)
         else:
-            what = last.title if len(done) == 1 else f"{len(done):,} changes, the last one “{last.title}”"
+            many = f"Applied: {len(done):,} changes, the last one “{last.title}”"
+            what = done_text(last.title, "Applied") if len(done) == 1 else many
             back = "redo" if last.kind == "undo" else "undo"
-            self.app.notify(f"Applied: {what}. To {back} it: U, u ({last.id}).", timeout=DONE_SECONDS)
+            self.app.notify(f"{what}. To {back} it: U, u ({last.id}).", timeout=DONE_SECONDS)
         for problem in dict.fromkeys(one.search for one in done if one.search):
             self.app.notify(problem, title="Search index", severity="warning", timeout=DONE_SECONDS)
 

@@ -447,12 +447,9 @@ def head_lines(state: BatchState) -> Iterator[Line]:
     cost = "" if progress is None else f" · cost so far: {spent_text(state.spent)}"
     yield (Span(f" {state.key}{cost}", "dim"),)
     if progress is None:
-        apart = (
-            f" · {state.contaminated:,} more {agree(state.contaminated, 'depend on them')} (1 marks them)"
-            if state.contaminated
-            else ""
-        )
-        yield (Span(f" {_chosen(state)}", "title"), Span(apart, "warn"))
+        from_them = counted(state.contaminated, "summary")
+        apart = f"; {from_them} made from them {agree(state.contaminated, 'are')} not (key 1)"
+        yield (Span(f" {_chosen(state)}", "title"), Span(apart if state.contaminated else "", "warn"))
         yield (Span(f" {state.estimate or 'nothing to estimate'}", "dim"),)
         yield (Span(" Not started. P shows the cost and asks before starting.", "dim"),)
         return

@@ -37,6 +37,13 @@ def preview_blocks(shown: Preview, budget: int) -> list[OutputBlock]:
     return [*blocks, *warning_notes(shown)]
 
 
+def done_text(title: str, other: str) -> str:
+    """That a plan was committed, by its title; *other* says so of what is no undo or redo."""
+    kind, colon, what = title.partition(": ")
+    done = {"Undo": "Undone", "Redo": "Redone"}.get(kind)
+    return f"{done}: {what}" if done and colon else f"{other}: {title}"
+
+
 def warning_notes(shown: Preview) -> list[Note]:
     """What a plan warns of."""
     return [Note(f"Warning: {warning}.") for warning in shown.warnings]

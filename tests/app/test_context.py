@@ -317,6 +317,19 @@ async def test_a_search_goes_from_match_to_match(database_file: DatabaseFactory)
         assert pilot.app.screen is not screen
 
 
+async def test_the_border_of_the_fresh_tail_leads_to_the_message_there(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 1)
+        border = next(place for place, key in enumerate(screen.items.keys) if key[0] == "tail")
+        await pilot.press("g", *["down"] * border)
+        below = shown(pilot).partition("── fresh tail: ")[2].splitlines()
+        first = next(line for line in below if "#" in line)
+        await pilot.press("M")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "))
+        await settled(pilot)
+        assert f"m{pilot.app.screen.selected_id()} " in first
+
+
 @pytest.mark.long
 async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:

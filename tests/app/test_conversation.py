@@ -32,7 +32,7 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
-from tests.databases import run
+from tests.databases import query, run
 from tests.support import VERSIONS, sampled
 
 WINDOW = 420
@@ -270,6 +270,21 @@ async def test_a_conversation_that_is_deleted_while_it_is_shown_is_said_to_be_go
             "DELETE FROM conversations WHERE conversation_id = 5",
         )
         await wait_for_text(pilot, "Conversation 5 is no longer in the database.")
+
+
+async def test_a_line_says_where_the_context_begins(path: Path):
+    [(first,)] = query(
+        path,
+        "SELECT min(seq) FROM context_items AS item JOIN messages USING (message_id)"
+        " WHERE item.conversation_id = 1",
+    )
+    async with open_app(path, size=NARROW) as pilot:
+        await open_conversation(pilot, 1)
+        await pilot.press("J", *str(first), "enter")
+        await wait_for_text(pilot, "── in the context from here ──")
+        lines = shown_lines(pilot)
+        at = next(place for place, line in enumerate(lines) if "in the context from here" in line)
+        assert lines[at + 1].split()[0] == str(first)
 
 
 # -- opening -----------------------------------------------------------------------------------------------
@@ -557,7 +572,7 @@ async def test_a_bar_of_the_time_leads_to_the_messages_of_it(long_path: Path):
     async with open_app(long_path, size=NARROW) as pilot:
         await walk_to(pilot, "ConversationScreen", of=LONG)
         [(row, line)] = [(row, line) for row, line in enumerate(shown_lines(pilot)) if " over time " in line]
-        bars = re.search(r" 2026-01-01 01:00 ([▁▂▃▄▅▆▇█]+·+[▁▂▃▄▅▆▇█]+) 2026-01-26 00:00$", line)
+        bars = re.search(r" 2026-01-01 01:00 ([▁▂▃▄▅▆▇█]+┊[▁▂▃▄▅▆▇█]+) 2026-01-26 00:00$", line)
         assert bars is not None
         assert len(line) <= 80
         await pilot.click(offset=(bars.start(1), row))
