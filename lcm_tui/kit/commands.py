@@ -137,7 +137,7 @@ TRACE = Key[object](
     "Lines",
     "Show where each line of this summary comes from: the messages that say it, best first.",
     words="where does this come from; source of a line; trace; provenance; evidence; which message; origin",
-    where="the summary DAG and the context",
+    where="the summary DAG, the context and health",
     hidden=True,
 )
 EXPAND = Key[object](

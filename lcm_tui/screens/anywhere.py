@@ -117,7 +117,7 @@ VIEWS: Final = (
         ("row diff", "changed rows", "rows before and after", "other view"),
     ),
     OtherView(
-        "Sent messages",
+        "As sent",
         "Messages as sent",
         "Show the messages of the request in place of the stored items.",
         "the context",

@@ -854,10 +854,12 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         commands.OPEN.does(_open_selected, _why_not_open, help="Open the item, or the message as sent."),
         commands.OTHER_VIEW.does(
             _turn_as_sent,
-            title="Sent messages",
+            title="As sent",
             help="Switch between stored items and the messages as sent.",
             title_now=lambda s: "Stored items" if s._as_sent else "",
         ),
+        *pruning.edit_keys(summary_id, hidden=False),
+        actions.trace_key(item, hidden=False),
         commands.BUDGET.does(_ask_budget),
         actions.dissolve_key(summary_id, _why_unread),
         Key(
@@ -875,7 +877,6 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         actions.ITS_COMPACT,
         actions.ITS_SNAPSHOTS,
         pruning.rewrite_key(summary_id),
-        *pruning.edit_keys(summary_id),
         commands.EXPORT.does(
             lambda s: export(s, s.conversation.conversation_id, s.assembly),
             lambda s: s.assembly.why_none(),
@@ -884,7 +885,6 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         ),
         actions.summaries_key(item),
         actions.previous_key(item, lambda s, summary_id: s._is_leaf(summary_id)),
-        actions.trace_key(item),
         actions.messages_key(seq),
         pruning.repair_key(lambda s: s.conversation),
         pruning.rewrite_subtree_key(summary_id),

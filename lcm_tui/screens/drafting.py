@@ -184,9 +184,9 @@ class ItemList(ListPane[SummaryId]):
         return OF_SEVERAL if self._several else COLUMNS
 
     def layout_at(self, width: int) -> Layout:
-        """The columns that have room; the id and the reason before the sentence, which the foot says too."""
+        """The columns that have room, all of them before the sentence, which the foot says too."""
         layout = super().layout_at(width)
-        if layout.shows("summary"):
+        if layout.shows("state"):
             return layout
         return lay_out([one for one in self.columns() if one.name != "why"], width)
 

@@ -694,7 +694,6 @@ enter opens the place. space marks findings that can be fixed, on a heading all 
 for all that is marked. Afterwards the search tables are updated and the checks run again. A split session
 opens the merge preview; R rewrites broken summaries. When the database changes, ctrl+r runs the checks again.
 """
-    #: Beside "Fix", which needs no model, it says what it repairs.
 
     def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:
         """The health of the database; with *only* that of *conversation*, which T switches to."""
@@ -896,6 +895,13 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
         ref = rows[key.place if isinstance(key, RowKey) else 0] if rows else None
         return SummaryId(str(ref.key[0])) if ref is not None and ref.table == "summaries" else None
 
+    async def _trace(self) -> None:
+        """Show where the lines of that summary come from."""
+        summary_id, finding = self._summary(), self.list.finding
+        if summary_id is not None and finding is not None and finding.conversation_id is not None:
+            conversation = await self.session.read(get_conversation, finding.conversation_id)
+            self.open(places.Trace(conversation, summary_id))
+
     async def _place_of(self, key: HealthKey) -> places.Place | None:
         """Where a finding is, unless it is about the whole database."""
         finding = self.list.examination.findings.get(key.key) if isinstance(key, FindingKey) else None
@@ -935,8 +941,13 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
             help="Write the listed findings to a file: Markdown, JSON or CSV.",
         ),
         commands.FIX.does(lambda s: s._fixer.fix(), lambda s: s._fixer.why_not()),
-        pruning.repair_key(lambda s: s.conversation, title="Repair summaries"),
-        *pruning.edit_keys(_summary),
+        *pruning.edit_keys(_summary, hidden=False),
+        commands.TRACE.does(
+            _trace,
+            lambda s: None if s._summary() else "the selected finding is about no summary",
+            hidden=False,
+        ),
+        pruning.repair_key(lambda s: s.conversation),
         commands.MARK.does(lambda s: s.list.mark(), _why_not_mark),
         Key(
             "whole-file",

@@ -85,9 +85,9 @@ def _answer(junk: Cleaned, cleaner: str) -> str:
 # From a screen to drafts: one summary, what is below it, or everything that is broken.
 
 
-def repair_key(conversation: Callable[[Any], Conversation | None], *, title: str = "") -> Key[Any]:
+def repair_key(conversation: Callable[[Any], Conversation | None]) -> Key[Any]:
     """List what is broken, in the selected *conversation* or in the whole file (None: that at once)."""
-    return commands.REPAIR.does(lambda s: _repair(s, conversation(s)), title=title)
+    return commands.REPAIR.does(lambda s: _repair(s, conversation(s)))
 
 
 def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:

@@ -114,7 +114,7 @@ WAITING_COLUMNS: Final[tuple[ListColumn[BatchItem, None], ...]] = (
 #: What is said of it besides: in the app in its own words, then by commands.
 ITEM_COLUMNS: Final[tuple[ListColumn[BatchItem, None], ...]] = (
     *WAITING_COLUMNS,
-    ListColumn("conversation", "conv", 4, right=True, keep=7, value="conversation_id", cell=_key),
+    ListColumn("conversation", "conv", 4, right=True, keep=9, value="conversation_id", cell=_key),
     ListColumn("depth", "kind", 4, right=True, keep=2, value="depth", cell=_depth),
     ListColumn("reason", "reason", 13, keep=8, value=lambda item: reason_text(item), cell=_dim),
     ListColumn("state", "state", 9, keep=7, value="state", cell=_state),

@@ -367,6 +367,17 @@ async def test_search_tables_alone_are_mended_without_a_plan(database_copy: Data
     assert not value(path, "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'")
 
 
+async def test_a_summary_of_a_finding_is_edited_and_traced_by_keys_of_the_bar(database_copy: DatabaseFactory):
+    async with open_app(database_copy(DAMAGED), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("H")
+        await wait_for_text(pilot, "broken (23 summaries)", "C1 ")
+        await pilot.press("slash", *"sum_06d84ef9c70348dc", "enter")
+        await wait_for_text(pilot, " e Edit  L Lines  R Repair ")
+        await pilot.press("L")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Lines of "), "where its lines come from")
+
+
 @pytest.mark.long
 async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
     database_copy: DatabaseFactory, no_offer: None

@@ -173,7 +173,7 @@ async def test_the_other_view_is_listed_by_the_name_of_what_it_shows(openclaw_ho
     async with open_app(openclaw_home / "lcm.db", size=NARROW, state_dir=openclaw_home) as pilot:
         for name, word, title in (
             ("DagScreen", "Map", "Coverage map (m)"),
-            ("ContextScreen", "Sent messages", "Messages as sent (m)"),
+            ("ContextScreen", "As sent", "Messages as sent (m)"),
         ):
             while len(pilot.app.screen_stack) > 2:
                 pilot.app.pop_screen()

@@ -91,6 +91,18 @@ async def test_a_low_narrow_terminal_shows_ids_and_reasons_below_a_short_head(da
         await wait_for(pilot, lambda: "extractive (offline" not in shown(pilot), "the short head")
 
 
+@pytest.mark.parametrize("size", [(48, 15), (60, 15), NARROW, (120, 35), (160, 50)])
+async def test_a_batch_of_several_conversations_says_at_every_width_whose_each_is(
+    size: tuple[int, int], database_copy: DatabaseFactory
+):
+    async with open_app(database_copy("0.15.3-damaged"), size=size) as pilot:
+        await settled(pilot)
+        await pilot.press("R", "a")
+        await wait_for_text(pilot, "sum_3917e17da30c1e9d    1 ")
+        if size[0] > 48:
+            await wait_for_text(pilot, " waiting")
+
+
 async def ask_again(pilot: Pilot[int], *said: str) -> None:
     """Fill in how another draft is asked for: whom, address, prompts, instructions."""
     await pilot.press("r")
