@@ -89,7 +89,7 @@ sys.exit(code)
         ("summaries --help", 0, 96),
         ("history --help", 0, 108),
         ("compact --help", 0, 36),
-        ("help rewrite", 0, 126),
+        ("help rewrite", 0, 127),
         ("compact --sweep --aply", 2, 36),
         ("bogus", 2, 30),
         ("messages bogus", 2, 30),

@@ -14,7 +14,7 @@ from lcm_tui.cli.kinds import Raw, WholeNumber
 from lcm_tui.cli.recall import agent, whole_session
 
 _LIMITS = AskLimits()
-_MAX_QUESTION = 4_000
+_MAX_QUESTION, _MOST_CALLS = 4_000, 20
 
 
 @command(
@@ -40,13 +40,6 @@ _MAX_QUESTION = 4_000
     help=f"Maximum tokens of the answer; {_LIMITS.answer_tokens:,} by default.",
 )
 @click.option(
-    "--steps",
-    type=WholeNumber(1, 20),
-    metavar="N",
-    default=_LIMITS.calls,
-    help=f"Maximum model calls, the last one for the answer; {_LIMITS.calls} by default.",
-)
-@click.option(
     "--timeout",
     type=WholeNumber(1, 3_600),
     metavar="SECONDS",
@@ -65,14 +58,16 @@ def ask(
     agent: str | None,
     tokens: int,
     answer_tokens: int,
-    steps: int,
     timeout: int,
     fail_empty: bool,
     model: options.ModelOptions,
     yes: bool,
 ) -> Answer:
     """Answer a question from the memory, with citations; a model is called only if you name one and
-    confirm."""
+    confirm.
+
+    Without --max-calls it makes 4 calls at most, the last one for the answer.
+    """
     # With all that writes a text, 90 ms that help need not take.
     from lcm_tui.cli.asking import AskWork, flagged_model
 
@@ -81,7 +76,8 @@ def ask(
             f"A question has from 1 to {_MAX_QUESTION:,} characters, not {len(question.strip()):,}.",
             details={"option": "QUESTION"},
         )
-    limits = AskLimits(tokens, steps, answer_tokens=answer_tokens, seconds=float(timeout))
+    calls = min(model.max_calls or _LIMITS.calls, _MOST_CALLS)
+    limits = AskLimits(tokens, calls, answer_tokens=answer_tokens, seconds=float(timeout))
     work = AskWork(
         run, question.strip(), (conversation_id, session_key, agent), limits, flagged_model(run, model), yes
     )

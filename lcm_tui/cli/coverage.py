@@ -38,15 +38,15 @@ from lcm_tui.tables.coverage import (
 )
 
 #: Cells of a line where there is no terminal.
-WIDTH = 80
+WIDTH, _LEAST = 80, 20
 #: Summaries that the table of what is wrong lists.
 LISTED = 50
 
 
-def show(run: Run, named: Named, width: int | None, *, letters: bool) -> Answer:
-    """The map of a conversation; *width* None is that of the terminal."""
+def show(run: Run, named: Named, *, letters: bool) -> Answer:
+    """The map of a conversation, as wide as the terminal or ``COLUMNS``."""
     conversation, coverage = run.read(_load, run, named)
-    cells = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH)
+    cells = max(_LEAST, shutil.get_terminal_size((WIDTH, 0)).columns)
     data = _document(conversation, coverage)
     return run.answer(
         "summaries.map", data, _blocks(run.time, conversation, coverage, cells, plain=letters or not _draws())

@@ -92,9 +92,6 @@ FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
 )
 @options.optional_conversation
 @click.option(
-    "--all", "everything", is_flag=True, help="Check the whole database (default without a conversation)."
-)
-@click.option(
     "--check",
     type=Raw(),
     metavar="ID",
@@ -102,7 +99,8 @@ FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
     help="Only these checks (A11, or a family: A); separate several with commas.",
 )
 @click.option(
-    "--whole-file",
+    "--all",
+    "whole_file",
     is_flag=True,
     help="Also run the slow checks: search tables and pages of the whole database.",
 )
@@ -137,7 +135,6 @@ def doctor(
     run: Run,
     *,
     conversation: ConversationName | None,
-    everything: bool,
     check: tuple[str, ...],
     whole_file: bool,
     check_seconds: float | None,
@@ -148,8 +145,6 @@ def doctor(
     flags: options.SqlFlags,
 ) -> Outcome:
     """Check the database; --fix fixes what needs no model (previews unless --apply)."""
-    if everything and conversation is not None:
-        raise UsageError("Give either a conversation or --all.", details={"option": "all"})
     if not fix and (keep_sources or flags.apply or flags.sql):
         option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
         raise UsageError(f"--{option} requires --fix.", details={"option": option})

@@ -159,12 +159,11 @@ scope_options = gather(
 )
 @click.option(
     "--index",
-    is_flag=True,
-    help="First create or update the private index of the messages; alone, nothing is searched.",
-)
-@click.option("--no-index", is_flag=True, help="Use no private index, and keep no recent search.")
-@click.option(
-    "--forget", is_flag=True, help="Remove the private index and the recent searches; nothing is searched."
+    type=Choice("update", "off", "forget"),
+    metavar="update|off|forget",
+    help="The private index of the messages. update: create or update it first, without a query only that; "
+    "off: do without it, and keep no recent search; forget: remove it and the recent searches, and search "
+    "nothing.",
 )
 @click.option("--fail-empty", is_flag=True, help="Exit with code 3 if nothing is found.")
 @as_engine
@@ -178,27 +177,21 @@ def grep(
     substring: bool,
     limit: int,
     cursor: int,
-    index: bool,
-    no_index: bool,
-    forget: bool,
+    index: str | None,
     fail_empty: bool,
     as_engine: bool,
 ) -> Answer:
     """Search messages, tool calls, summaries, focus briefs and large files of all conversations."""
     path = run.settings.database.value
-    if forget:
+    if index == "forget":
         removed = forget_cache(path)
         said = f"Removed {counted(removed, 'file')} of the cache." if removed else "Nothing to remove."
         return run.answer("grep", {"removed": removed}, [Note(said)])
-    if index and no_index:
-        raise invalid("index", "cannot be combined with --no-index")
     if regex and substring:
         raise invalid("regex", "cannot be combined with --substring")
     since, before = map(iso_or_none, times.span(run.clock))
     if as_engine:
-        _check_for_the_engine(
-            scope, {"--substring": substring, "--index": index, "--cursor": cursor, "--forget": forget}
-        )
+        _check_for_the_engine(scope, {"--substring": substring, "--index": index, "--cursor": cursor})
         given: dict[str, Json] = {
             "pattern": query,
             "mode": "regex" if regex else "full_text",
@@ -216,13 +209,12 @@ def grep(
         details = answer.data["details"]
         empty = not isinstance(details, Mapping) or not details.get("totalMatches")
         return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and empty else answer
-    if index and not query.strip():
+    if index == "update":
         _bring_up_index(run)
+    if index == "update" and not query.strip():
         return run.answer("grep", {"indexed": True}, [Note("The private index of the messages is current.")])
     parsed = parse(query, Mode.REGEX if regex else Mode.SUBSTRING if substring else Mode.WORDS)
-    if index:
-        _bring_up_index(run)
-    by_cache = not no_index and (index or run.settings.search_cache.value)
+    by_cache = index != "off" and (index == "update" or run.settings.search_cache.value)
     cache = index_of(path) if by_cache else None
     settings = recall_settings(run.settings)
 
@@ -283,7 +275,7 @@ def _bring_up_index(run: Run) -> None:
         )
     except OSError as error:
         raise RefusedError(
-            f"The index cannot be created ({reason_of(error)}); omit --index to search without it.",
+            f"The index cannot be created ({reason_of(error)}); omit --index update to search without it.",
             code="NO_INDEX",
         ) from error
     finally:

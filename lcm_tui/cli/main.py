@@ -54,7 +54,6 @@ def has_terminal() -> bool:
 @command("", examples=("--db lcm.db", 'grep "lease table"', "doctor --fix all --apply"))
 @click.option(
     "--no-cache",
-    "--no-index",
     "no_cache",
     is_flag=True,
     help="Keep no private index, no recent searches, and nothing that was worked out for the next start.",

@@ -576,9 +576,7 @@ class DraftFlags(Record, frozen=True):
     change: SqlFlags = field(default_factory=SqlFlags)
 
 
-draft_flags = gather(
-    "flags",
-    DraftFlags,
+_USUAL_DRAFTING: Final = (
     click.option(
         "--draft",
         type=FilePath(),
@@ -599,6 +597,13 @@ draft_flags = gather(
         metavar="RULE",
         help=f"Accept drafts that meet this rule, such as: {EXAMPLES}.",
     ),
+    model_options,
+    sql_flags("change"),
+)
+usual_draft_flags = gather("flags", DraftFlags, *_USUAL_DRAFTING)
+draft_flags = gather(
+    "flags",
+    DraftFlags,
     click.option(
         "--in-flight",
         type=WholeNumber(1, 64),
@@ -609,11 +614,9 @@ draft_flags = gather(
     click.option("--show-prompts", is_flag=True, help="Show each full prompt without sending it."),
     click.option("--no-previous", is_flag=True, help="Omit the previous context."),
     rule_set,
-    model_options,
     prompt_folder,
-    sql_flags("change"),
+    *_USUAL_DRAFTING,
 )
-
 
 # -- focus briefs ----------------------------------------------------------------------------------------
 

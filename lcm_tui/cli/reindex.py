@@ -22,13 +22,14 @@ from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
 _STOPPED = "Cancelled; the table that was being rebuilt is unchanged."
 
 
-@command("reindex", examples=("reindex --apply", "reindex --table summaries_fts --apply"))
-@click.option(
-    "--table",
+@command("reindex", examples=("reindex --apply", "reindex summaries_fts --apply"))
+@click.argument(
+    "table",
     type=Text(),
-    metavar="NAME",
-    multiple=True,
-    help="Only this search table; may be given several times.",
+    nargs=-1,
+    required=False,
+    metavar="[TABLE...]",
+    help="Only these search tables.",
 )
 @change_flags
 def reindex(run: Run, *, table: tuple[str, ...], flags: ChangeFlags) -> Answer:
@@ -56,7 +57,7 @@ def _chosen(known: Sequence[SearchTable], wanted: Sequence[str]) -> list[SearchT
     for name in wanted:
         if name not in names:
             listed = ", ".join(names) or "none"
-            raise invalid("table", f"names no search table of this database, which has {listed}", name)
+            raise invalid("TABLE", f"names no search table of this database, which has {listed}", name)
     return [one for one in known if not wanted or one.table in wanted]
 
 

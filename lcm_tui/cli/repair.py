@@ -21,7 +21,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.kinds import ConversationName, Stamp, When, WholeNumber, Words
+from lcm_tui.cli.kinds import ConversationName, Stamp, Words
 from lcm_tui.cli.options import DraftFlags
 from lcm_tui.cli.selecting import owner_if_named, summary_beginning
 from lcm_tui.tables.blocks import ListColumn, Note, OutputBlock, json_of, list_table
@@ -30,44 +30,55 @@ if TYPE_CHECKING:  # what drafts costs more than help may
     from lcm_tui.cli.drafting import Selection
 
 
-@command(
-    "repair",
-    examples=("repair", "repair --all --kind fallback,truncated", "repair 3 --apply --accept every"),
-)
-@options.summary_options
-@click.option("--all", "all_", is_flag=True, help="Check every conversation.")
-@click.option(
+broken_kinds = click.option(
     "--kind",
     "kinds",
     type=Words(*BadKind),
     metavar="KIND,...",
     help=f"Of {', '.join(BadKind)}; by default all except the last four, which are only suspected.",
 )
-@click.option(
-    "--since", type=When(), metavar="TIME", help="Only summaries made since this time, or as late as: 7d."
+
+
+@command(
+    "repair",
+    examples=("repair", "repair --all --kind fallback,truncated", "repair 3 --apply --accept every"),
 )
-@click.option("--limit", type=WholeNumber(1), metavar="N", help="Maximum number of summaries, sources first.")
-@click.option("--contaminated", is_flag=True, help="Also summaries made from broken ones.")
-@options.draft_flags
+@options.summary_options
+@click.option("--all", "all_", is_flag=True, help="Check every conversation.")
+@broken_kinds
+@options.usual_draft_flags
 def repair(
     run: Run,
     *,
     target: options.SummaryOptions,
     all_: bool,
     kinds: tuple[str, ...] | None,
-    since: Stamp | None,
-    limit: int | None,
-    contaminated: bool,
     flags: DraftFlags,
 ) -> Answer:
     """Draft new texts for broken summaries from their sources (no call without --apply or --draft).
 
-    Without a conversation or a summary, it shows what is broken in the whole database.
+    Without a conversation or a summary, it shows what is broken in the whole database. `rewrite --broken` is
+    the same with more options.
     """
+    return repair_broken(run, target, kinds, flags, everywhere=all_)
+
+
+def repair_broken(
+    run: Run,
+    target: options.SummaryOptions,
+    kinds: tuple[str, ...] | None,
+    flags: DraftFlags,
+    *,
+    everywhere: bool,
+    since: Stamp | None = None,
+    limit: int | None = None,
+    contaminated: bool = False,
+) -> Answer:
+    """What ``repair`` does; *contaminated*: also with what was made from broken summaries."""
     free = flags.resume or flags.from_drafts is not None
-    if (flags.change.apply or flags.draft is not None) and not (free or all_):
+    if (flags.change.apply or flags.draft is not None) and not (free or everywhere):
         target.check("repair", "; --all takes every one")
-    if all_ and target.given:
+    if everywhere and target.given:
         raise UsageError("--all cannot be used with a conversation or --summary.", details={"option": "all"})
     from lcm_tui.cli.drafting import run_drafts
 
@@ -180,7 +191,7 @@ def _spoiled_blocks(found: Sequence[RepairList]) -> Iterator[OutputBlock]:
     rows = [one for repair in found for one in repair.contaminated]
     if rows:
         number = counted(len(rows), "summary")
-        title = f"Not included: {number} made from broken ones (include with --contaminated)"
+        title = f"Not included: {number} made from broken ones (include with `rewrite --broken --stale`)"
         yield list_table(_SPOILED_COLUMNS, rows[:MOST], lambda stored: stored, title=title)
         if len(rows) > MOST:
             yield Note(f"{len(rows) - MOST:,} more are not shown; --json shows them all.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -21,8 +22,9 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import run_change
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import ConversationName, Text
+from lcm_tui.cli.kinds import ConversationName, Stamp, Text, When, WholeNumber, invalid
 from lcm_tui.cli.options import ChangeFlags, DraftFlags
+from lcm_tui.cli.repair import broken_kinds, repair_broken
 from lcm_tui.cli.selecting import owner_of, summary_beginning
 from lcm_tui.tables.blocks import Note
 
@@ -40,11 +42,31 @@ if TYPE_CHECKING:  # what drafts costs more than help may
 )
 @options.summary_options
 @options.depth
-@click.option("--all", "all_", is_flag=True, help="Every summary of the conversation.")
+@click.option(
+    "--all",
+    "all_",
+    is_flag=True,
+    help="Every summary of the conversation; with --broken: of every conversation.",
+)
+@click.option("--broken", is_flag=True, help="Broken summaries: what `repair` does, with these options.")
+@broken_kinds
+@click.option(
+    "--since",
+    type=When(),
+    metavar="TIME",
+    help="With --broken: only summaries made since this time, or as late as: 7d.",
+)
+@click.option(
+    "--limit",
+    type=WholeNumber(1),
+    metavar="N",
+    help="With --broken: maximum number of summaries, sources first.",
+)
 @click.option(
     "--stale",
     is_flag=True,
-    help="Summaries made from a text that was rewritten since, and everything above them.",
+    help="Summaries made from a text that was rewritten since, and everything above them; with --broken: "
+    "also those made from broken ones.",
 )
 @click.option("--subtree", is_flag=True, help="Also everything below, sources first.")
 @click.option(
@@ -60,12 +82,24 @@ def rewrite(
     target: options.SummaryOptions,
     depth: int | None,
     all_: bool,
+    broken: bool,
+    kinds: tuple[str, ...] | None,
+    since: Stamp | None,
+    limit: int | None,
     stale: bool,
     subtree: bool,
     restore: str | None,
     flags: DraftFlags,
 ) -> Answer:
     """Draft new texts for summaries from their sources (no call without --apply or --draft)."""
+    if broken:
+        _check_alone("broken", {"depth": depth, "subtree": subtree, "restore": restore})
+        return repair_broken(
+            *(run, target, kinds, flags), everywhere=all_, since=since, limit=limit, contaminated=stale
+        )
+    for option, value in (("kind", kinds), ("since", since), ("limit", limit)):
+        if value is not None:
+            raise UsageError(f"--{option} requires --broken.", details={"option": option})
     if restore is not None:
         if target.given or depth is not None or all_ or stale or flags.resume:
             raise UsageError(
@@ -87,6 +121,12 @@ def rewrite(
     return run_drafts(
         run, "rewrite", _Chosen(target.named, target.summaries, depth, stale, subtree).select, flags
     )
+
+
+def _check_alone(option: str, others: Mapping[str, object]) -> None:
+    for name, value in others.items():
+        if value:
+            raise invalid(name, f"cannot be combined with --{option}")
 
 
 class _Chosen(Record, frozen=True):

@@ -24,7 +24,7 @@ from lcm_tui.cli import coverage, messages, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Choice, ConversationName, SummaryId, WholeNumber
+from lcm_tui.cli.kinds import Choice, ConversationName, SummaryId
 from lcm_tui.cli.messages import MESSAGE_COLUMNS, MessageRow, part_texts, rows_of
 from lcm_tui.cli.options import Named
 from lcm_tui.cli.selecting import owner_if_named, summary_beginning
@@ -310,21 +310,14 @@ def _ids(stored: Json) -> Cell:
 
 @command("summaries map", examples=("summaries map 1", "summaries map 1 --ascii"))
 @options.needed_conversation
-@click.option(
-    "--width",
-    type=WholeNumber(20, 10_000),
-    metavar="N",
-    help="Cells of a line (default: the terminal's width, else 80).",
-)
 @click.option("--ascii", "letters", is_flag=True, help="Letters instead of patterns.")
 @options.past_options
 def map_(
     run: Run,
     *,
     conversation: ConversationName,
-    width: int | None,
     letters: bool,
     past: options.PastOptions,
 ) -> Answer:
     """Draw which summaries cover which messages, by depth, and what the context uses."""
-    return coverage.show(run_at(run, conversation, past), conversation, width, letters=letters)
+    return coverage.show(run_at(run, conversation, past), conversation, letters=letters)

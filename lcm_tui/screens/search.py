@@ -496,8 +496,8 @@ ctrl+g asks the typed text as a question: it shows the best evidence with citati
 configured, its answer beside it. lcm-tui shows the cost and asks before it sends anything.
 
 With nothing typed, the list shows the searches from which a hit was opened; enter repeats one. A database
-without search tables gets a private index while you type; lcm-tui grep --forget removes both. lcm-tui
---no-index, or search_cache = false in config.toml, keeps neither.
+without search tables gets a private index while you type; lcm-tui grep --index forget removes both.
+lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
 """
 
     def __init__(self) -> None:

@@ -170,7 +170,7 @@ def test_what_the_preview_says_of_search_tables_is_done(database_copy: DatabaseF
     for words in ((), ("--apply", "--yes")):
         assert f": {name})" in run_command("reindex", *words, "--db", path).out
         lacking = next(table for table in TABLES if table not in able)
-        assert run_command("reindex", "--table", lacking, *words, "--db", path).code == 5
+        assert run_command("reindex", lacking, *words, "--db", path).code == 5
 
 
 def test_a_trigger_is_named_before_tables_are_rebuilt(database_copy: DatabaseFactory):

@@ -115,7 +115,7 @@ def test_limits_of_calls_and_cost_hold(memory: Path) -> None:
     with MessagesApi(Say(json.dumps({"search": "gateway"}))) as server:
         result = ask(memory, "--yes", "--max-calls", "1", "--json", server=server)
         assert len(server.received) == 1
-    assert json.loads(result.out)["error"]["code"] == "LIMIT_REACHED"
+    assert json.loads(result.out)["error"]["code"] == "NO_ANSWER"
     with MessagesApi(said("x")) as server:
         result = ask(memory, "--yes", "--max-cost", "1", "--json", server=server)
         assert not server.received

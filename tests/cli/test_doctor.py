@@ -101,10 +101,10 @@ def test_one_conversation_and_large_files_are_not_read_whole(damaged: Path, monk
     one = report(damaged, 4)
     assert {one["conversationId"] for one in one["findings"]} == {4}
     assert {"F1", "F2", "F3", "F4", "F5", "F6", "G13"} <= {one["check"] for one in one["notRun"]}
-    assert "F4" in ids(report(damaged, 1, "--whole-file"))
+    assert "F4" in ids(report(damaged, 1, "--all"))
     monkeypatch.setattr(check_settings, "WHOLE_BYTES", 1_000)
     assert "F4" not in ids(report(damaged))
-    assert "F4" in ids(report(damaged, "--whole-file"))
+    assert "F4" in ids(report(damaged, "--all"))
 
 
 def test_replays_are_told_as_ranges_with_the_tokens_they_waste(database_copy: DatabaseFactory):
@@ -194,7 +194,6 @@ def test_search_tables_alone_make_no_operation(database_copy: DatabaseFactory):
         (["--fix", "C1"], 9, "has no fix"),
         (["--apply"], 2, "--apply requires --fix"),
         (["--keep-sources"], 2, "--keep-sources requires --fix"),
-        (["4", "--all"], 2, "a conversation or --all"),
         (["99"], 3, "99"),
         (["--check", "A99"], 2, "There is no check A99"),
         (["--fix", "A1", "--apply"], 9, "Re-run with --yes"),

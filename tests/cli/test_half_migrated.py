@@ -37,7 +37,7 @@ OPERATIONS: list[tuple[str, ...]] = [
     ("compact", "1", "--leaf", "--set", "freshTailCount=2", "--set", "leafChunkTokens=300"),
     ("compact", "2", "--budget", "2k", "--set", "freshTailCount=4"),
     ("rewrite", "sum_f92ec8d6a6a08b5f", "--accept", "every"),
-    ("repair", "--all", "--accept", "every", "--limit", "1"),
+    ("rewrite", "--broken", "--all", "--accept", "every", "--limit", "1"),
     ("focus", "clear", "1", "--no-sweep"),
     ("reindex",),
 ]
@@ -75,7 +75,7 @@ def check(start: Path, part: Part, words: tuple[str, ...], folder: Path) -> None
         assert dump(path) == before
     else:
         assert done.code == 0, (part, words, done.err)
-    if "--forget" not in words and words[0] != "reindex":
+    if "forget" not in words and words[0] != "reindex":
         while run("history", "undo", "--last", "--apply", "--yes", "--db", path).code == 0:
             pass
         assert dump(path) == before, (part, words)

@@ -320,10 +320,10 @@ def test_search_tables_are_listed_and_then_rebuilt(database_copy: DatabaseFactor
 
 
 def test_only_the_named_table_is_rebuilt(path: Path):
-    data = run("reindex", "--table", "summaries_fts", "--db", path, *DO).data
+    data = run("reindex", "summaries_fts", "--db", path, *DO).data
     assert [(one["table"], one["source"]) for one in data["tables"]] == [("summaries_fts", "summaries")]
-    refused = run("reindex", "--table", "messages", "--db", path, "--json")
-    assert (refused.code, refused.error["details"]) == (2, {"option": "table", "value": "messages"})
+    refused = run("reindex", "messages", "--db", path, "--json")
+    assert (refused.code, refused.error["details"]) == (2, {"option": "TABLE", "value": "messages"})
     assert "this database, which has messages_fts, " in refused.error["message"]
     assert run("reindex", "--apply", "--db", path).code == 9  # nobody can be asked
 

@@ -33,8 +33,9 @@ def _tail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "1")
 
 
-def test_every_state_gap_and_double_is_in_the_text(path: Path):
-    done = run("summaries", "map", 1, "--db", path, "--width", 22, "--ascii")
+def test_every_state_gap_and_double_is_in_the_text(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "22")
+    done = run("summaries", "map", 1, "--db", path, "--ascii")
     assert done.code == 0
     lines = done.out.split("\n")
     assert lines[2:6] == [
@@ -54,10 +55,10 @@ def test_every_state_gap_and_double_is_in_the_text(path: Path):
     assert "\n".join(lines[2:8]).isascii()
 
 
-def test_patterns_and_letters_say_the_same_within_the_width(path: Path):
+def test_patterns_and_letters_say_the_same_within_the_width(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "40")
     drawn, written = (
-        run("summaries", "map", 1, "--db", path, "--width", width, *more).out.split("\n")
-        for width, more in ((40, ()), (40, ("--ascii",)))
+        run("summaries", "map", 1, "--db", path, *more).out.split("\n") for more in ((), ("--ascii",))
     )
     legend = dict(zip("█▐░│▚X", "ccuuob", strict=True))
     for left, right in zip(drawn[2:5], written[2:5], strict=True):

@@ -161,23 +161,22 @@ def test_the_context_narrows_a_search(memory: Path) -> None:
 
 
 def test_a_search_by_index_is_the_same_and_is_forgotten(memory: Path) -> None:
-    plain = run("grep", "needle", "--no-index", "--json", "--db", memory).data
-    indexed = run("grep", "needle", "--index", "--json", "--db", memory).data
+    plain = run("grep", "needle", "--index", "off", "--json", "--db", memory).data
+    indexed = run("grep", "needle", "--index", "update", "--json", "--db", memory).data
     assert indexed["hits"] == plain["hits"]
     assert indexed["coverage"]["full"] is True
-    assert run("grep", "--forget", "--json", "--db", memory).data == {"removed": 2}
-    assert run("grep", "needle", "--index", "--no-index", "--db", memory).code == 2
-    assert run("grep", "--index", "--json", "--db", memory).data == {"indexed": True}
-    assert run("grep", "--forget", "--json", "--db", memory).data == {"removed": 1}
+    assert run("grep", "--index", "forget", "--json", "--db", memory).data == {"removed": 2}
+    assert run("grep", "--index", "update", "--json", "--db", memory).data == {"indexed": True}
+    assert run("grep", "--index", "forget", "--json", "--db", memory).data == {"removed": 1}
 
 
 def test_without_the_cache_a_search_keeps_nothing_and_forgetting_leaves_no_byte(memory: Path) -> None:
-    assert run("grep", "needle", "--no-index", "--db", memory).code == 0
+    assert run("grep", "needle", "--index", "off", "--db", memory).code == 0
     assert not list(cache_folder().rglob("*"))
-    assert run("grep", "needle", "--index", "--db", memory).code == 0
+    assert run("grep", "needle", "--index", "update", "--db", memory).code == 0
     kept = [one.read_bytes() for one in cache_folder().rglob("*") if one.is_file()]
     assert sum(b"needle" in one for one in kept) == 2, "in the index and in the recent searches"
-    assert run("grep", "--forget", "--db", memory).code == 0
+    assert run("grep", "--index", "forget", "--db", memory).code == 0
     assert not [one for one in cache_folder().rglob("*") if one.is_file() and b"needle" in one.read_bytes()]
 
 

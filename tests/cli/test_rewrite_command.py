@@ -50,9 +50,13 @@ def repair(database: Path, *arguments: object) -> Result:
     return run("repair", *arguments, "--db", database, "--json")
 
 
+def rewrite_broken(database: Path, *arguments: object) -> Result:
+    return run("rewrite", "--broken", *arguments, "--db", database, "--json")
+
+
 def applied(database: Path, server: ScriptedServer, *arguments: object) -> Result:
     to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
-    return repair(database, *(arguments or (4,)), *to, "--apply", "--accept", "every", "--yes")
+    return rewrite_broken(database, *(arguments or (4,)), *to, "--apply", "--accept", "every", "--yes")
 
 
 def items(result: Result) -> list[Any]:
@@ -101,19 +105,19 @@ def test_a_dry_run_calls_nobody_and_leaves_no_trace(database: Path, monkeypatch:
 
 def test_a_source_by_the_rules_of_another_engine(database: Path) -> None:
     own, old = (
-        repair(database, 4, "--show-prompts", *rules).data["items"][0]["prompt"]["user"]
+        rewrite_broken(database, 4, "--show-prompts", *rules).data["items"][0]["prompt"]["user"]
         for rules in ((), ("--rules", "0.1"))
     )
     assert "| user" in own
     assert "| user" not in old  # whose headers name no role
-    refused = repair(database, 4, "--rules", "0.2")
+    refused = rewrite_broken(database, 4, "--rules", "0.2")
     assert (refused.code, refused.error["message"]) == (2, f"--rules must be one of {', '.join(NAMED)}.")
 
 
 def test_what_would_be_sent_to_whom_and_its_cost(database: Path) -> None:
     with MessagesApi(GOOD) as server:
         to = ("--provider", "anthropic", "--model", "claude-haiku-4-5", "--api-key-env", "GATEWAY_KEY")
-        data = repair(database, 4, *to, "--base-url", server.url, "--show-prompts").data
+        data = rewrite_broken(database, 4, *to, "--base-url", server.url, "--show-prompts").data
         assert server.received == []
     [item] = data["items"]
     assert data["writer"]["baseUrl"] == server.url
@@ -138,7 +142,7 @@ def test_what_would_be_sent_to_whom_and_its_cost(database: Path) -> None:
 
 
 def test_contaminated_consumers_are_chosen_by_an_option(database: Path) -> None:
-    data = repair(database, 1, "--contaminated").data
+    data = rewrite_broken(database, 1, "--stale").data
     reasons = {one["summaryId"]: one["reason"] for one in data["items"]}
     assert sorted(reasons.values()) == ["contaminated"] * 3 + ["fallback"] * 4
     assert reasons["sum_93d8bff206c72158"] == "contaminated"
@@ -151,8 +155,9 @@ def test_it_is_narrowed_down(database: Path) -> None:
     assert len(repair(database, "--all").data["items"]) == 16
     assert repair(database).data == repair(database, "--all").data
     assert len(repair(database, "--all", "--kind", "truncated").data["items"]) == 4
-    assert len(repair(database, "--all", "--limit", 3).data["items"]) == 3
-    assert repair(database, "--all", "--since", "2027-01-01").data["items"] == []
+    assert rewrite_broken(database, "--all").data == repair(database, "--all").data
+    assert len(rewrite_broken(database, "--all", "--limit", 3).data["items"]) == 3
+    assert rewrite_broken(database, "--all", "--since", "2027-01-01").data["items"] == []
     [one] = repair(database, "--summary", BROKEN[:9]).data["items"]
     assert one["summaryId"] == BROKEN
     assert repair(database, 7).data["items"] == []
@@ -175,10 +180,12 @@ def test_it_is_narrowed_down(database: Path) -> None:
         (("repair", 1, "--apply", "--draft", "x.json"), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--resume", "--from-draft", "x.json"), "INVALID_ARGUMENT", 2),
         (("repair", "--resume"), "NOTHING_TO_RESUME", 3),
-        (("repair", 1, "--in-flight", 0), "INVALID_ARGUMENT", 2),
+        (("rewrite", "--broken", 1, "--in-flight", 0), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--provider", "openai", "--model", "claude-x"), "MODEL_MISMATCH", 4),
         (("repair", "--from-draft", "/nowhere.json"), "DRAFTS_NOT_FOUND", 3),
         (("rewrite", 1), "INVALID_ARGUMENT", 2),
+        (("rewrite", 1, "--all", "--limit", 3), "INVALID_ARGUMENT", 2),
+        (("rewrite", 1, "--broken", "--depth", 1), "INVALID_ARGUMENT", 2),
         (("rewrite", 1, "--all", "--depth", 1), "INVALID_ARGUMENT", 2),
         (("rewrite", 1, "--summary", "sum_zzz"), "SUMMARY_NOT_FOUND", 3),
         (("rewrite", 1, "--resume", "--all"), "INVALID_ARGUMENT", 2),
@@ -235,7 +242,7 @@ def test_what_was_made_from_broken_summaries_is_told_to_wait_for_them(database: 
 @pytest.mark.long
 def test_repaired_by_a_rule_and_taken_back(database: Path) -> None:
     before = dump(database)
-    data = repair(database, 1, "--contaminated", "--apply", "--yes", "--accept", "every").data
+    data = rewrite_broken(database, 1, "--stale", "--apply", "--yes", "--accept", "every").data
     assert data["counts"]["committed"] == len(data["items"]) == 7
     assert data["applied"] is True
     assert data["rule"] == "accept every draft without fault"
@@ -284,14 +291,14 @@ def test_what_was_mended_since_it_was_stopped_is_not_paid_for(database: Path) ->
     with MessagesApi(Fail(401, "authentication_error", "no"), GOOD) as server:
         to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
         how = ("--all", *to, "--apply", "--yes", "--accept", "every", "--in-flight", 1)
-        assert repair(database, *how).code == 4, "the key was refused, and all of it waits"
+        assert rewrite_broken(database, *how).code == 4, "the key was refused, and all of it waits"
         told = run("repair", "--all", *to, "--db", database)
         again = repair(database, "--all", "--apply", "--yes", "--accept", "every", "--provider", "extractive")
         assert again.code == 0
         assert again.data["stopped"]["undecided"] == len(again.data["items"]) == 16
         assert "--resume continues it" in told.out
         asked = len(server.received)
-        resumed = repair(database, "--resume", *how[1:])
+        resumed = rewrite_broken(database, "--resume", *how[1:])
         assert resumed.code == 0
         assert {one["state"] for one in items(resumed)} == {"skipped"}
         assert "no longer broken" in items(resumed)[0]["why"]
@@ -461,7 +468,7 @@ def test_one_by_one_at_a_terminal(database: Path, monkeypatch: pytest.MonkeyPatc
     for module in (drafting, sys.modules["lcm_tui.cli.working"]):
         monkeypatch.setattr(module, "can_ask", lambda: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\nwhat\nn\ny\nq\n"))
-    result = run("repair", 1, "--db", database, "--apply", "--in-flight", 1)
+    result = run("rewrite", "--broken", 1, "--db", database, "--apply", "--in-flight", 1)
     assert result.code == 10
     assert "Kept of what matters most" in result.err
     assert "Use this text for sum_6c18661f50d6fc7f?" in result.err
@@ -642,7 +649,7 @@ def started(database: Path, server: ScriptedServer) -> subprocess.Popen[bytes]:
     to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
     how = ("--apply", "--yes", "--accept", "every", "--in-flight", "1", "--json")
     program = "import sys; from lcm_tui.cli.main import main; sys.exit(main())"
-    words = [sys.executable, "-c", program, "repair", "1", "--db", str(database), *to, *how]
+    words = [sys.executable, "-c", program, "rewrite", "--broken", "1", "--db", str(database), *to, *how]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

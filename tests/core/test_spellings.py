@@ -149,9 +149,9 @@ def test_the_spelling_that_was_typed_comes_first_and_others_say_so(
     for query in written(typed):
         found = searched(path, query, Mode.WORDS, by_index=False)
         assert [hit.spelled for hit in found.hits] == [True] * 2 + [False] * 3 * len(others)
-    shown = run("grep", typed, "--no-index", "--db", path)
+    shown = run("grep", typed, "--index", "off", "--db", path)
     assert shown.out.count("in another spelling") == 3 * len(others)
-    hits = run("grep", typed, "--no-index", "--json", "--db", path).data["hits"]
+    hits = run("grep", typed, "--index", "off", "--json", "--db", path).data["hits"]
     assert [hit["otherSpelling"] for hit in hits] == [not hit.spelled for hit in found.hits]
 
 
@@ -194,8 +194,8 @@ def test_places_are_those_of_the_text_itself() -> None:
 
 @pytest.mark.parametrize("query", ["\u0301", "\u0301\u0308", '"\u3099"', "\u0301*"])
 def test_marks_alone_find_nothing_and_are_no_error(query: str, path: Path) -> None:
-    assert run("grep", query, "--no-index", "--json", "--db", path).data["total"] == 0
-    assert run("grep", query, "--substring", "--no-index", "--json", "--db", path).data["total"] == 0
+    assert run("grep", query, "--index", "off", "--json", "--db", path).data["total"] == 0
+    assert run("grep", query, "--substring", "--index", "off", "--json", "--db", path).data["total"] == 0
 
 
 @given(TEXTS)

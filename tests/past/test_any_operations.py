@@ -91,7 +91,7 @@ class World:
             self.do("rewrite", "--restore", operation)
 
     def repair(self) -> None:
-        self.do("repair", "--all", "--accept", "every", "--limit", "2")
+        self.do("rewrite", "--broken", "--all", "--accept", "every", "--limit", "2")
 
     def compact(self) -> None:
         self.do(

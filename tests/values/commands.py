@@ -88,7 +88,7 @@ def cases(path: Path) -> list[Case]:
         *(((("dissolve", chosen, "--summary", top)),) if top else ()),
         ("rewrite", chosen, "--all"),
         ("repair", chosen),
-        ("repair", chosen, "--rules", "0.1"),
+        ("rewrite", "--broken", chosen, "--rules", "0.1"),
         ("repair",),
         *(((("transplant", chosen, other)),) if other else ()),
         *(((("transplant", other, chosen)),) if other else ()),

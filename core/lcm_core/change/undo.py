@@ -703,12 +703,10 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop 
             except CancelledError:
                 problems.append(
                     f"{table} was not merged because the command was stopped: "
-                    f"`lcm-tui reindex --table {table}` fixes it"
+                    f"`lcm-tui reindex {table}` fixes it"
                 )
             except sqlite3.DatabaseError as error:
-                problems.append(
-                    f"{table} could not be merged ({error}): `lcm-tui reindex --table {table}` fixes it"
-                )
+                problems.append(f"{table} could not be merged ({error}): `lcm-tui reindex {table}` fixes it")
         if rewrite:
             try:
                 rewrite_file(writer, path)
