@@ -406,7 +406,8 @@ class LcmApp(TerminalApp):
     Screen { layers: base; }
     #body { height: 1fr; }
     ToastRack { margin-bottom: 1; max-height: 50%; }
-    Screen.-asking ToastRack { margin-bottom: 3; }
+    CommandScreen ToastRack { layer: default; }
+    CommandScreen > KeyBar { dock: bottom; }
     Toast { width: auto; max-width: 100%; padding: 0 1; margin-top: 0; }
     """
 
@@ -614,7 +615,7 @@ class LcmApp(TerminalApp):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a message above the keys, which stay readable; most take the end of one line.
+        """Show a message above the keys, in lines of its own: the list makes room and hides no row.
 
         The newest few are shown, each text once. Foreign text is made safe and never read as markup.
         """
@@ -652,7 +653,7 @@ class LcmApp(TerminalApp):
         self._standing = [*kept, new]
 
     def _put_away_what_was_read(self) -> None:
-        """With a key, a notification that stood a while and tells no trouble frees the lines behind it."""
+        """With a key, a notification that stood a while and tells no trouble gives its lines back."""
         now = time.time()
         self._standing = [one for one in self._standing if not one.has_expired]
         read = [

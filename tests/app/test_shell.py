@@ -441,8 +441,25 @@ async def test_notifications_hide_neither_keys_nor_head_nor_prompt(database_file
         assert after[2:11] == before[2:11], "half of the screen at the most"
         assert [line[2] for line in after if line[3:].startswith(". A sentence")] == ["3", "5", "4"]
         await pilot.press("slash", *"main")
-        await wait_for(pilot, lambda: shown_lines(pilot)[-2].strip() == "main")
+        await wait_for(pilot, lambda: "main" in [line.strip() for line in shown_lines(pilot)])
         assert "4. A sentence that says" in shown(pilot)
+
+
+async def test_a_notification_has_its_own_line_and_the_selected_row_stays_in_sight(
+    database_file: DatabaseFactory,
+):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("c")
+        await settled(pilot)
+        await pilot.press("end")
+        await settled(pilot)
+        last = shown_lines(pilot)[-2].rstrip(" ▁▂▃▄▅▆▇█")
+        await pilot.press("P")
+        await wait_for_text(pilot, "P (Start/pause) is not a key here")
+        *_, row, note, _ = shown_lines(pilot)
+        assert note.strip(" ▌").startswith("P (Start/pause)")
+        assert row.rstrip(" ▁▂▃▄▅▆▇█") == last
 
 
 @pytest.mark.long
