@@ -17,7 +17,7 @@ from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import ListPane
-from lcm_tui.kit.spans import Block, Column, Span
+from lcm_tui.kit.spans import Block, Column, Layout, Span, lay_out
 from lcm_tui.screens.copying import Copies
 from lcm_tui.screens.frame import DataScreen
 from lcm_tui.tables.blocks import bytes_text, cells_of
@@ -51,6 +51,13 @@ class DiskList(ListPane[str]):
     def columns(self) -> Sequence[Column]:
         """What is said of a row."""
         return COLUMNS
+
+    def layout_at(self, width: int) -> Layout:
+        """The columns that have room; how much something takes before the folder that it is in."""
+        layout = super().layout_at(width)
+        if layout.shows("share"):
+            return layout
+        return lay_out([one for one in COLUMNS if one.name != "folder"], width)
 
     def cells(self, key: str) -> Mapping[str, Span]:
         """A row in a line."""

@@ -8,6 +8,14 @@ from tests.conftest import DatabaseFactory
 from tests.databases import run as change_behind
 
 
+async def test_a_narrow_screen_shows_the_sizes_before_the_folder(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=(60, 15), state_dir=path.parent) as pilot:
+        await settled(pilot)
+        await pilot.press("&")
+        await wait_for_text(pilot, "what ", "size ", "share", "message_parts", "MB", " %")
+
+
 async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
     path = with_space(database_copy("0.15.3"))
     size = path.stat().st_size
