@@ -499,8 +499,10 @@ class LcmApp(TerminalApp):
         """Give a key (as Textual names it) to a command and keep that; what is wrong with it, or nothing."""
         written = key_title(key) if len(key_title(key)) == 1 else key
         keys, given = await asyncio.to_thread(all_keys), {**self._given_keys, name: written}
-        known = key_problems(self._given_keys, keys.values())
-        if problems := [one for one in key_problems(given, keys.values()) if one not in known]:
+        known = key_problems(self._given_keys, keys.values(), "Not done: this")
+        if problems := [
+            one for one in key_problems(given, keys.values(), "Not done: this") if one not in known
+        ]:
             return problems[0]
         if problem := await self._keep("keys", name, written):
             return problem

@@ -523,15 +523,17 @@ def _name_of(character: str) -> str:
     return next(iter(Binding.make_bindings([Binding(character, "")]))).key
 
 
-def key_problems(given: Mapping[str, str], keys: Collection[Key[Any]]) -> list[str]:
+def key_problems(
+    given: Mapping[str, str], keys: Collection[Key[Any]], giver: str = "The config file"
+) -> list[str]:
     """Actions and keys that do not exist, and keys that two actions would have; one sentence each.
 
     *given*: action id to a key, or to several separated by commas, as the user wrote them. *keys* are those
-    of all screens.
+    of all screens; *giver*: who gives them, as the sentences begin.
     """
     known = {**moving_keys(), **{one.id: one.key for one in keys}}
     problems = [
-        f"The config file gives a key to {action!r}, which is not a command; {_like(action, known)}"
+        f"{giver} gives a key to {action!r}, which is not a command; {_like(action, known)}"
         for action in given
         if action not in known
     ]
@@ -543,13 +545,13 @@ def key_problems(given: Mapping[str, str], keys: Collection[Key[Any]]) -> list[s
             name = _named(key) if key != "," else "comma"
             if not _exists(name):
                 problems.append(
-                    f"The config file gives {key!r} to {action!r}, which is not a key; write one character, "
+                    f"{giver} gives {key!r} to {action!r}, which is not a key; write one character, "
                     "or f7, ctrl+x, space, pageup."
                 )
             problems += [
-                f"The config file gives {key!r} to {action!r} and to {other!r}; give one of them another key."
+                f"{giver} gives {key!r} to {action!r} and to {other!r}; give one of them another key."
                 if other in given
-                else f"The config file gives {key!r} to {action!r}, and so takes it from {other!r}: "
+                else f"{giver} gives {key!r} to {action!r}, and so takes it from {other!r}: "
                 f"give {other!r} another key."
                 for other, keys in taken.items()
                 if name in keys and not _side_by_side(action, other, known)

@@ -212,6 +212,7 @@ class HelpMenu(Dialog[str]):
         else:
             self.app.notify(f"{row.title} is {key_title(key)} now; config.toml keeps it.", timeout=4)
         self._list_rows()
+        self._list.select(row.name)
 
     def more_keys(self) -> Document:
         """Those that move."""

@@ -96,6 +96,19 @@ async def test_another_key_is_given_kept_and_used_at_once(database_file: Databas
         await wait_for_text(pilot, "free pages of the file")
 
 
+async def test_a_key_that_is_refused_says_so_and_leaves_the_cursor(
+    database_file: DatabaseFactory, config: Path
+):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("question_mark", "down", "f2")
+        await wait_for_text(pilot, "Press the key for “Context”")
+        await pilot.press("X")
+        await wait_until_said(pilot, "Not done: this gives 'X' to 'context', and so takes it from 'delete'")
+        await pilot.press("f2")
+        await wait_for_text(pilot, "Press the key for “Context”")
+
+
 async def test_a_theme_that_was_chosen_is_kept(database_file: DatabaseFactory, config: Path):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
