@@ -413,8 +413,13 @@ class Undoing(Change):
                 return await plan_undo_with_later(reader, one.id)
             return (await (plan_redo if redo else plan_undo)(reader, one.id),)
         except NotUndoableError as error:
-            if not error.dependents or self._whole.on:
+            if not error.dependents:
                 raise
+            if self._whole.on:
+                later = "; ".join(named(one) for one in error.dependents)
+                raise RefusedError(
+                    f"A later change depends on the batch: {later}. Undo that first."
+                ) from error
             raise _depended_on(error, self.choices.index(self._later)) from error
 
 

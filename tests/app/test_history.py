@@ -304,6 +304,25 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
     assert dump(path) == before
 
 
+async def test_what_stands_on_a_batch_is_named_and_no_choice_is_offered_that_does_not_help(
+    database_copy: DatabaseFactory,
+):
+    path, done = database_copy("0.15.3"), []
+    for tokens, batch in ((5620, "b"), (5621, "b"), (6018, None)):
+        edit = update(path, "summaries", "summary_id", NODE, descendant_token_count=tokens)
+        plan = replace(plan_of(edit), title=f"Count {tokens}", conversation_id=1, batch=batch)
+        done.append(commit(path, plan).id)
+    async with open_app(path) as pilot:
+        await history(pilot)
+        await settled(pilot)
+        await pilot.press("j", "u")
+        said = f"A later change depends on the batch: {done[2]}: Count 6018. Undo that first."
+        await wait_for_text(pilot, said)
+        await pilot.press("2")
+        await wait_for_text(pilot, "depend on it: yes", said)
+        assert "--with-later" not in shown(pilot)
+
+
 @pytest.mark.long
 async def test_an_operation_with_hostile_words_is_shown_safely(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
