@@ -399,7 +399,7 @@ async def export(screen: CommandScreen, conversation_id: ConversationId, assembl
         )
 
     offered = f"context-{conversation_id}-{assembly.budget}.json"
-    label = f"to a file (.json for an API call, .md to read); enter: {offered} in this folder"
+    label = f"to a file; enter: {offered} in this folder (for an API call); or .md"
     await exporting.export(screen, label, offered, write)
 
 

@@ -84,7 +84,7 @@ async def export_rows(screen: CommandScreen, name: str, found: ShownRows) -> Non
         written = await asyncio.to_thread(_write, typed, _text_of(found, typed), database, replace)
         return f"{counted(len(found.items), 'row')}, readable only by you: {written}"
 
-    label = f"to a file (.md to read, .json, .csv); enter: {name}.md in this folder"
+    label = f"to a file; enter: {name}.md in this folder; or .json, .csv"
     await export(screen, label, f"{name}.md", write, ENDINGS)
 
 
@@ -105,7 +105,7 @@ async def export_conversation(screen: CommandScreen, conversation: Conversation)
         written = await asyncio.to_thread(_write, typed, text, session.database.path, replace)
         return f"{counted(count, 'message')}, readable only by you: {written}"
 
-    label = f"to a file (.md to read, .json, .csv, .jsonl for import); enter: {name}.md in this folder"
+    label = f"to a file; enter: {name}.md in this folder; or .json, .csv, .jsonl (import)"
     await export(screen, label, f"{name}.md", write, (*ENDINGS, ".jsonl"))
 
 
