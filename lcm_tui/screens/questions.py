@@ -431,7 +431,7 @@ class BackupOffer(Dialog[bool], Decision[bool]):
         return tuple(Block(spans=(Span(f"{key:<9}", "key"), Span(what)), indent=9) for key, what in KEYS)
 
     def _document(self) -> Document:
-        first = "First change today. Make a backup first?"
+        first = "This is the first change today."
         blocks = [
             heading("Back up before this change?"),
             Block(self._problem, "error") if self._problem else Block(first),
