@@ -16,6 +16,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.working import show_and_ask
+from lcm_tui.flows.checks import reads_whole_file
 from lcm_tui.tables.blocks import Note, OutputBlock, bytes_text, json_names, json_of, list_table
 from lcm_tui.tables.disk import AGE_COLUMNS, DISK_COLUMNS, SIZE_COLUMNS, disk_rows, disk_sentence
 
@@ -26,8 +27,14 @@ from lcm_tui.tables.disk import AGE_COLUMNS, DISK_COLUMNS, SIZE_COLUMNS, disk_ro
     is_flag=True,
     help="Remove the large files that no row names, older than a day (lists them unless --apply).",
 )
+@click.option(
+    "--all",
+    "measured",
+    is_flag=True,
+    help="Measure the texts of the conversations of a file over 1 GB too; that reads all of them.",
+)
 @options.change_flags
-def disk(run: Run, *, remove_strays: bool, flags: options.ChangeFlags) -> Answer:
+def disk(run: Run, *, remove_strays: bool, measured: bool, flags: options.ChangeFlags) -> Answer:
     """Show what takes space on the disk, by table, conversation and age, and what can be given back.
 
     That is what is inside the file and what is beside it.
@@ -38,13 +45,17 @@ def disk(run: Run, *, remove_strays: bool, flags: options.ChangeFlags) -> Answer
         return _remove(run, use, flags)
     from lcm_tui.cli.removing import sizes_table  # with what a change needs
 
-    rows, sizes = disk_rows(use), run.read(select, Criteria())
+    measured = measured or reads_whole_file(None, use.file.bytes)
+    rows, sizes = disk_rows(use), run.read(select, Criteria(), sizes=measured)
     ages = [*ages_of(sizes, datetime.now(UTC))]
     blocks: Sequence[OutputBlock] = (
         list_table(DISK_COLUMNS, rows, run.time),
-        sizes_table(run, sizes, "Conversations, by the bytes of their texts"),
+        sizes_table(
+            run, sizes, f"Conversations, by {'the bytes of their texts' if measured else 'messages'}"
+        ),
         list_table(AGE_COLUMNS, ages, run.time, title="By age"),
         *map(Note, _notes(use)),
+        *([] if measured else [Note("The texts were not measured, as the file is large: --all reads them.")]),
     )
     data: Document = {
         "bytes": use.bytes,

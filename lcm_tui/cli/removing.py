@@ -136,7 +136,7 @@ def sizes_table(run: Run, found: Sequence[ConversationSize], title: str = "") ->
     table = list_table(SIZE_COLUMNS, found[:SHOWN], when, title=title, empty=NOTHING)
     if not (rest := found[SHOWN:]):
         return table
-    texts = bytes_text(sum(one.bytes or 0 for one in rest))
+    texts = None if rest[0].bytes is None else bytes_text(sum(one.bytes or 0 for one in rest))
     messages, summaries = (sum(one.messages for one in rest), sum(one.summaries for one in rest))
     more = (None, f"and {len(rest):,} more", None, messages, summaries, texts, None)
     return replace(table, rows=[*table.rows, more])

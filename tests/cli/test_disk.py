@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lcm_tui.flows import checks
 from tests.change.support import dump
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
@@ -77,6 +78,23 @@ def test_all_that_belongs_to_a_database_is_listed_what_can_be_given_back_first(p
     assert 0 < path.stat().st_size - in_file - free < path.stat().st_size / 100  # the schema's own pages
     assert sizes(path)["large files without a row"] == 5_000
     assert sizes(path)["large files"] == 15_000
+
+
+def test_the_texts_of_a_large_file_are_measured_when_that_is_asked_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = disk(path)
+    monkeypatch.setattr(checks, "WHOLE_BYTES", 0)
+    found = disk(path)
+    assert [one["textBytes"] for one in (*found["conversations"], *found["ages"])] == [None] * (
+        len(found["conversations"]) + len(found["ages"])
+    )
+    assert (found["items"], found["bytes"]) == (measured["items"], measured["bytes"])
+    assert disk(path, "--all") == measured
+    assert (
+        "The texts were not measured, as the file is large: --all reads them."
+        in run("disk", "--db", path).out
+    )
 
 
 def test_a_vacuum_gives_the_free_pages_to_the_disk_and_changes_no_row(path: Path):

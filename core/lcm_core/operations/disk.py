@@ -39,7 +39,7 @@ class AgeBand(Record, frozen=True):
     title: str
     conversations: int
     messages: int
-    bytes: int  #: of their texts
+    bytes: int | None  #: of their texts; None: they were not measured
 
 
 def ages_of(found: Sequence[ConversationSize], now: datetime) -> Iterable[AgeBand]:
@@ -50,7 +50,7 @@ def ages_of(found: Sequence[ConversationSize], now: datetime) -> Iterable[AgeBan
         members[_band(one, now)].append(one)
     for title, those in members.items():
         if those:
-            texts = sum(one.bytes or 0 for one in those)
+            texts = None if those[0].bytes is None else sum(one.bytes or 0 for one in those)
             yield AgeBand(title, len(those), sum(one.messages for one in those), texts)
 
 
