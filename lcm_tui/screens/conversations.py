@@ -470,11 +470,11 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     def _import_session(self) -> None:
         session = self._importable()
+        if session is None:
+            self._stand_on(self._first_on_disk())
+            session = self.list.session
         if session is not None:
             self.open(places.Import(session))
-        elif (key := self._first_on_disk()) is not None:
-            self._stand_on(key)
-            self.app.notify(f"Only on the disk: {self.key_of('backfill')} imports it.", timeout=4)
 
     def _first_on_disk(self) -> str | None:
         """The first listed session that is not in the database."""

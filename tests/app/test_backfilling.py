@@ -51,7 +51,10 @@ async def test_the_list_imports_what_only_the_disk_knows(openclaw_home: Path) ->
         await wait_for(pilot, lambda: any(ODD in str(key) for key in screen.list.table.keys))
         assert screen.list.table.select(1)
         await pilot.press("i")
-        assert screen.list.session is not None, "the cursor goes to the first that is only on the disk"
+        await wait_for_text(pilot, "Import session", "preview: not applied yet")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        assert screen.list.session is not None, "the first that is only on the disk"
         screen.list.table.select(next(key for key in screen.list.table.keys if ODD in str(key)))
         assert screen.why_not("backfill") is None
         await pilot.press("i")
