@@ -247,6 +247,7 @@ class GoTo(CommandPalette):
             border: round $primary; background: $surface; padding: 0 1; scrollbar-size-vertical: 1;
         }
         & CommandList > .option-list--option { padding: 0; text-style: none; }
+        & CommandList > .option-list--option-highlighted { background: $primary-muted; }
         & LoadingIndicator { border: none; background: $surface; }
     }
     """

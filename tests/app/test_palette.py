@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from textual.command import Hits
+from textual.command import CommandList, Hits
 from textual.screen import ModalScreen
 
+from lcm_tui.kit.lines import LineView
 from lcm_tui.screens.anywhere import ELSEWHERE, VIEWS, Anywhere, CommandSource, match_phrases
 from lcm_tui.screens.frame import CommandScreen, all_keys
 from tests.app.screens import walk_to
-from tests.app.support import NARROW, at, open_app, settled, wait_for, wait_for_text
+from tests.app.support import NARROW, at, open_app, settled, strips, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
 
 EXACT = 0.85
@@ -195,3 +196,16 @@ def every_screen(of: type[CommandScreen] = CommandScreen) -> Iterator[type[Comma
     for one in of.__subclasses__():
         yield one
         yield from every_screen(one)
+
+
+async def test_its_cursor_and_scroll_bar_look_like_those_of_a_list(database_file: DatabaseFactory) -> None:
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        listed = pilot.app.screen.query(LineView).first()
+        await pilot.press("colon")
+        await wait_for_text(pilot, "Open (enter)")
+        found = pilot.app.screen.query_one(CommandList)
+        cursor = next(one.style for line in strips(pilot) for one in line if "Open (enter)" in one.text)
+        assert cursor.bgcolor == listed.style_of("cursor").bgcolor
+        for name in ("scrollbar_color", "scrollbar_background", "scrollbar_size_vertical"):
+            assert getattr(found.styles, name) == getattr(listed.styles, name)
