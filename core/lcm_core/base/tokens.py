@@ -38,17 +38,17 @@ MOST_PER_CHARACTER: Final = 2
 
 def estimate_utf16(text: str) -> int:
     """Tokens by the rule of 0.1 to 0.7: a quarter of the UTF-16 length, rounded up."""
-    return -(-_quarters(text, astral_weight=2, wide_weight=1) // 4)
+    return -(-quarters(text, Estimator.UTF16) // 4)
 
 
 def estimate_weighted(text: str) -> int:
     """Tokens by the rule of 0.8 and later: CJK 1.5, others above U+FFFF 2, the rest 0.25; rounded up."""
-    return -(-_quarters(text, astral_weight=8, wide_weight=6) // 4)
+    return -(-quarters(text, Estimator.WEIGHTED) // 4)
 
 
 def estimate(text: str, estimator: Estimator) -> int:
     """Tokens of a text by one of the two rules."""
-    return estimate_utf16(text) if estimator is Estimator.UTF16 else estimate_weighted(text)
+    return -(-quarters(text, estimator) // 4)
 
 
 def quarters(text: str, estimator: Estimator) -> int:
@@ -56,8 +56,19 @@ def quarters(text: str, estimator: Estimator) -> int:
 
     The weight of texts put together is the sum of theirs, where none begins or ends with half a character.
     """
-    weighted = estimator is Estimator.WEIGHTED
-    return _quarters(text, astral_weight=8 if weighted else 2, wide_weight=6 if weighted else 1)
+    weight = len(text)
+    if text.isascii():
+        return weight
+    if estimator is Estimator.UTF16:
+        return utf16_length(as_engine_read(text))
+    if not text.encode("utf-8", "surrogatepass").translate(None, _EVEN):
+        return weight
+    runs = _UNEVEN.findall(text)
+    stored = "\n".join(runs)  # what stood apart stays apart
+    uneven = as_engine_read(stored)
+    astral = len(uneven.encode("utf-16-le", "surrogatepass")) // 2 - len(uneven)
+    weight += len(uneven) - len(stored) + astral * 7 + _characters(_WIDE_BMP, uneven) * 5
+    return weight - _characters(_WIDE_ASTRAL, uneven) * 2 if astral else weight
 
 
 def utf16_length(text: str) -> int:
@@ -84,23 +95,6 @@ def has_surrogates(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
-
-
-def _quarters(text: str, astral_weight: int, wide_weight: int) -> int:
-    """The weights of all characters; others than those given weigh 1."""
-    weight = len(text)
-    if text.isascii() or not text.encode("utf-8", "surrogatepass").translate(None, _EVEN):
-        return weight
-    runs = _UNEVEN.findall(text)
-    stored = "\n".join(runs)  # what stood apart stays apart
-    uneven = as_engine_read(stored)
-    astral = len(uneven.encode("utf-16-le", "surrogatepass")) // 2 - len(uneven)
-    weight += len(uneven) - len(stored) + astral * (astral_weight - 1)
-    if wide_weight > 1:
-        weight += _characters(_WIDE_BMP, uneven) * (wide_weight - 1)
-        if astral:
-            weight += _characters(_WIDE_ASTRAL, uneven) * (wide_weight - astral_weight)
-    return weight
 
 
 def _characters(runs: str, text: str) -> int:

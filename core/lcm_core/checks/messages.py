@@ -14,12 +14,21 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
 from itertools import islice, pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from lcm_core.base.findings import Finding, FixId, KeyPart, RowRef
 from lcm_core.base.records import Conversation, ConversationId, Message, MessageId, MessagePart
 from lcm_core.base.text import counted, phrase
-from lcm_core.base.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16, utf16_length
+from lcm_core.base.tokens import (
+    Estimator,
+    Verdict,
+    check_message_tokens,
+    counted_text,
+    estimate_utf16,
+    quarters,
+    utf16_length,
+)
 from lcm_core.base.values import Record
 from lcm_core.checks.check import (
     BROKEN,
@@ -47,6 +56,8 @@ from lcm_core.engine.blocks import tokens_as_sent
 from lcm_core.engine.pairing import MISSING_RESULT
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.messages import whole_messages
+from lcm_core.store.opening import SqlValue
+from lcm_core.store.schema import NO_MESSAGE, number_key
 from lcm_core.store.summaries import MOST_CHARACTERS
 
 # -- numbers, times and roles ----------------------------------------------------------------------------
@@ -504,6 +515,9 @@ class PartBody(NamedTuple):  # of which there are millions: a frozen dataclass t
     unreadable: str | None  #: the part's id when its metadata is no JSON
 
 
+_Parts = dict[SqlValue, list[PartBody]]
+
+
 class MessageBody(NamedTuple):
     """A message with its text and parts."""
 
@@ -511,7 +525,7 @@ class MessageBody(NamedTuple):
     content: str
     identity_hash: str | None
     has_file: bool  #: ``large_content`` names a file
-    parts: tuple[PartBody, ...]
+    parts: Sequence[PartBody]
 
 
 class MessageText(NamedTuple):
@@ -575,8 +589,10 @@ def _wrong_parts(message: MessageText, limits: Limits) -> Found:
 
 def _text_differs(body: MessageBody) -> bool:
     """Whether a message's text cannot have come from its parts (the engine joins their texts by newlines)."""
+    if any(part.same for part in body.parts):
+        return False
     texts = [part.text for part in body.parts if part.text and part.part_type in ("text", "compaction")]
-    if any(part.same for part in body.parts) or "\n".join(texts) == body.content:
+    if "\n".join(texts) == body.content:
         return False
     if not body.content.strip():
         return any(text.strip() for text in texts)
@@ -762,6 +778,8 @@ class Messages:
         ids = []
         for part in body.parts:
             self.sessions.add(part.session_id)
+            if not part.tool_call_id and role != "tool" and part.part_type not in ("tool", "agent"):
+                continue  # as `tool_part` would say: most parts are no tool's
             tool = tool_part(role, part.part_type, part.tool_call_id, part.metadata)
             if tool is None:
                 continue
@@ -823,6 +841,9 @@ def _counts_easily(stored: int, body: MessageBody) -> bool:
         if start < 0:
             return False
         size += utf16_length(metadata) - start - len(_RAW) - 1  # what precedes it is ASCII
+    if abs(-(-size // 4) - stored) > 1:
+        texts = [part.metadata for part in body.parts if part.metadata]
+        size += sum(quarters(text, Estimator.WEIGHTED) - utf16_length(text) for text in texts)
     return abs(-(-size // 4) - stored) <= 1
 
 
@@ -1156,7 +1177,7 @@ async def _bodies_in(reader: Reader, conversation: Conversation, batch: _Batch) 
     """The messages of a batch, with texts and parts; texts too long leave it out."""
     condition, bounds = batch.condition()
     columns = _cast(reader, "messages", ("content", "identity_hash", "large_content"), "m")
-    rows = await reader.rows(
+    rows = await reader.tuples(
         f"""SELECT m.message_id, {columns} FROM messages AS m
         WHERE m.conversation_id = ? AND {condition} AND {_SHORT} ORDER BY m.seq""",
         conversation.conversation_id,
@@ -1164,23 +1185,28 @@ async def _bodies_in(reader: Reader, conversation: Conversation, batch: _Batch) 
     )
     parts = await _parts_in(reader, conversation, batch)
     return [
-        MessageBody(message_id, content or "", identity, bool(large), tuple(parts.get(message_id, ())))
-        for message_id, content, identity, large in rows
+        MessageBody(_own_id(key), content or "", identity, bool(large), parts.get(key, ()))
+        for key, content, identity, large in rows
     ]
 
 
-async def _parts_in(reader: Reader, conversation: Conversation, batch: _Batch) -> dict[int, list[PartBody]]:
+def _own_id(key: SqlValue) -> int:
+    return key if isinstance(key, int) else number_key(key) or NO_MESSAGE
+
+
+async def _parts_in(reader: Reader, conversation: Conversation, batch: _Batch) -> _Parts:
     """Parts by message. What would only be thrown away is not fetched: that takes most of the time."""
     condition, bounds = batch.condition()
     if not reader.schema.has("message_parts"):
         return {}
-    parts: dict[int, list[PartBody]] = {}
+    parts: _Parts = {}
     # Sorted here and not by SQLite, which would carry every text through its sorter.
-    for message_id, *part in await reader.rows(
+    for row in await reader.tuples(
         f"""SELECT m.message_id,
         CASE WHEN p.tool_call_id IS NULL AND (p.part_type IN ('tool', 'agent') OR m.role = 'tool')
             THEN ifnull(CAST(p.part_id AS TEXT), '') END,
-        p.ordinal, ifnull(CAST(p.part_type AS TEXT), ''),
+        CASE typeof(p.ordinal) WHEN 'integer' THEN p.ordinal ELSE -1 END,
+        ifnull(CAST(p.part_type AS TEXT), ''),
         CASE WHEN p.text_content IS NOT m.content
             THEN CAST(substr(p.text_content, 1, {MOST_CHARACTERS}) AS TEXT) END,
         p.text_content IS m.content, CAST(p.tool_call_id AS TEXT),
@@ -1193,14 +1219,10 @@ async def _parts_in(reader: Reader, conversation: Conversation, batch: _Batch) -
         conversation.conversation_id,
         *bounds,
     ):
-        parts.setdefault(message_id, []).append(PartBody(*part))
-    for found in parts.values():
-        found.sort(key=_by_ordinal)
+        parts.setdefault(row[0], []).append(PartBody._make(row[1:]))
+    for of_message in parts.values():
+        of_message.sort(key=attrgetter("ordinal"))
     return parts
-
-
-def _by_ordinal(part: PartBody) -> int:
-    return part.ordinal
 
 
 def _cast(reader: Reader, table: str, columns: Sequence[str], alias: str) -> str:
