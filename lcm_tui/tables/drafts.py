@@ -622,6 +622,7 @@ _STYLES: Final[Mapping[Worth, StyleName]] = {
     Worth.WORSE: "error",
     Worth.POOR: "error",
     Worth.LONG: "warn",
+    Worth.EVEN: "dim",
     Worth.GOOD: "ok",
 }
 

@@ -21,8 +21,13 @@ LONG = SOURCE.rsplit("\n", 6)[0]
         ("Nothing.", None, "Says little of its source: loses 3 of 3 rules, keeps 0 % of the names."),
         (
             "Nothing.",
-            "Nothing at all.",
+            "Nothing at all.",  # rules kept: not known
             "Says little of its source: loses 3 of 3 rules, keeps 0 % of the names.",
+        ),
+        (
+            "X Nothing.",
+            "Nothing.",
+            "No worse than the present text: loses 3 of 3 rules, keeps 0 % of the names.",
         ),
         (LONG, RULES, "Hardly shorter: 92 % of its source, 45.1 times the present text."),
         (f"{RULES} See OPS-9999.", RULES, "Worse: invents 1 name or number."),

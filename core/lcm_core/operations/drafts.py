@@ -42,7 +42,7 @@ from lcm_core.writers.acceptance import (
 )
 from lcm_core.writers.cost import NOTHING_SPENT, Spent
 from lcm_core.writers.request import Usage
-from lcm_core.writers.retention import Checked, Retention, assess
+from lcm_core.writers.retention import Checked, Retention, Worth, assess
 
 # -- items and drafts as JSON ---------------------------------------------------------------------------
 
@@ -363,7 +363,8 @@ async def objections_to(
     found = tuple(rule.objections(draft, new, old))
     if found or rule == EVERY or (assessment := assess(new, None if material.broken else old)).good:
         return found
-    return (assessment.sentence,)
+    # No reason against an edit by hand; but nothing that is taken unseen.
+    return (assess(new, None).sentence if assessment.worth is Worth.EVEN else assessment.sentence,)
 
 
 _PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")

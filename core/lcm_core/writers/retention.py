@@ -844,6 +844,7 @@ class Worth(StrEnum):
     WORSE = "worse"
     POOR = "poor"
     LONG = "hardly shorter"
+    EVEN = "no worse"
     GOOD = "good"
 
 
@@ -863,13 +864,17 @@ def assess(new: Retention, old: Retention | None) -> Assessment:
     """What the numbers say of a draft; *old*: of the present text, None where it has none to measure."""
     if old is not None and (lost := list(_lost_since(new, old))):
         return Assessment(Worth.WORSE, f"Worse: {', '.join(lost)}.")
-    if missing := list(_missing(new)):
+    missing = list(_missing(new, old))
+    # How many rules a text keeps is not always known: then it is not known whether this keeps as many.
+    if missing and (old is None or (_rules_kept(new) is not None and _rules_kept(old) is None)):
         return Assessment(Worth.POOR, f"Says little of its source: {', '.join(missing)}.")
     share = new.tokens / new.source_tokens if new.source_tokens else 0.0
     if share > _HARDLY_SHORTER:
         times = new.tokens / old.tokens if old is not None and old.tokens else 0.0
         more = f", {times:.1f} times the present text" if times > _MUCH_LONGER else ""
         return Assessment(Worth.LONG, f"Hardly shorter: {share * 100:.0f} % of its source{more}.")
+    if missing:
+        return Assessment(Worth.EVEN, f"No worse than the present text: {', '.join(missing)}.")
     kept = [*_told_rules(new, old), *_told_names(new, old), f"{share * 100:.0f} % of its source"]
     return Assessment(Worth.GOOD, f"OK: {', '.join(kept)}.")
 
@@ -886,12 +891,12 @@ def _lost_since(new: Retention, old: Retention) -> Iterator[str]:
         yield f"invents {counted(more, 'name or number', 'names or numbers')}"
 
 
-def _missing(new: Retention) -> Iterator[str]:
+def _missing(new: Retention, old: Retention | None) -> Iterator[str]:
     """What a summary of its source would have."""
     if new.constraints and _rules_kept(new) == 0:
         yield f"loses {new.constraints:,} of {counted(new.constraints, 'rule')}"
     if new.share is not None and new.share < _FEW_NAMES:
-        yield from _told_names(new, None)
+        yield from _told_names(new, old)
 
 
 def _told_rules(new: Retention, old: Retention | None) -> Iterator[str]:
