@@ -202,6 +202,10 @@ def test_clip_does_not_tear_flags_marks_or_wide_characters() -> None:
     assert clip("数据库", 4) == "数…"
 
 
+def test_clip_ends_once_what_was_clipped_before() -> None:
+    assert clip("“is waiting. The d…” and more", 20) == "“is waiting. The d…"
+
+
 @given(text=st.one_of(NASTY, st.text("ab 数🇩\u0301\n", max_size=80)), width=st.integers(1, 20))
 def test_wrap_bounds_every_line_and_loses_only_the_space_broken_at(text, width) -> None:
     safe = safe_text(text)

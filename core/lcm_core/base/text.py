@@ -314,7 +314,7 @@ def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     for index, character in enumerate(text):
         cells += width_of(character)
         if cells > width:
-            return text[: cut_before(text, fits)] + ellipsis if room >= 0 else ""
+            return text[: cut_before(text, fits)].removesuffix(ellipsis) + ellipsis if room >= 0 else ""
         if cells <= room:
             fits = index + 1
     return text
