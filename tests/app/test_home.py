@@ -113,6 +113,12 @@ def test_a_verdict_says_at_every_width_that_the_file_has_changed_since(width: in
     assert re.search(r"9 (broken )?findings \? 4 suspicious .*(old|before the last change)\)", line)
 
 
+def test_that_a_verdict_is_of_the_quick_check_is_said_before_how_old_it_is():
+    verdict = Verdict(40, 0, 9, 4, 90, outdated=True)
+    line = panel_line(Outlook("a.db", "0.15.3", verdict=verdict), PanelKey(Subject.STATE), 76)
+    assert "quick check  (old)" in "".join(span.text for span in line)
+
+
 # -- in the app --------------------------------------------------------------------------------------------
 
 
