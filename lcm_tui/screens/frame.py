@@ -741,7 +741,6 @@ class CommandScreen(Screen[None], Still):
         )
         if callable(picks):
             self.work_on("picks", self._read_picks, answer, picks)
-        self.add_class("-asking")
         self.set_focus(prompt)
         self.refresh_bars()
         return answer
@@ -763,7 +762,6 @@ class CommandScreen(Screen[None], Still):
     def close_prompt(self) -> None:
         """Give the keys back to the list."""
         before = self.prompt.leave()
-        self.remove_class("-asking")
         (before or self.main_widget()).focus()
         self.refresh_bars()
 
