@@ -51,7 +51,7 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
-@command("", examples=("--db lcm.db", 'grep "lease table"', "doctor --fix all --apply"))
+@command("", examples=("lcm.db", 'grep "lease table"', "doctor --fix all --apply"))
 @click.option(
     "--no-cache",
     "no_cache",

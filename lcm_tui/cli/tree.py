@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from keyword import iskeyword
@@ -204,6 +205,12 @@ class Program(Group):
         self.without_a_command = without_a_command
         super().__init__(None, str(without_a_command.help), without_a_command.params)
         self.examples = without_a_command.examples
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words; the name of a file alone opens it."""
+        if len(args) == 1 and args[0] not in WORDS and os.path.isfile(args[0]):
+            args = ["--db", args[0]]
+        return super().parse_args(ctx, args)
 
     def alone(self, ctx: click.Context, /, **_: Any) -> Outcome:
         """Open the app."""

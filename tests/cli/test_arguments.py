@@ -510,3 +510,12 @@ def test_what_is_listed_with_a_large_id_can_be_shown(database_copy: DatabaseFact
     more = ("--limit", "2", "--cursor", first["pagination"]["nextCursor"], "--db", path, "--json")
     assert run("messages", "list", str(number), *more).data["items"]
     assert run("conversations", "show", str(number - 1), "--db", path).code == 3
+
+
+def test_the_name_of_a_file_alone_opens_it(tmp_path: Path):
+    named = tmp_path / "backup"
+    named.write_bytes(b"no database")
+    refused, same = run(named), run("--db", named)
+    assert (refused.code, refused.err) == (same.code, same.err)
+    assert str(named) in refused.err
+    assert run(tmp_path / "nothing").code == 2
