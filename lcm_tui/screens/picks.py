@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import STEPS, counted, step
 from lcm_core.base.times import format_local, parse_utc
+from lcm_core.base.values import Record
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Snapshot, Window, snapshot_page
@@ -22,7 +24,7 @@ from lcm_tui.screens import actions
 from lcm_tui.tables.blocks import tokens_text
 
 if TYPE_CHECKING:
-    from lcm_core.operations.past import Compaction, Stop
+    from lcm_core.operations.past import Stop
 
 #: What is typed for the context as it was when the screen was opened.
 OPENED: Final = "opened"
@@ -75,17 +77,17 @@ async def budgets(session: Session, conversation: Conversation, *, asked: int) -
 async def comparisons(session: Session, conversation: Conversation, here: Side) -> Sequence[Pick]:
     """What a context is compared with: itself at another moment, under another budget; another one."""
     from lcm_core.change.journal import Operation
-    from lcm_core.operations.past import Compaction, point_before
+    from lcm_core.operations.past import point_before
 
     present = session.present if isinstance(session, PastSession) else session
     stops, kept, others = await present.read(_comparable, conversation.conversation_id)
     zone = session.zone
-    compactions = [one for one in stops if isinstance(one, Compaction)][:_MOMENTS]
+    compactions = _compactions(stops)
     operations = [one for one in stops if isinstance(one, Operation)][:_MOMENTS]
     found = [
         *([Pick(NOW, "as it is now")] if here.at else ()),
         *([Pick(NO_PROMPT, "without the prompt")] if here.prompt else ()),
-        *(_before_compaction(one, zone) for one in compactions),
+        *(Pick(one.before, f"before the compaction of {_time(one, zone)}", one.note) for one in compactions),
         *_other_budgets(here.budget),
         Pick(OPENED, "as it was when this screen was opened"),
         *(Pick(point_before(one).text, f"before {one.title}", _time(one, zone)) for one in operations),
@@ -96,7 +98,11 @@ async def comparisons(session: Session, conversation: Conversation, here: Side) 
             if one.conversation_id != conversation.conversation_id
         ),
     ]
-    return [one for one in found if one.text != here.at]
+    listed: dict[str, Pick] = {}
+    for one in found:
+        listed.setdefault(one.text, one)
+    listed.pop(here.at, None)
+    return list(listed.values())
 
 
 async def _comparable(
@@ -111,9 +117,50 @@ async def _comparable(
     )
 
 
-def _before_compaction(one: Compaction, zone: tzinfo | None) -> Pick:
-    title = f"before the compaction of {_time(one, zone)}"
-    return Pick(one.point.text, title, f"{counted(one.summaries, 'summary')} made")
+class _Compacted(Record, frozen=True):
+    """A compaction, whoever made it."""
+
+    created_at: str  #: when it began
+    before: str  #: the moment before it, as it is typed
+    summaries: int
+
+    @property
+    def note(self) -> str:
+        """What it made."""
+        return f"{counted(self.summaries, 'summary')} made"
+
+
+def _compactions(stops: Sequence[Stop]) -> list[_Compacted]:
+    """The newest compactions among stops, the newest first: the host's, and ours that hold."""
+    return list(islice(_each_compaction(stops), _MOMENTS))
+
+
+def _each_compaction(stops: Sequence[Stop]) -> Iterator[_Compacted]:
+    from lcm_core.change.journal import Operation
+    from lcm_core.operations.past import Compaction, point_before
+
+    operations = {one.id: one for one in stops if isinstance(one, Operation)}
+
+    def holds(one: Operation) -> bool:
+        back: Operation | None = one
+        chain: list[Operation] = []
+        while back is not None and back not in chain:
+            chain.append(back)
+            back = operations.get(back.undone_by or "")
+        return len(chain) % 2 == 1
+
+    passes: dict[str, list[Operation]] = {}
+    for one in operations.values():
+        makes = any(count.table == "summaries" and count.insert for count in one.rows)
+        if one.kind == "compact" and makes and holds(one):
+            passes.setdefault(one.batch or one.id, []).append(one)
+    ours = {made[0].id: made for made in passes.values()}
+    for stop in stops:
+        if isinstance(stop, Compaction):
+            yield _Compacted(stop.created_at, point_before(stop).text, stop.summaries)
+        elif stop.id in ours:
+            first = ours[stop.id][-1]
+            yield _Compacted(first.created_at, point_before(first).text, len(ours[stop.id]))
 
 
 def _other_budgets(budget: int) -> list[Pick]:
@@ -136,20 +183,12 @@ def _time(one: _Timed, zone: tzinfo | None) -> str:
 
 async def places_of(session: Session, conversation: Conversation) -> Sequence[Pick]:
     """Where to jump in a conversation: its ends, its compactions, its days."""
-    from lcm_core.operations.past import Compaction
-
     zone, number = session.zone, conversation.conversation_id
     growth = await session.read(growth_of, number)
     stops = await session.read(actions.read_stops, number)
     found = [
-        Pick(
-            one.created_at,
-            f"the compaction of {_time(one, zone)}",
-            f"{counted(one.summaries, 'summary')} made",
-        )
-        for one in stops
-        if isinstance(one, Compaction)
-    ][:_MOMENTS]
+        Pick(one.created_at, f"the compaction of {_time(one, zone)}", one.note) for one in _compactions(stops)
+    ]
     if growth is None:
         return found
     (first, first_seq), (last, last_seq) = growth.marks[0], growth.marks[-1]

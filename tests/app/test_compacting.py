@@ -143,6 +143,37 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
     assert dump(path) == before
 
 
+async def test_before_it_is_three_keys_away_until_it_is_undone(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")  # its host compacted it long before
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await opened(pilot)
+        await one_pass(pilot, screen)
+        await made(pilot, screen, 1)
+        batch = screen.compaction.batch
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
+        await pilot.press("c")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context "))
+        first = value(path, "SELECT min(id) FROM lcm_tui_operations WHERE title LIKE 'Compact%'")
+        host = "2026-03-04T11:59:23.000Z"
+        await pilot.press("D")
+        await wait_for_text(pilot, "1 summary made", "before the compaction of 03-04 11:59")
+        offered = [one.text for one in pilot.app.screen.prompt.list.keys]
+        assert offered[:2] == [f"before:{first}", host]
+        assert len(offered) == len(set(offered))
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "))
+        await wait_for_text(pilot, "- before the compaction of ", "only in the first")
+        await pilot.press("escape")
+        async with await Database.open(path) as database:
+            plans = await database.read(plan_undo_batch, batch)
+        for plan in plans:
+            commit(path, plan)
+        await pilot.press("D")
+        await wait_for_text(pilot, "before the compaction of 03-04 11:59")
+        assert pilot.app.screen.prompt.list.keys[0].text == host, "what was undone is no compaction now"
+
+
 @pytest.mark.long
 async def test_a_draft_waits_for_a_word(path: Path):
     async with open_app(path) as pilot:
