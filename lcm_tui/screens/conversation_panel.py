@@ -321,12 +321,11 @@ class Outlooker:
             before, self._outlook = self._outlook, outlook
             verdict = outlook.verdict
             if verdict is not None and (before is None or verdict != before.verdict):
-                self._list.note(
-                    findings={ConversationId(number): broken for number, broken, _ in verdict.owners},
-                    suspicious={
-                        ConversationId(number): suspicious for number, _, suspicious in verdict.owners
-                    },
-                )
+                broken, suspicious = Counter[ConversationId](), Counter[ConversationId]()
+                for number, _, sure, doubtful in verdict.named:
+                    broken[ConversationId(number)] += sure
+                    suspicious[ConversationId(number)] += doubtful
+                self._list.note(findings=broken, suspicious=suspicious)
             self._changed(outlook)
 
     async def _read(self) -> None:
@@ -491,14 +490,14 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
     broken, suspicious = found[Confidence.BROKEN], found[Confidence.SUSPICIOUS]
     # Broken summaries are counted by the list: what is said of their texts (family C) would say it again.
     owned = Counter(
-        (one.conversation_id, one.confidence)
+        (one.conversation_id, one.check, one.confidence)
         for result in results
         for one in result.findings
         if one.conversation_id is not None and not one.check.startswith("C")
     )
-    owners = tuple(
-        (number, owned[number, Confidence.BROKEN], owned[number, Confidence.SUSPICIOUS])
-        for number in sorted({number for number, _ in owned})
+    named = tuple(
+        (number, check, owned[number, check, Confidence.BROKEN], owned[number, check, Confidence.SUSPICIOUS])
+        for number, check in sorted({(number, check) for number, check, _ in owned})
     )
     return Verdict(
         ran,
@@ -508,7 +507,7 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
         len(CHECKS),
         fixable=fixable,
         by_health=by_health,
-        owners=owners,
+        named=named,
     )
 
 

@@ -16,8 +16,10 @@ from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
+from lcm_tui.kit.panes import Columns
 from lcm_tui.kit.session import imported
 from lcm_tui.kit.spans import Block
+from lcm_tui.kit.text import TextView
 from lcm_tui.screens import pruning
 from lcm_tui.screens.conversation_figures import Counting
 from lcm_tui.screens.conversation_list import ConversationList
@@ -38,11 +40,14 @@ if TYPE_CHECKING:
     from lcm_core.store.remembered import FileMark, Look, Place
     from lcm_host.sessions import HostSession
 
+    from lcm_tui.screens.conversation_about import AboutPane
     from lcm_tui.screens.copying import Copies
 
 
 # -- the screen ------------------------------------------------------------------------------------------
 
+#: From this width of the terminal on, in cells, what is known of the selected row stands beside the list.
+WIDE: Final = 160
 #: How often the sessions folder is looked at, and sums that may have changed are.
 LOOK_SECONDS: Final = 5.0
 #: All conversations are listed again for at most one part in so many of the time; those that grew at once.
@@ -68,6 +73,14 @@ def _of_selected(key: Key[object], place: Callable[[Conversation], places.Place]
     return key.does(lambda s: s._open_of_selected(place), lambda s: s.list.why_no_conversation())
 
 
+class AboutText(TextView):
+    """What is known of the selected row."""
+
+    DEFAULT_CSS = """
+    AboutText { width: 54; padding: 0 1 0 2; }
+    """
+
+
 class ConversationsScreen(DataScreen["Looked"]):
     """All conversations, newest activity first."""
 
@@ -83,6 +96,9 @@ engine keeps up with its host ("ingesting"), which contexts are nearest to compa
 largest, what was changed last, and what waits for you. A click opens a line, or tab, an arrow and enter; the
 key at the end of a line opens the same. u previews undoing the newest change, or the one in the selected
 line.
+
+In a terminal of at least 160 columns the last exchange of the selected conversation, what is wrong with it
+and what to press are shown beside the list.
 
 A conversation is called by its title, else by agent and channel and the first words of its user. "12 newer"
 instead of a state: the host has 12 messages that the engine has not stored. Then come the sessions of the
@@ -128,6 +144,8 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
         self.hosting = Hosting(self, self.list, found=self._sessions_found, compared=self.outlooker.ingesting)
         self.panel: Panel | None = None
+        self.about = AboutText(id="about")
+        self._about_pane: AboutPane | None = None
         self._series = Series("conversation", lambda: self.list.table, self._place_of)
         self._painted = False  #: the first rows were
         self._list_at = 0.0  #: all conversations are not listed again before this (monotonic)
@@ -138,7 +156,8 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.list.budget = self.session.budget
         self.panel = Panel(self.outlooker.outlook)
         yield self.panel
-        yield self.list
+        wide = self.app.size.width >= WIDE  # from the start: what is read behind the rows moves none
+        yield Columns(self.list, *((self.about,) if wide else ()))
 
     def on_mount(self) -> None:
         """Read nothing else before the first rows have been painted; follow what changes without them."""
@@ -148,6 +167,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     def _first_painted(self) -> None:
         self._painted = True
+        self._say_about()
         self.counting.begin()
         self.work_on("sessions", self._find_sessions, exclusive=False)
         self.outlooker.begin()
@@ -164,9 +184,13 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             self.counting.begin()
 
     def on_resize(self, event: events.Resize) -> None:
-        """As many lines and columns as have room."""
+        """As many lines and columns as have room, and the pane beside them."""
         if self.panel is not None and self.panel.is_mounted:
             self.panel.fit(*event.size)
+            self.about.display = event.size.width >= WIDE
+            if self.about.display and not self.about.is_attached:
+                self.query_one(Columns).mount(self.about)
+            self._say_about()
 
     def _take_names(self, names: Mapping[Any, str]) -> None:
         """Other screens call conversations as this list does."""
@@ -312,7 +336,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     def step_back(self) -> bool:
         """Give the keys back to the list, or take its filter or the marks away."""
-        if self.panel is not None and self.panel.selected is not None:
+        if self.about.has_focus or (self.panel is not None and self.panel.selected is not None):
             self.list.table.focus()
             return True
         if super().step_back():
@@ -434,7 +458,22 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
     def _say_outlook(self, outlook: Outlook) -> None:
         if self.panel is not None and self.panel.is_mounted:
             self.panel.show(outlook)
+        self._say_about()
         self.refresh_bars()
+
+    @on(LineView.Highlighted, "#list")
+    def _say_about(self) -> None:
+        """Say beside the list what is known of the selected row, once the first rows are painted."""
+        if self._painted and self.about.is_attached and self.about.display:
+            self.work_on("beside", self._follow, exclusive=False)
+
+    async def _follow(self) -> None:
+        await imported("lcm_host.checks", "lcm_tui.screens.conversation_about")
+        from lcm_tui.screens.conversation_about import AboutPane
+
+        if self._about_pane is None:
+            self._about_pane = AboutPane(self, self.list, self.about)
+        self._about_pane.follow(self.outlooker.outlook.verdict)
 
     def _open_messages(self) -> None:
         """Show the messages, or the transcript of a session that only the disk knows."""

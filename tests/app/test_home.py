@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from lcm_core.api import Confidence, Database, plan_archive, plan_undo_batch
@@ -119,6 +120,42 @@ def test_that_a_verdict_is_of_the_quick_check_is_said_before_how_old_it_is():
     assert "quick check  (old)" in "".join(span.text for span in line)
 
 
+# -- beside the list ---------------------------------------------------------------------------------------
+
+
+async def test_a_wide_screen_says_of_the_selected_row_how_it_ended_what_is_wrong_and_what_to_press(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
+    async with open_app(database_file("0.15.3-damaged"), size=(159, 50)) as pilot:
+        await verdict(pilot)
+        assert "Last exchange" not in shown(pilot), "no room"
+        await pilot.resize_terminal(*WIDE)
+        await wait_for_text(pilot, "Last exchange", "user  2026-03-04 12:10", "assistant  2026-03-04 12:11")
+        await wait_for_text(
+            pilot, "✗ 11 broken summaries: 5 fallback, 2 old, 2", "D14 negative counter", "? B17 source order"
+        )
+        await wait_for_text(
+            pilot, "R     rewrites the broken summaries", "H     shows the findings and fixes"
+        )
+        await pilot.press(*"jj")  # conversation 6, in which nothing is wrong
+        await wait_for_text(pilot, "nothing that the quick check or the counts show")
+        assert "rewrites the broken summaries" not in shown(pilot)
+        await pilot.press(*"jjj")  # conversation 7
+        await wait_for_text(pilot, "? ")
+        assert "broken summaries:" not in shown(pilot)
+        await pilot.resize_terminal(*NARROW)
+        await wait_for(pilot, lambda: "What to press" not in shown(pilot), "the list alone")
+
+
+async def test_a_session_on_disk_is_told_beside_the_list_with_its_keys(openclaw_home: Path):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
+        listed = first_screen(pilot).list
+        await wait_for(pilot, lambda: any(isinstance(key, str) for key in listed.table.keys), "a session")
+        listed.table.select(next(key for key in listed.table.keys if isinstance(key, str)))
+        await wait_for_text(pilot, "This session is not in the database.")
+
+
 # -- in the app --------------------------------------------------------------------------------------------
 
 
@@ -214,9 +251,9 @@ async def test_the_panel_shows_changes_and_u_undoes_one(database_copy: DatabaseF
         await settled(pilot)
         screen = first_screen(pilot)
         assert shown(pilot).count("Archive") == 3
-        await pilot.press("tab")
-        await pilot.press("tab")
-        await wait_for(pilot, lambda: screen.panel is not None and screen.panel.beside.has_focus)
+        for pane in (screen.about, screen.panel and screen.panel.lines, screen.panel and screen.panel.beside):
+            await pilot.press("tab")
+            await wait_for(pilot, lambda pane=pane: pane is not None and pane.has_focus)
         await pilot.press("G", "u")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
         await wait_for_text(pilot, "Undo, conversation 1")

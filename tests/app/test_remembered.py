@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.screens import conversation_figures, conversation_panel
 from tests.app.host import Host
-from tests.app.support import first_screen, open_app, settled, wait_for, wait_for_text
+from tests.app.support import NARROW, first_screen, open_app, settled, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
 from tests.databases import building, connect, run
 
@@ -59,7 +59,7 @@ async def test_a_start_on_an_unchanged_file_reads_the_list_and_nothing_else(
     first = await started(path)
     assert asked == {"whole": len(first)}
     asked.clear()
-    async with open_app(path) as pilot:
+    async with open_app(path, size=NARROW) as pilot:
         assert await rows_of(pilot) == first
         assert not asked
         assert pilot.app.session.database.statements <= 2  # the list, and the journal
@@ -221,7 +221,7 @@ async def statements_for_a_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("lcm_tui.screens.conversations.SHARE", 1e9)
     with Host(path) as host:
-        async with open_app(path) as pilot:
+        async with open_app(path, size=NARROW) as pilot:
             screen, database = first_screen(pilot), pilot.app.session.database
             await settled(pilot)
             host.say(1, "the first one: all are listed again")

@@ -82,7 +82,7 @@ DAMAGED: dict[str, Callable[[bytes], bytes]] = {
     "no text": lambda text: text[:100] + b"\xff\xfe" + text[100:],
     "another program's": lambda _: b'{"shares": {}}',
     "a database": lambda _: b"SQLite format 3\x00" + bytes(4096),
-    "another format": lambda text: text.replace(b'"format":2', b'"format":3'),
+    "another format": lambda text: text.replace(b'"format":3', b'"format":2'),
     "another version of ours": lambda text: text.replace(b'"program":"', b'"program":"9'),
     "a huge number": damage,
     "a number that is none": lambda text: text.replace(b'"messages":', b'"messages":"x', 1),
@@ -366,4 +366,4 @@ def one_of(figures: tuple[Figures, ...], key: int) -> Figures:
 def test_the_file_is_text_that_a_person_can_look_into(tmp_path: Path):
     mark = remembered.FileMark(1, 2, 3, 4, 5)
     assert remembered.remember(tmp_path / "x.db", Memory(mark, Place(0)), tmp_path)
-    assert json.loads(cache_path(tmp_path / "x.db", FIGURES, tmp_path).read_text())["format"] == 2
+    assert json.loads(cache_path(tmp_path / "x.db", FIGURES, tmp_path).read_text())["format"] == 3

@@ -86,9 +86,8 @@ class Verdict(Record, frozen=True):
     by_health: bool = False  #: all checks, as Health shows them
     at: float = 0.0  #: when, if it was remembered: seconds since 1970
     seconds: float = 0.0  #: that it took then
-    owners: tuple[
-        tuple[int, int, int], ...
-    ] = ()  #: conversations, and how many broken and suspicious each has
+    #: Conversations, checks, and how many findings of them are broken and suspicious.
+    named: tuple[tuple[int, str, int, int], ...] = ()
 
 
 class Figures(Record, frozen=True):
@@ -133,7 +132,7 @@ class Memory(Record, frozen=True):
     #: Sums that commands have read, by conversation, and the state of the file that they are of.
     histories: tuple[tuple[int, History], ...] = ()
     summed: FileMark | None = None
-    format: int = 2
+    format: int = 3
     program: str = __version__  #: another one may count otherwise
 
 
@@ -154,7 +153,7 @@ def recall(source: Path, folder: Path | None = None) -> Memory | None:
         if not isinstance(error, FileNotFoundError):
             log.debug("%s cannot be used: %s", path, error)
         return None
-    same = (known.format, known.program) == (2, __version__)
+    same = (known.format, known.program) == (3, __version__)
     sums = (number for _, one in known.histories for number in (one.messages, one.last_id, one.tokens))
     sound = all(map(_is_sound, known.conversations)) and all(map(_is_possible, sums))
     return known if same and sound else None
