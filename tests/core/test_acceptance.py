@@ -1,4 +1,4 @@
-"""What models put around a summary, and texts that are none (docs/models.md, "What counts as a draft")."""
+"""What models put around a summary, texts that are none (docs/spec/models.md, "What counts as a draft")."""
 
 from __future__ import annotations
 

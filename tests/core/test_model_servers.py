@@ -1,6 +1,6 @@
 """Servers that are not as the documentation has them: what they may do to a draft, a bill and a key.
 
-The real SDKs ask servers on the loopback; docs/models.md says what is held here.
+The real SDKs ask servers on the loopback; docs/spec/models.md says what is held here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What models cost and how large prompts are: the list, and the estimates (docs/models.md)."""
+"""What models cost and how large prompts are: the list, and the estimates (docs/spec/models.md)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from lcm_core.writers.request import (
 # Prices are the operator's own, else those of ``prices.toml``, else they are not known. The tokens of a
 # prompt are estimated on the high side: the engine's own estimate (a quarter of the characters) is too low
 # for logs, ids and tables, so runs of characters are counted by their kind, as tokenizers split them
-# (docs/models.md, "Input tokens").
+# (docs/spec/models.md, "Input tokens").
 
 _MILLION: Final = 1_000_000
 _LIST: Final = "prices.toml"

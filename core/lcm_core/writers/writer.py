@@ -89,7 +89,7 @@ class CallPace:
     At first a few calls go out at a time, one more after each answer, and twice as many after a moment in
     which none was refused. A pause holds for all calls that have not gone out yet. Once calls were refused
     for their number, half as many go out at a time as did, and in a window as long as the pause only as many
-    as were answered in one; after whole windows without a refusal it is one more (docs/models.md, "Retries").
+    as were answered in one; after whole windows without a refusal one more (docs/spec/models.md, "Retries").
     """
 
     def __init__(
