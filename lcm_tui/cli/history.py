@@ -199,11 +199,6 @@ back = gather(
 @options.sql_flags()
 def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: SqlFlags) -> Answer:
     """Undo any operation (previews unless --apply). It can be redone."""
-    if with_later and back.batch is not None:
-        raise UsageError(
-            "--with-later goes with an operation or --last.",
-            details={"option": "with-later"},
-        )
     back.check("history.undo")
     planner = _planner(back, redo=False, with_later=with_later)
     told = changing.run_change(run, "history.undo", planner, flags, budget=budget)
@@ -244,7 +239,9 @@ def _planner(back: Back, *, redo: bool, with_later: bool = False) -> Planner:
 
     async def plan(reader: Reader) -> Plan | Sequence[Plan]:
         if back.batch is not None:
-            return await (plan_redo_batch if redo else plan_undo_batch)(reader, back.batch)
+            if redo:
+                return await plan_redo_batch(reader, back.batch)
+            return await plan_undo_batch(reader, back.batch, with_later=with_later)
         if not found:
             found.append(await meant(reader))
         if with_later:

@@ -39,9 +39,14 @@ class Choice:
         """Whether another value than the first is chosen."""
         return self.value != self.values[0]
 
+    @property
+    def following(self) -> str:
+        """The next value."""
+        return self.values[(self.values.index(self.value) + 1) % len(self.values)]
+
     def turn(self) -> None:
         """Choose the next value."""
-        self.value = self.values[(self.values.index(self.value) + 1) % len(self.values)]
+        self.value = self.following
 
 
 class BlockedError(RefusedError):

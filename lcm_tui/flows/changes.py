@@ -408,19 +408,17 @@ class Undoing(Change):
         one, redo = self._one, not self._holds
         try:
             if self._whole.on and one.batch is not None:
-                return await (plan_redo_batch if redo else plan_undo_batch)(reader, one.batch)
+                if redo:
+                    return await plan_redo_batch(reader, one.batch)
+                return await plan_undo_batch(reader, one.batch, with_later=self._later.on)
             if self._later.on and not redo:
                 return await plan_undo_with_later(reader, one.id)
             return (await (plan_redo if redo else plan_undo)(reader, one.id),)
         except NotUndoableError as error:
-            if not error.dependents:
+            if not error.dependents or self._later.on or redo:
                 raise
-            if self._whole.on:
-                later = "; ".join(named(one) for one in error.dependents)
-                raise RefusedError(
-                    f"A later change depends on the batch: {later}. Undo that first."
-                ) from error
-            raise _depended_on(error, self.choices.index(self._later)) from error
+            choice = self.choices.index(self._later)
+            raise _depended_on(error, choice, whole=self._whole.on) from error
 
 
 def undoing_line(line: HistoryLine) -> Change:
@@ -429,16 +427,15 @@ def undoing_line(line: HistoryLine) -> Change:
     return Undoing(batch[0], holds=bool(line.holding), batch=batch if len(line.listed) > 1 else ())
 
 
-def _depended_on(error: NotUndoableError, choice: int) -> BlockedError:
-    """What depends on an operation, and the choice that takes all of it back."""
+def _depended_on(error: NotUndoableError, choice: int, *, whole: bool) -> BlockedError:
+    """What depends on an operation, or on the *whole* batch, and the choice that takes all of it back."""
     names = "; ".join(named(one) for one in error.dependents)
     number = len(error.dependents)
-    key, offer = choice + 1, "Undo both" if number == 1 else f"Undo all {number + 1}"
-    said = (
-        "1 later change depends on it and goes"
-        if number == 1
-        else f"{number} later changes depend on it and go"
-    )
+    key, offer = choice + 1, "Undo both" if whole or number == 1 else f"Undo all {number + 1}"
+    said = "1 later change depends" if number == 1 else f"{number} later changes depend"
     return BlockedError(
-        f"{said} with it: {names}. Press {key} to {offer[0].lower()}{offer[1:]}.", choice, offer
+        f"{said} on {'the batch' if whole else 'it'} and go{'es' if number == 1 else ''} with it: {names}. "
+        f"Press {key} to {offer[0].lower()}{offer[1:]}.",
+        choice,
+        offer,
     )

@@ -184,11 +184,13 @@ if there are any.
         return f"choice-{blocked.choice + 1}"
 
     def in_key_bar(self) -> list[str]:
-        """When another choice is the way on, that one is first, and nothing can be applied."""
+        """Of what is refused, the choices, the one first that is the way on; nothing can be applied."""
         shown = super().in_key_bar()
-        if self._blocked is None:
+        if not self._refusal:
             return shown
-        return [self._way_on(self._blocked), *(name for name in shown if name != "apply")]
+        first = [self._way_on(self._blocked)] if self._blocked is not None else []
+        choices = [f"choice-{number}" for number in range(1, len(self._change.choices[:MOST_CHOICES]) + 1)]
+        return [*dict.fromkeys((*first, *choices)), *(name for name in shown if name != "apply")]
 
     def _plan_anew(self, moved: tuple[Moved, ...] = ()) -> None:
         self._planned, self._moved, self._blocked = None, moved, None
@@ -250,9 +252,14 @@ if there are any.
         return "it is being applied now" if self.committing else None
 
     def _offered(self, number: int) -> str:
-        """Where a choice leads that is the way on from a refusal."""
-        blocked = self._blocked
-        return blocked.offer if blocked is not None and blocked.choice + 1 == number else ""
+        """What a choice does where it may be the way on from a refusal."""
+        blocked, choices = self._blocked, self._change.choices
+        if blocked is not None and blocked.choice + 1 == number:
+            return blocked.offer
+        if not self._refusal or number > len(choices):
+            return ""
+        said = f"{choices[number - 1].title}: {choices[number - 1].following}"
+        return said[0].upper() + said[1:]
 
     def _why_no_choice(self, number: int) -> str | None:
         there = number <= len(self._change.choices)

@@ -304,23 +304,32 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
     assert dump(path) == before
 
 
-async def test_what_stands_on_a_batch_is_named_and_no_choice_is_offered_that_does_not_help(
-    database_copy: DatabaseFactory,
+async def test_what_stands_on_a_batch_is_named_and_goes_with_it(
+    database_copy: DatabaseFactory, no_offer: None
 ):
     path, done = database_copy("0.15.3"), []
+    before = dump(path)
     for tokens, batch in ((5620, "b"), (5621, "b"), (6018, None)):
         edit = update(path, "summaries", "summary_id", NODE, descendant_token_count=tokens)
         plan = replace(plan_of(edit), title=f"Count {tokens}", conversation_id=1, batch=batch)
         done.append(commit(path, plan).id)
     async with open_app(path) as pilot:
-        await history(pilot)
+        screen = await history(pilot)
         await settled(pilot)
         await pilot.press("j", "u")
-        said = f"A later change depends on the batch: {done[2]}: Count 6018. Undo that first."
-        await wait_for_text(pilot, said)
-        await pilot.press("2")
-        await wait_for_text(pilot, "depend on it: yes", said)
+        await wait_for_text(
+            pilot,
+            f"1 later change depends on the batch and goes with it: {done[2]}: Count 6018.",
+            "1 with all of its batch: yes",
+        )
+        assert shown_lines(pilot)[-1].startswith(" 2 Undo both  1 With all of its batch: no ")
         assert "--with-later" not in shown(pilot)
+        await pilot.press("2")
+        await wait_for_text(pilot, "Undo: 3 changes of conversation 1", "preview: not applied yet")
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
+    assert dump(path) == before
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from lcm_core.api import Plan
+from lcm_core.base.values import replace
 from lcm_core.change import commit as commit_module
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import decode_edits
@@ -20,7 +21,8 @@ from lcm_tui.cli import doctor as doctor_command
 from lcm_tui.cli import history as history_command
 from lcm_tui.cli import migrate as migrate_command
 from lcm_tui.cli import reindex as reindex_command
-from tests.change.support import REAL, dissolvable, dump, search_faults, update
+from tests.app.test_plan_screen import NODE
+from tests.change.support import REAL, dissolvable, dump, plan_of, search_faults, update
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.databases import column, connect, folder, query, value
@@ -441,6 +443,12 @@ def test_after_an_undo_it_says_what_is_left(path: Path) -> None:
     assert third != second
 
 
-def test_with_later_goes_with_an_operation(path: Path) -> None:
-    wrong = history(path, "undo", "batch_x", "--with-later", "--json")
-    assert (wrong.code, wrong.error["details"]) == (2, {"option": "with-later"})
+def test_a_batch_is_undone_with_what_depends_on_it(path: Path) -> None:
+    before, done = dump(path), []
+    for tokens, batch in ((5620, "batch_x"), (5621, "batch_x"), (6018, None)):
+        edit = update(path, "summaries", "summary_id", NODE, descendant_token_count=tokens)
+        done.append(commit(path, replace(plan_of(edit), title=f"Count {tokens}", batch=batch)).id)
+    assert done[2] in history(path, "undo", "batch_x", "--json").error["message"]
+    undone = history(path, "undo", "batch_x", "--with-later", *DO).data
+    assert undone["applied"]
+    assert dump(path) == before

@@ -140,17 +140,17 @@ async def plan_redo(reader: Reader, operation_id: str) -> Plan:
     return await reader.run(_plan, operation_id, reader.schema.tables, redo=True)
 
 
-async def plan_undo_batch(reader: Reader, batch: str) -> list[Plan]:
+async def plan_undo_batch(reader: Reader, batch: str, *, with_later: bool = False) -> list[Plan]:
     """Take back what was committed together and is in effect, the newest first, each by a plan of its own.
 
-    The plans are a batch again.
+    The plans are a batch again; *with_later*: with those of all later operations that depend on it.
 
     Raises:
         NotFoundError: the history does not hold the batch.
         NotUndoableError: rows of one of its operations have changed since.
         RefusedError: all of it has been undone already, or a record cannot be read.
     """
-    return await reader.run(_plan_batch, batch, reader.schema.tables, redo=False)
+    return await reader.run(_plan_batch, batch, reader.schema.tables, redo=False, with_later=with_later)
 
 
 async def plan_redo_batch(reader: Reader, batch: str) -> list[Plan]:
@@ -276,7 +276,7 @@ def _inverse_plan(back: Back, edits: tuple[Edit, ...], defaulted: Iterable[str])
     )
 
 
-def _plan_batch(db: Rows, batch: str, tables: Tables, *, redo: bool) -> list[Plan]:
+def _plan_batch(db: Rows, batch: str, tables: Tables, *, redo: bool, with_later: bool = False) -> list[Plan]:
     backs = []
     for operation in of_batch(db, batch):
         chain = _chain(db, operation.id)
@@ -286,7 +286,8 @@ def _plan_batch(db: Rows, batch: str, tables: Tables, *, redo: bool) -> list[Pla
         state = "is in effect: there is nothing to redo" if redo else "has been undone already"
         raise RefusedError(f"All of batch {batch} {state}.")
     backs.sort(key=lambda back: back.last.place, reverse=True)
-    return _plans(db, backs, tables)
+    later = depending_on(db, backs, tables) if with_later else ()
+    return _plans(db, [*later, *backs], tables)
 
 
 def _latest(db: Rows, undone: bool) -> Operation | None:
