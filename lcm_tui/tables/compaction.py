@@ -484,9 +484,9 @@ def held_document(number: int, draft: PassDraft, kept: Retention | None) -> Docu
 
 
 def shift_text(run: range) -> str:
-    """Which items of a context become one, and how far the others move."""
-    first, last, up = run.start + 1, run.stop, len(run) - 1
-    items = f"item {first:,}" if first == last else f"items {first:,} to {last:,} of the context"
+    """Which ordinals of a context become one summary, and how far the others move."""
+    first, last, up = run.start, run.stop - 1, len(run) - 1
+    items = f"ordinal {first:,}" if first == last else f"ordinals {first:,} to {last:,}"
     return f"{items} become{'s' if first == last else ''} one summary; what follows moves up by {up:,}"
 
 

@@ -122,7 +122,9 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
     async with open_app(path, size=NARROW) as pilot:
         screen = await opened(pilot)
         forecast = [one.pass_.refs for one in screen.list.passes.coming.values()]
-        await one_pass(pilot, screen)
+        await pilot.press("a")
+        await wait_for_text(pilot, "ordinals 0 to 13 become one summary", "a Accept")
+        await pilot.press("a")
         await made(pilot, screen, 1)
         assert sources(path) == [FIRST]
         assert screen.list.table.selected == 2
