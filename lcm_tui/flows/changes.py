@@ -22,6 +22,7 @@ from lcm_core.change.preview import Batch, Planner
 from lcm_core.change.reindex import resync
 from lcm_core.change.undo import (
     NotUndoableError,
+    kind_back,
     named,
     plan_redo,
     plan_redo_batch,
@@ -386,7 +387,8 @@ class Undoing(Change):
     def __init__(self, one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> None:
         if one.batch is not None and one.kind in WHOLE:
             batch = batch or (one,)
-        self._verb, self._one, self._holds, self._batch = "Undo" if holds else "Redo", one, holds, batch
+        self._verb = kind_back(one, redo=not holds).capitalize()
+        self._one, self._holds, self._batch = one, holds, batch
         self._whole = Choice("with all of its batch", ("no", "yes"), chosen="yes" if batch else "no")
         self._later = Choice.switch("with later operations that depend on it")
         choices = (*([self._whole] if one.batch is not None else []), *([self._later] if holds else []))

@@ -13,7 +13,7 @@ from lcm_core.base.text import cell_width, fold
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit
-from lcm_core.change.undo import undone_by
+from lcm_core.change.undo import kind_back, undone_by
 from lcm_core.store.database import Reader
 from textual import on
 from textual.app import ComposeResult
@@ -420,7 +420,9 @@ T switches between this conversation and all of them. / filters.
 
     def _undo_title(self) -> str:
         line = self._line()
-        return "Redo" if line is not None and line.state == UNDONE else ""
+        if line is None:
+            return ""
+        return kind_back(line.newest, redo=line.state == UNDONE).capitalize()
 
     def _line(self) -> HistoryLine | None:
         """The selected line."""

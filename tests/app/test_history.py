@@ -304,6 +304,26 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
     assert dump(path) == before
 
 
+async def test_an_undo_taken_back_is_called_a_redo(database_copy: DatabaseFactory, no_offer: None):
+    path = database_copy("0.15.3")
+    [done] = await changed(path, (1, NODE))
+    commit(path, await planned(path, plan_undo, done))
+    async with open_app(path) as pilot:
+        screen = await history(pilot)
+        await settled(pilot)
+        assert "u Redo" in shown_lines(pilot)[-1]
+        await pilot.press("u")
+        await wait_for_text(pilot, "Redo, conversation 1", f"Redo: Dissolve summary {NODE}")
+        assert "Undo: Undo" not in shown(pilot)
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
+        await settled(pilot)
+        assert "u Undo" in shown_lines(pilot)[-1], "the redo is the newest change"
+        await pilot.press("u")
+        await wait_for_text(pilot, "Undo, conversation 1", f"Undo: Dissolve summary {NODE}")
+
+
 async def test_what_stands_on_a_batch_is_named_and_goes_with_it(
     database_copy: DatabaseFactory, no_offer: None
 ):

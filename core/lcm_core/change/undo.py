@@ -261,10 +261,19 @@ def _newest_on(db: Rows, backs: Sequence[Back]) -> Operation | None:
     return None
 
 
+def kind_back(one: Operation, *, redo: bool) -> str:
+    """What taking an operation back is, or with *redo* making it again: taking an undo back is a redo."""
+    makes = "redo" if one.undoes is None else one.kind
+    return makes if redo else {"undo": "redo"}.get(makes, "undo")
+
+
 def _inverse_plan(back: Back, edits: tuple[Edit, ...], defaulted: Iterable[str]) -> Plan:
+    kind, title = kind_back(back.first, redo=back.redo), back.first.title
+    if back.first.undoes is not None:
+        title = title.removeprefix(f"{back.first.kind.capitalize()}: ")
     return Plan(
-        kind="redo" if back.redo else "undo",
-        title=f"{'Redo' if back.redo else 'Undo'}: {back.first.title}",
+        kind=kind,
+        title=f"{kind.capitalize()}: {title}",
         conversation_id=back.first.conversation_id,
         edits=edits,
         warnings=tuple(
