@@ -17,7 +17,9 @@ from lcm_tui.kit.bars import Heading
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, ListPane
 from lcm_tui.kit.spans import Column, Layout, Sorting, Span, lay_out_in_turn
+from lcm_tui.tables.blocks import UNRECORDED
 from lcm_tui.tables.conversation_rows import (
+    AGENT_TROUBLE,
     COLUMNS,
     COUNTED,
     Row,
@@ -29,6 +31,7 @@ from lcm_tui.tables.conversation_rows import (
     names_of,
     ordered,
     scale_of,
+    troubles_by_agent,
     wider,
     with_sessions,
 )
@@ -93,6 +96,8 @@ class ConversationList(ListPane[RowKey]):
         self._names: dict[RowKey, str] | None = None  #: as far as they are known; None: to be made again
         self._scale = Scale()
         self._in_order: Sequence[RowKey] | None = None  #: every row; None: to be sorted again
+        #: What is wrong with the conversations of each agent, while they are sorted by that.
+        self._agents: Mapping[str, tuple[int, str]] = {}
         self._places: dict[RowKey, Any] = {}  #: by what a row was sorted, until it changes
         self._in_database: int | None = None  #: how many rows are; None: to be counted again
 
@@ -168,7 +173,7 @@ class ConversationList(ListPane[RowKey]):
         if not changed:
             return
         self._words.forget()
-        if self.sorted_by == TROUBLE:
+        if self.sorted_by in (TROUBLE, AGENT_TROUBLE.name):
             self._in_order = None
             self._places.clear()
             self.relist(changed=False)
@@ -231,7 +236,7 @@ class ConversationList(ListPane[RowKey]):
         """By what they are sorted; empty: as usual."""
         if self.sorted_by == "activity" and not self.turned:
             return ""
-        title = next(column.title for column in COLUMNS if column.name == self.sorted_by)
+        title = next(column.title for column in self.columns() if column.name == self.sorted_by)
         return f"by {title} {self.sorting().arrow}"
 
     def sorting(self) -> Sorting:
@@ -295,7 +300,11 @@ class ConversationList(ListPane[RowKey]):
     def matching(self, words: Sequence[str]) -> Sequence[RowKey]:
         """The rows that hold the words in any column, sorted: a letter changes no order."""
         if self._in_order is None:
-            self._in_order = ordered(self.rows, self._places, self.sorted_by, turned=self.turned)
+            by_agent = self.sorted_by == AGENT_TROUBLE.name
+            self._agents = troubles_by_agent(self.rows.values()) if by_agent else {}
+            self._in_order = ordered(
+                self.rows, self._places, self.sorted_by, turned=self.turned, agents=self._agents
+            )
         return self._words.passing(self._in_order, self.rows, self.names if words else {}, words, self.zone)
 
     def filter_begun(self) -> None:
@@ -314,12 +323,26 @@ class ConversationList(ListPane[RowKey]):
         return "No conversation matches; F searches the messages." if self.rows else self.none
 
     def columns(self) -> Sequence[Column]:
-        """What is said of a conversation."""
-        return self._columns
+        """What is said of a conversation; of its agent, too, while the list is sorted by that."""
+        more = self.sorted_by == AGENT_TROUBLE.name
+        return (*self._columns, AGENT_TROUBLE) if more else self._columns
+
+    @property
+    def sortable(self) -> Sequence[Column]:
+        """What the list can be sorted by, trouble first; by that of agents where there are several."""
+        agents = {row.conversation.agent for row in self.rows.values() if row.conversation is not None}
+        more = (AGENT_TROUBLE,) if len(agents) > 1 else ()
+        first = [column for column in self._columns if column.name == TROUBLE]
+        return (*first, *more, *(column for column in self._columns if column.name != TROUBLE))
 
     def cells(self, key: RowKey) -> Mapping[str, Span]:
         """What is known so far."""
         cells = cells_of(self.rows[key], self.zone, self.names.get(key, ""), self._scale)
+        one = self.rows[key].conversation
+        if self.sorted_by == AGENT_TROUBLE.name and one is not None:
+            agent = one.agent or ""
+            _, said = self._agents.get(agent, (0, ""))
+            cells = {**cells, AGENT_TROUBLE.name: Span(f"{agent or UNRECORDED}: {said or 'nothing'}", "dim")}
         return {**cells, "id": Span(f"{MARK}{key}", "warn")} if key in self._marked else cells
 
     # -- columns in turn ---------------------------------------------------------------------------------
@@ -330,7 +353,7 @@ class ConversationList(ListPane[RowKey]):
 
     def _layouts(self, width: int) -> Sequence[Layout]:
         """All columns in turn; the one that sorts is among the first."""
-        return _layouts(self._columns, width, self.sorted_by)
+        return _layouts(tuple(self.columns()), width, self.sorted_by)
 
     def layout_at(self, width: int) -> Layout:
         """The columns that are shown at the moment."""

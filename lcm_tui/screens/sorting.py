@@ -15,6 +15,7 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Line, Span, heading
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.conversation_list import TROUBLE, ConversationList
+from lcm_tui.tables.conversation_rows import AGENT_TROUBLE
 
 #: Cells of the title of a column.
 _TITLE = 16
@@ -45,8 +46,8 @@ class SortMenu(Dialog[None]):
     def __init__(self, listed: ConversationList) -> None:
         super().__init__()
         self._listed = listed
-        named = [column.name for column in listed.columns()]
-        self._names = [TROUBLE, *(name for name in named if name != TROUBLE)]
+        self._titles = {column.name: column.title for column in listed.sortable}
+        self._names = list(self._titles)
         self._list = ColumnList(self._draw, id="columns")
 
     def compose_box(self) -> ComposeResult:
@@ -63,9 +64,9 @@ class SortMenu(Dialog[None]):
 
     def _draw(self, name: str, width: int) -> Sequence[Line]:
         sorting = self._listed.sorting()
-        title = next(column.title for column in self._listed.columns() if column.name == name)
+        title = self._titles[name]
         arrow = sorting.arrow if name == sorting.column else " "
-        note = "the worst on top" if name == TROUBLE else ""
+        note = {TROUBLE: "the worst on top", AGENT_TROUBLE.name: "the worst agent on top"}.get(name, "")
         space = " " * (_TITLE - cell_width(title))
         return ((Span(f" {arrow} ", "key"), Span(f"{title}{space}"), Span(note, "dim")),)
 

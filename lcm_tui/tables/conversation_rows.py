@@ -150,19 +150,37 @@ class Row(Record, frozen=True):
         return self.entry.conversation if self.entry else None
 
 
-def troubles(row: Row) -> Sequence[tuple[int, str]]:
-    """What is wrong with a conversation, in words, each with its weight; the heaviest first."""
-    broken = 0 if row.sums is None else row.sums.broken
-    share = row.sums.context_tokens / row.budget if row.sums is not None and row.budget else 0.0
+def troubles(*rows: Row) -> Sequence[tuple[int, str]]:
+    """What is wrong with conversations, in words, each with its weight; the heaviest first."""
+    broken = sum(0 if row.sums is None else row.sums.broken for row in rows)
+    findings, suspicious = (sum(getattr(row, name) for row in rows) for name in ("findings", "suspicious"))
+    stuck, newer = sum(row.stuck for row in rows), [row.newer for row in rows if row.newer]
+    shares = [
+        row.sums.context_tokens / row.budget if row.sums is not None and row.budget else 0.0 for row in rows
+    ]
+    crowded = sum(8 if share > 1 else 4 if share > HIGH_SHARE else 0 for share in shares)
     found = [
-        (20 * row.findings, counted(row.findings, "finding")),
-        (20 * row.stuck, "engine stuck"),
-        (15 * bool(row.newer), f"{row.newer:,} newer"),
+        (20 * findings, counted(findings, "finding")),
+        (20 * stuck, "engine stuck"),
+        (15 * len(newer), f"{sum(newer):,} newer"),
         (10 * broken, f"{broken:,} broken"),
-        (8 if share > 1 else 4 if share > HIGH_SHARE else 0, f"context {share:.0%}"),
-        (2 * row.suspicious, f"{row.suspicious:,} suspicious"),
+        (crowded, f"context {max(shares, default=0.0):.0%}"),
+        (2 * suspicious, f"{suspicious:,} suspicious"),
     ]
     return sorted((one for one in found if one[0]), key=lambda one: -one[0])
+
+
+def troubles_by_agent(rows: Iterable[Row]) -> dict[str, tuple[int, str]]:
+    """What is wrong with the conversations of each agent: its weight, and in words."""
+    of_agent: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.conversation is not None:
+            of_agent.setdefault(row.conversation.agent or "", []).append(row)
+    found = {agent: troubles(*held) for agent, held in of_agent.items()}
+    return {
+        agent: (sum(weight for weight, _ in one), ", ".join(words for _, words in one))
+        for agent, one in found.items()
+    }
 
 
 def with_sessions(rows: Mapping[RowKey, Row], sessions: Collection[HostSession]) -> dict[RowKey, Row]:
@@ -394,7 +412,11 @@ CONVERSATION_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
 # fmt: on
 #: Those in the app, and of these what is read behind the first page.
 COLUMNS: Final = tuple(column for column in CONVERSATION_COLUMNS if column.width)
-COUNTED: Final = frozenset(column.name for column in COLUMNS if column.counted)
+#: Beside them while the list is sorted by it: the worst agent first, and of each the worst conversation.
+AGENT_TROUBLE: Final[ListColumn[Row, Drawing]] = ListColumn(
+    "agent_trouble", "agent trouble", 28, keep=62, counted=True, value=_trouble
+)
+COUNTED: Final = frozenset(column.name for column in (*COLUMNS, AGENT_TROUBLE) if column.counted)
 
 
 # -- filter ------------------------------------------------------------------------------------------------
@@ -472,13 +494,19 @@ def _order(column: ListColumn[Row, Drawing], row: Row, entry: ConversationEntry)
 
 
 def ordered(
-    rows: Mapping[RowKey, Row], places: dict[RowKey, Any], column: str, *, turned: bool
+    rows: Mapping[RowKey, Row],
+    places: dict[RowKey, Any],
+    column: str,
+    *,
+    turned: bool,
+    agents: Mapping[str, tuple[int, str]],
 ) -> Sequence[RowKey]:
     """The keys in the order of a column; sessions that only the host knows are below, newest first.
 
-    *places*: what rows were sorted by, as far as it holds; the others are added.
+    *places*: what rows were sorted by, as far as it holds; the others are added. *agents*: what is wrong with
+    the conversations of each, if these are first sorted by that.
     """
-    by = next(one for one in COLUMNS if one.name == column)
+    by = next(one for one in (*COLUMNS, AGENT_TROUBLE) if one.name == column)
     listed: list[RowKey] = []
     disk: list[tuple[datetime, str]] = []
     for key, row in rows.items():
@@ -489,5 +517,8 @@ def ordered(
         elif row.session is not None:
             disk.append((row.session.newest_at or _LONG_AGO, str(key)))
     listed.sort(key=places.__getitem__, reverse=falls(column) != turned)
+    if agents:
+        named = {key: (row.conversation and row.conversation.agent) or "" for key, row in rows.items()}
+        listed.sort(key=lambda key: (agents[named[key]][0], named[key]), reverse=not turned)
     disk.sort(reverse=True)
     return [*listed, *(path for _, path in disk)]

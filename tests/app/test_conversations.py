@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from lcm_tui.screens.conversation_figures import Counting
 from lcm_tui.screens.conversation_panel import Outlooker
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.tables import conversation_rows
-from lcm_tui.tables.conversation_rows import COLUMNS, Row, falls, troubles
+from lcm_tui.tables.conversation_rows import AGENT_TROUBLE, COLUMNS, Row, falls, troubles
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -246,7 +247,7 @@ async def test_what_has_no_room_is_shown_in_turn(database_file: DatabaseFactory)
         assert "3,304" in rows
         await pilot.press("l")
         assert heading_of(pilot) == seen[-1]
-        await pilot.press("S", "S", "S", "escape")
+        await pilot.press("S", "S", "S", "S", "escape")
         await wait_for_text(pilot, "by id")
         for heading in reversed(seen[:-1]):
             await pilot.press("h")
@@ -461,11 +462,43 @@ async def test_trouble_comes_first_with_its_reason(
         assert weights[0] > 0
 
 
+@pytest.mark.parametrize("size", [NARROW, (160, 50)])
+async def test_the_agent_with_the_most_trouble_comes_first_with_the_reason(
+    size: tuple[int, int], database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
+    async with open_app(database_file("0.15.3-damaged"), size=size) as pilot:
+        screen = first_screen(pilot)
+        await wait_for(pilot, lambda: screen.outlooker.outlook.verdict, "the verdict")
+        await pilot.press("S")
+        await wait_for_text(pilot, "the worst agent on top")
+        await pilot.press("g", "down", "enter")
+        await wait_for_text(pilot, "by agent trouble ↓", "main: 7 findings, 14", "research: 7 broken,")
+        agents = [row.conversation.agent for key in screen.list.table.keys if (row := screen.list.rows[key])]
+        assert [agent for agent, _ in groupby(agents)] == ["main", "research", "ops"]
+        weights = [sum(weight for weight, _ in troubles(screen.list.rows[key])) for key in (1, 2, 4, 6)]
+        assert list(screen.list.table.keys)[:4] == [1, 2, 4, 6]
+        assert weights == sorted(weights, reverse=True)
+        await pilot.press("I")
+        await wait_for_text(pilot, "by agent trouble ↑")
+        assert list(screen.list.table.keys)[-1] == 1
+        await pilot.press("S", "g", "enter")
+        await wait_for(pilot, lambda: "main: 7 findings" not in shown(pilot), "no column of agents")
+
+
+async def test_with_one_agent_nothing_is_sorted_by_agents(database_file: DatabaseFactory):
+    async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("S")
+        await wait_for_text(pilot, "the worst on top")
+        assert "agent trouble" not in shown(pilot)
+
+
 async def test_the_sort_key_lists_the_columns_and_goes_through_them(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = first_screen(pilot)
         await settled(pilot)
-        names = [column.name for column in COLUMNS]
+        names = [*(column.name for column in COLUMNS), AGENT_TROUBLE.name]
         met = []
         await pilot.press("S")
         await wait_for_text(pilot, "Sort by")
