@@ -49,15 +49,16 @@ class DiskList(ListPane[str]):
         return "Nothing of this name takes space."
 
     def columns(self) -> Sequence[Column]:
-        """What is said of a row."""
-        return COLUMNS
+        """What is said of a row; nothing that no row says."""
+        rows = self.rows.values()
+        return [column for column in COLUMNS if any(column.draw(row, None).text for row in rows)]
 
     def layout_at(self, width: int) -> Layout:
         """The columns that have room; how much something takes before the folder that it is in."""
         layout = super().layout_at(width)
         if layout.shows("share"):
             return layout
-        return lay_out([one for one in COLUMNS if one.name != "folder"], width)
+        return lay_out([one for one in self.columns() if one.name != "folder"], width)
 
     def cells(self, key: str) -> Mapping[str, Span]:
         """A row in a line."""

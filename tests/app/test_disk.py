@@ -16,6 +16,15 @@ async def test_a_narrow_screen_shows_the_sizes_before_the_folder(database_copy: 
         await wait_for_text(pilot, "what ", "size ", "share", "message_parts", "MB", " %")
 
 
+async def test_a_column_in_which_no_row_says_anything_is_not_there(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=(160, 24), state_dir=path.parent) as pilot:
+        await settled(pilot)
+        await pilot.press("&")
+        await wait_for_text(pilot, "what ", "size ", "share", "message_parts", "indexes")
+        assert all(column.name not in ("files", "folder") for column in pilot.app.screen.list.columns())
+
+
 async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
     path = with_space(database_copy("0.15.3"))
     size = path.stat().st_size
