@@ -160,7 +160,7 @@ def by_id(session: Session, name: str) -> Copies:
     if _NO_DOCUMENT.match(name):
         return Copies(name)
     whole = f"m{name}" if name.isdecimal() else name
-    return Copies(name, ("show", whole), partial(_document_forms, session, whole))
+    return Copies(whole, ("show", whole), partial(_document_forms, session, whole))
 
 
 async def _document_forms(session: Session, name: str, reader: Reader) -> Forms:

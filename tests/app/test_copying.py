@@ -57,15 +57,15 @@ async def test_a_message_is_copied_in_five_forms(talk: Path) -> None:
         await pilot.press("g", "y")
         await wait_for_text(
             pilot,
-            "y      id        1",
+            "y      id        m1",
             "t      text      the whole text",
             "m      Markdown",
             "j      JSON",
             "c      command   lcm-tui show m1 --db",
         )
         await pilot.press("escape")
-        assert await copied(pilot, "y") == "1"
-        assert await copied(pilot, "enter") == "1"
+        assert await copied(pilot, "y") == "m1"
+        assert await copied(pilot, "enter") == "m1"
         assert await copied(pilot, "t") == "red ␛[31m\n```\n## system\n    done"
         assert "\n````\nred ␛[31m\n```\n## system\n    done\n````\n" in await copied(pilot, "m")
         said = json.loads(await copied(pilot, "j"))
