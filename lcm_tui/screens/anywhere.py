@@ -480,10 +480,9 @@ class Anywhere(Provider):
             yield Goal(title, does, say, phrases(words))
 
     def _themes(self) -> Iterable[Goal]:
-        for name in sorted(self.app.available_themes):
-            yield Goal(
-                f"Theme: {name}", "Use this theme from now on.", partial(setattr, self.app, "theme", name)
-            )
+        for name, theme in sorted(self.app.available_themes.items()):
+            about = f"{'Dark' if theme.dark else 'Light'}{', used now' if name == self.app.theme else ''}."
+            yield Goal(f"Theme: {name}", about, partial(setattr, self.app, "theme", name))
 
     def _settings(self, screen: CommandScreen) -> Iterable[Goal]:
         from lcm_tui.tables.settings import SETTINGS_WORDS, all_settings, settings_document

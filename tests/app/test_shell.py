@@ -242,7 +242,7 @@ async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes
         assert at(pilot.app.screen, "Conversation ")
         await go("change archive", "Change: Archive")
         assert at(pilot.app.screen, "Operation ")
-        await go("theme nord", "Theme: nord")
+        await go("theme nord", "Dark.")
         assert pilot.app.theme == "nord"
         await go("setting contextThreshold", "Setting: contextThreshold")
         await wait_until_said(pilot, "contextThreshold: 0.75")
