@@ -76,7 +76,7 @@ PICTURES = (
     Picture("file", ("f", "enter"), "fake-png"),
     Picture("compare", ("c", "D", *"2k", "enter"), "2,000"),
     Picture("draft-editor", ("s", "r", "e"), "ctrl"),
-    Picture("help", ("question_mark",), "Keys of this screen"),
+    Picture("help", ("question_mark",), "F2"),
     Picture("disk-session", ("G", "enter"), "Session on disk"),
     Picture("plan", ("s", "d"), "Dissolve summary"),
     Picture("plan-80x24", ("s", "d"), "moved", SMALL),
