@@ -455,7 +455,12 @@ def _model(name: str, kind: Kind[Any], metavar: str, words: str) -> Decorator:
 model_options = gather(
     "model",
     ModelOptions,
-    _model("--provider", Text(), "NAME", "Summary provider (default: extractive, offline, no key)."),
+    _model(
+        "--provider",
+        Text(),
+        "NAME",
+        "Summary provider (default: anthropic where its key is found, else extractive, offline).",
+    ),
     _model("--model", Text(), "NAME", "The model."),
     _model("--base-url", Text(), "URL", "The URL of an API-compatible server."),
     _model("--api-key-env", Text(), "NAME", "The environment variable with the key."),
