@@ -167,7 +167,7 @@ async def test_the_context_is_compared_with_a_snapshot_by_its_id(database_copy: 
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("D", *"asm_none", "enter")
-        await wait_until_said(pilot, "Conversation 1 has no snapshot asm_none")
+        await wait_until_said(pilot, "There is no snapshot asm_none")
 
 
 @pytest.mark.long
