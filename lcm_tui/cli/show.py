@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 import click
-from lcm_core.base.errors import ExitCode, UsageError
+from lcm_core.base.errors import ExitCode, NotFoundError, UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import safe_line
 from lcm_core.base.values import replace, to_json
@@ -146,7 +146,15 @@ def _shown(
         return show_summary(run, name)
     from lcm_tui.cli.sessions import show_session
 
-    return show_session(run, name, agent, limit, cursor)
+    try:
+        return show_session(run, name, agent, limit, cursor)
+    except NotFoundError as error:
+        if error.code != "SESSION_NOT_FOUND":
+            raise  # a word that is no id at all is not found as a session, either
+        kinds = "m12, sum_..., file_..., focus_..., op_..., asm_... or the number of a conversation"
+        raise NotFoundError(
+            f"{error.message} Other ids are {kinds}.", code=error.code, details=error.details
+        ) from None
 
 
 def _document(run: Run, name: str) -> Answer:

@@ -49,3 +49,10 @@ def test_since_and_until_take_times_and_ages(database_file: DatabaseFactory):
     assert between == run(*listed, "--between", "2026-03-02T09:00Z..2026-03-02T10:00Z").data["items"]
     refused = run(*listed, "--since", "1d", "--after", "2026-03-02T09:00Z")
     assert refused.error["message"] == "--since cannot be combined with --after."
+
+
+def test_a_word_that_is_no_id_is_refused_with_the_forms_of_ids(database_file: DatabaseFactory):
+    refused = run("show", "nothing", "--db", database_file("0.15.3"))
+    assert refused.code == 3
+    assert "No session matched nothing." in refused.err
+    assert "Other ids are m12, sum_..., " in refused.err
