@@ -277,7 +277,7 @@ def found_line(known: Examination, *, ended: str, reload: str | None, fix: str) 
         Span(" Findings: ", "dim"),
         Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken{of_them}", "error" if broken else "dim"),
         Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),
-        *((Span(f"  {fix}", "key"), Span(f" fixes {fixable:,} when marked")) if fixable else ()),
+        *((Span(f"  {fix}", "key"), Span(f" fixes {fixable:,}")) if fixable else ()),
         Span(f"  – {left:,} skipped", "text" if left else "dim"),
         Span(f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design", "dim"),
         Span(f"  of {len(known.results):,} checks", "dim"),
