@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lcm_tui.tables.blocks import OutputBlock as Block
 
-#: What records of the engine's own command have beside its fields: whoever reads those strictly skips one key
+#: The key of our additions to records of the engine's command, so that a strict reader ignores one key
 #: (docs/spec/command.md, "Envelope").
 OURS: Final = "lcmTui"
 #: How long a lock of another process is waited for.

@@ -216,7 +216,7 @@ class SummaryOptions(Record, frozen=True):
         return bool(self.summary) or self.conversation is not None
 
     def check(self, command: str, more: str = "") -> None:
-        """Refuse a *command* that is told neither; *more* ends the sentence.
+        """Refuse a *command* that names no conversation; *more* ends the sentence.
 
         Raises:
             UsageError: that is so.

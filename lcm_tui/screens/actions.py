@@ -72,7 +72,7 @@ def dissolve_key(
 ) -> Key[Any]:
     """Dissolve the marked summaries, or the *selected* one; *why_not* is a reason that comes first.
 
-    *held_above* is asked for what can be dissolved in the place of a summary that the context does not hold.
+    *held_above* finds the summary to offer instead of one that is not in the context.
     """
 
     def instead(screen: Any) -> SummaryId | None:

@@ -357,7 +357,7 @@ focus (tab); n and N go to the next and the previous match.
 
     @property
     def _covering(self) -> SummaryId | None:
-        """The selected summary, of a message its leaf: what stands in the map, too."""
+        """The selected summary, or the leaf of the selected message: the map marks it."""
         return self.lines.left_as().summary
 
     async def _read_map(self) -> None:

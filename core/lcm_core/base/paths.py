@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.values import Record, replace
 
-#: How much of a file is read unless more is asked for (docs/spec/command.md, "Large files").
+#: Bytes that are read of a file unless the caller wants more (docs/spec/command.md, "Large files").
 HEAD_BYTES = 32_768
 #: Beyond this share of undecodable or control characters a text is no text.
 _MAX_ODD_SHARE = 0.1

@@ -1,8 +1,8 @@
 """How a database file is opened: every connection of this program is made here.
 
-Reading leaves no trace beside the file (docs/spec/decisions.md, "No trace"). SQLite leaves ``-wal`` and
-``-shm`` beside a WAL file that is opened read-only, owned by whoever opened it. So the way in depends on what
-is in the folder: `choose_way` looks and changes nothing, `Way.connect` opens it.
+Reading leaves no trace beside the file (docs/spec/decisions.md, "No trace"). SQLite creates ``-wal`` and
+``-shm`` when it opens a WAL file read-only, and the user who opened it owns them. So the way to open a file
+depends on its folder: `choose_way` looks and changes nothing, `Way.connect` opens it.
 """
 
 from __future__ import annotations

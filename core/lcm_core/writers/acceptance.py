@@ -494,7 +494,7 @@ class Escalated(Record, frozen=True):
 
 
 def target_tokens(depth: int, source_tokens: int, *, aggressive: bool, rules: EngineRules) -> int:
-    """The size that a model is asked to stay under (docs/spec/texts.md, "Targets")."""
+    """The most tokens that the prompt allows for an answer (docs/spec/texts.md, "Targets")."""
     if depth > 0:
         return max(512, rules.compaction.condensed_target_tokens)
     if not aggressive:
