@@ -78,6 +78,11 @@ def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> UsageError
     option, words = error.option_name, words_of(ctx)
     dotted = words.replace(" ", ".")
     details: dict[str, Any] = {"option": option.lstrip("-")}
+    if option in ("--conversation-id", "--session-key") and any(
+        isinstance(one, click.Argument) and label(one) == "CONVERSATION" for one in ctx.command.params
+    ):
+        how = f"its id, session key or title without an option, as in `{PROGRAM} {words} 3`"
+        return UsageError(f"{words} takes no {option}: name the conversation by {how}.", details=details)
     of_group = words in tree.WORDS and tree.is_group(words)
     near = _like(option, error.possibilities or (), _NAMED, 0.6)  # click counts the dashes as alike
     near = near or ([option.lower()] if option.lower() in ("-v", "--version") else [])

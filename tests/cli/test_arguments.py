@@ -519,3 +519,10 @@ def test_the_name_of_a_file_alone_opens_it(tmp_path: Path):
     assert (refused.code, refused.err) == (same.code, same.err)
     assert str(named) in refused.err
     assert run(tmp_path / "nothing").code == 2
+
+
+@pytest.mark.parametrize("option", ["--conversation-id", "--session-key"])
+def test_where_a_conversation_is_an_argument_its_options_are_refused_with_the_way(option: str):
+    refused = run("context", "show", option, "3")
+    assert refused.code == 2
+    assert "or title without an option, as in `lcm-tui context show 3`." in refused.err
