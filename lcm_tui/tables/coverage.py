@@ -1,6 +1,6 @@
 """The coverage map as lines: rows of depths, the context's row, the axis, the legend; for both faces.
 
-States are told apart by patterns and colours, or by letters alone (docs/map.md, "What the picture shows").
+Patterns and colours tell the states apart, or letters alone (docs/spec/map.md, "What the picture shows").
 """
 
 from __future__ import annotations

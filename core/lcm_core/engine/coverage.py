@@ -2,7 +2,8 @@
 
 A place is where a message stands in its conversation, counted from 0 in the order of seq; a run is a
 half-open range of places. Everything here is pure, and its work grows with the number of rows and no faster:
-what would (`MOST_RUNS`) is coarser and says so. Source of the rules: docs/map.md, "What the picture shows".
+what would (`MOST_RUNS`) is coarser and says so. Source: docs/spec/map.md,
+"What the picture shows".
 """
 
 from __future__ import annotations

@@ -403,7 +403,7 @@ class BriefState(Record, frozen=True):
     def outdated(self) -> bool:
         """Whether another brief would say more: newer messages alone are sent as they are, whatever it says.
 
-        Ours; the engine has `stale` (docs/focus.md, "Stale").
+        Ours; the engine has `stale` (docs/spec/focus.md, "Ours: when a brief counts as current").
         """
         return self.context_changed or self.summaries > 0 or (self.truncated and self.stale)
 

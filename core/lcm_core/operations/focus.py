@@ -2,7 +2,8 @@
 
 What the engine writes when it makes, refreshes and removes a brief, row for row (docs/spec/focus.md);
 activating an older one and deleting one are ours, by the same rules. The sweep that the engine forces around
-it is compaction, and whoever requests a brief makes it with the same batch (docs/focus.md, "A new brief").
+it is compaction, and whoever requests a brief makes it with the same batch (docs/spec/focus.md,
+"Ours: writing a brief").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The past of a conversation: its rows as they were at a point, and what has changed since (docs/past.md)."""
+"""The past of a conversation: its rows as they were at a point, and what changed (docs/spec/past.md)."""
 
 from __future__ import annotations
 
@@ -809,7 +809,7 @@ def _beyond(some: Iterable[Ref], others: Iterable[Ref]) -> Iterator[Ref]:
 
 # -- where stepping through the past stops ---------------------------------------------------------------
 # At our operations, and at the host's compactions. The journal has none of these; summaries have times, so
-# the moment before one is a time like any other: what is shown there, and what is not known, is docs/past.md.
+# the moment before one is a time like any other (docs/spec/past.md).
 
 #: Summaries that are made so soon after each other belong to one compaction: a model takes its time.
 TOGETHER_SECONDS: Final = 300

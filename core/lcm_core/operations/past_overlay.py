@@ -1,6 +1,6 @@
 """A database read as it was at a point: earlier rows laid over the present ones, for one connection.
 
-docs/past.md, "How it is read".
+docs/spec/past.md, "How it is read".
 
 A name without a database in front of it means a temporary view before it means a table of the file. So where
 rows were otherwise, a view of the table's name shows the rows of the file without those that were otherwise,

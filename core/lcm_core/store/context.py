@@ -134,7 +134,7 @@ async def context_messages(
     if not reader.schema.has("context_items"):
         return found
     message = "FROM messages AS m WHERE m.message_id = c.message_id"
-    # Looked up, not joined: so SQLite does it in what is laid over the tables, too (docs/past.md).
+    # Looked up, not joined: so SQLite does it in what is laid over the tables, too (docs/spec/past.md).
     for owner, message_id, ordinal, role, tokens in await reader.rows_in(
         f"""SELECT c.conversation_id, c.message_id, c.ordinal,
         (SELECT CAST(m.role AS TEXT) {message}) AS role,
@@ -444,7 +444,7 @@ async def context_end(
 
 
 # Asked for one by one, and not joined: so SQLite looks them up in what is laid over the tables, too
-# (docs/past.md, "How it is read").
+# (docs/spec/past.md, "How it is read").
 _SUMMARY_TOKENS = "(SELECT s.token_count FROM summaries AS s WHERE s.summary_id = c.summary_id)"
 _MESSAGE_TOKENS = "(SELECT m.token_count FROM messages AS m WHERE m.message_id = c.message_id)"
 
