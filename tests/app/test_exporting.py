@@ -25,11 +25,17 @@ async def exported(pilot: Pilot[int], folder: Path, name: str) -> str:
     target = folder / name
     await pilot.press("o")
     await wait_for_text(pilot, "to a file")
-    await pilot.press(*str(target), "enter")
+    await pilot.press(*name, "enter")
     await wait_for(pilot, target.exists, "the file")
     await wait_until_said(pilot, str(target))
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     return target.read_bytes().decode()
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The names that are typed are short."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -75,13 +81,13 @@ async def test_a_file_that_is_there_asks_and_the_database_is_never_replaced(
         await settled(pilot)
         await pilot.press("o", *"a.txt", "enter")
         await wait_for_text(pilot, "The name ends in one of")
-        await pilot.press("ctrl+u", *str(there), "enter")
+        await pilot.press("ctrl+u", *there.name, "enter")
         await wait_until_said(pilot, "Enter again replaces it")
         assert there.read_text() == "kept"
         await pilot.press("enter")
         await wait_until_said(pilot, "2 messages, readable only by you")
         assert len(json.loads(there.read_text())) == 2
-        await pilot.press("o", *str(talk), "enter")
+        await pilot.press("o", *talk.name, "enter")
         await wait_until_said(pilot, "is the open database and is not replaced")
 
 
