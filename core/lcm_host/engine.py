@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 from lcm_core.base.engine_settings import EngineSettings
@@ -829,7 +829,7 @@ class Engine:
         """
         return self._recall.grants
 
-    async def call_tool(self, session: Session, name: str, parameters: JsonObject) -> ToolAnswer:
+    async def call_tool(self, session: Session, name: str, parameters: Mapping[str, Any]) -> ToolAnswer:
         """What ``lcm_grep``, ``lcm_describe``, ``lcm_expand`` or ``lcm_expand_query`` answers to a session.
 
         What a tool refuses is an answer too, with ``error`` in its details. A session whose key is that of a

@@ -211,7 +211,7 @@ def id_in(text: str) -> str:
 
 
 # -- what a passage adds ---------------------------------------------------------------------------------
-# Whether a short text adds anything to the words of a question, or only repeats them (docs/recall.md,
+# Whether a short text adds anything to the words of a question, or only repeats them (docs/spec/searching.md,
 # "Asking"). There is no list of phrases: what a text adds is recognised by signs that languages share.
 
 #: How a passage that does so is marked, wherever it is shown.

@@ -1,6 +1,6 @@
 """A question to the memory, answered by a model that is shown evidence and may ask for more, in few calls.
 
-Source: docs/recall.md, "Asking". Nothing is sent without a model that somebody named; without one the
+Source: docs/spec/searching.md, "Asking". Nothing is sent without a model that somebody named; without one the
 evidence itself is what a question is answered with. What a model says is a proposal: its citations are
 compared with what it was shown and with the rows, and its answer is foreign text.
 """
@@ -49,7 +49,7 @@ from lcm_recall.search import search
 from lcm_recall.terms import Query, parse
 
 # -- the evidence ----------------------------------------------------------------------------------------
-# Passages of what is stored, the most telling first, within a budget (docs/recall.md, "Asking").
+# Passages of what is stored, the most telling first, within a budget (docs/spec/searching.md, "Asking").
 #
 # The search is that of `lcm_recall.search`. A question is not a query, for its words hardly ever all occur
 # together: so they are also looked for one by one, and rare ones count more.

@@ -41,8 +41,8 @@ async def search(
 ) -> Found:
     """Search messages with their tool calls, summaries, focus briefs and large files.
 
-    A hit contains every word of *query* (docs/recall.md, "Queries"); the result says what was searched.
-    *conversations*: only these; None: all. A page has *limit* hits and begins with hit *offset*.
+    A hit contains every word of *query* (docs/spec/searching.md, "Queries"); the result says what was
+    searched. *conversations*: only these; None: all. A page has *limit* hits and begins with hit *offset*.
 
     Raises:
         UsageError: the query is empty or too long, *limit* is less than 1, or *offset* less than 0.
@@ -88,7 +88,7 @@ async def expand(
 async def levels(
     database: Database, summary_id: SummaryId, *, conversations: Collection[ConversationId] | None = None
 ) -> tuple[Level, ...]:
-    """The levels below a summary, without texts (docs/recall.md, "Level by level").
+    """The levels below a summary, without texts (docs/spec/searching.md, "Level by level").
 
     Level 0 is the summary itself. *conversations*: rows of others count as missing; None: all count.
 
@@ -99,7 +99,7 @@ async def levels(
 
 
 async def verify(database: Database, citation: str, *, settings: Settings | None = None) -> Verdict:
-    """Check whether the text of a citation is still the text that was read (docs/recall.md, "Citations").
+    """Check whether the text of a citation is still what was read (docs/spec/searching.md, "Citations").
 
     Raises:
         UsageError: it is not a citation.
@@ -120,7 +120,7 @@ async def ask(
 
     The model receives passages of the database and may request more, within *conversations* (None: all)
     and *limits*. Its citations are checked. If it gives no answer, ``failed`` of the result says why, and
-    the evidence remains (docs/recall.md, "Asking"). `named_model` makes a model from the settings.
+    the evidence remains (docs/spec/searching.md, "Asking"). `named_model` makes a model from the settings.
     """
     within = None if conversations is None else tuple(conversations)
     inquiry = Inquiry(database, _settings(database, settings), question, limits or AskLimits(), within)

@@ -64,7 +64,7 @@ def evidence_reply(rows: RecalledRows, task: Task) -> str:
 
 
 # -- reading down ----------------------------------------------------------------------------------------
-# From a summary to the messages with their tool calls, page by page, with citations (docs/recall.md,
+# From a summary to the messages with their tool calls, page by page, with citations (docs/spec/searching.md,
 # "Reading down" and "Citations").
 
 DEFAULT_TOKENS: Final = 4_000
@@ -355,7 +355,7 @@ def cursor_at(cursor: str | None) -> CursorAt:
 
 # -- levels ----------------------------------------------------------------------------------------------
 # What is below a summary level by level, and what each level costs; then the texts of one level
-# (docs/recall.md, "Level by level").
+# (docs/spec/searching.md, "Level by level").
 
 #: Documents that are read at once.
 _BATCH: Final = 50

@@ -1,6 +1,6 @@
 """Our own search: it looks at every text of a file, ranks the hits, and says what was searched.
 
-Source: docs/recall.md.
+Source: docs/spec/searching.md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from lcm_recall.terms import KnownWords, Mode, Query, Term
 
 # -- the private index -----------------------------------------------------------------------------------
 # What recall keeps in the cache folder of an operator: the index of a file, and the recent searches
-# (docs/recall.md, "The private index").
+# (docs/spec/searching.md, "The private index").
 
 #: Bytes that the index of a file may have.
 MAX_INDEX_BYTES: Final = 1 << 30
@@ -224,7 +224,7 @@ class Hit(Record, frozen=True):
     way: tuple[SummaryId, ...]  #: from the summary in the context down to what covers it; empty: none does
     in_context: bool  #: itself an item of a context
     seq: int | None = None  #: of a message: its place in the conversation
-    spelled: bool = True  #: False: a term is there in another spelling only (docs/recall.md, "Spellings")
+    spelled: bool = True  #: False: in another spelling only (docs/spec/searching.md, "Spellings")
 
     @property
     def citation(self) -> str:
@@ -799,7 +799,7 @@ def _indexed_words(running: _Search) -> list[str]:
 
 
 # -- other spellings -------------------------------------------------------------------------------------
-# A search without hits, repeated with similar words for those that occur nowhere (docs/recall.md,
+# A search without hits, repeated with similar words for those that occur nowhere (docs/spec/searching.md,
 # "Answers").
 
 #: Queries that are suggested.
@@ -826,8 +826,8 @@ def respelled(text: str, near: Sequence[Near]) -> Iterator[str]:
 
 
 # -- first hits early ------------------------------------------------------------------------------------
-# A search whose first hits are returned while it continues, for a screen that searches (docs/recall.md,
-# "Progress").
+# A search whose first hits are returned while it continues, for a screen that searches
+# (docs/spec/searching.md, "Progress").
 
 
 async def search_live(

@@ -19,7 +19,7 @@ from lcm_core.base.values import Record
 from lcm_recall.queries import MAX_ELEMENTS, elements_in
 
 # -- queries ---------------------------------------------------------------------------------------------
-# Words, phrases, beginnings of words, parts of words, patterns (docs/recall.md, "Queries").
+# Words, phrases, beginnings of words, parts of words, patterns (docs/spec/searching.md, "Queries").
 
 MAX_QUERY: Final = 1_000
 #: Places of a term that are looked for in one text.
@@ -51,7 +51,7 @@ class Term(Record, frozen=True):
     """One thing that has to occur."""
 
     text: str  #: as it was typed, without its quotes or its star
-    folded: str  #: the same folded (docs/recall.md, "Spellings")
+    folded: str  #: the same folded (docs/spec/searching.md, "Spellings")
     word: re.Pattern[str]  #: in a folded text: as a word, a phrase or a beginning
     part: re.Pattern[str]  #: in a folded text: anywhere
     is_one_word: bool  #: no blanks, marks and glued scripts in it

@@ -1,4 +1,4 @@
-"""``grep``: everything that was said, searched (docs/recall.md)."""
+"""``grep``: everything that was said, searched (docs/spec/searching.md)."""
 
 from __future__ import annotations
 

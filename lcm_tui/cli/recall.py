@@ -1,4 +1,4 @@
-"""What the commands that search and read the memory have in common (docs/recall.md)."""
+"""What the commands that search and read the memory have in common (docs/spec/searching.md)."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Filter:
 
     @property
     def words(self) -> list[str]:
-        """What a row must hold, folded (docs/recall.md, "Spellings")."""
+        """What a row must hold, folded (docs/spec/searching.md, "Spellings")."""
         return fold(self.needle).split()
 
     def why_not_search(self) -> str | None:

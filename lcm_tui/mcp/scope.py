@@ -1,6 +1,6 @@
 """Which conversations a server may read: given at its start, and never widened by an argument.
 
-Source: docs/mcp.md, "Scope".
+Source: docs/spec/mcp.md, "Scope".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The server over the official SDK: one client on standard input and output (docs/mcp.md)."""
+"""The server over the official SDK: one client on standard input and output (docs/spec/mcp.md)."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _sentence(error: LcmError | ToolError) -> str:
 
 
 # -- requests as they come in --------------------------------------------------------------------------------
-# A line each: none is larger than a limit, none with an id stays unanswered (docs/mcp.md, "Limits").
+# A line each: none is larger than a limit, none with an id stays unanswered (docs/spec/mcp.md, "Limits").
 
 #: Bytes of a request; the arguments of a tool have a few thousand.
 MAX_LINE: Final = 1 << 20

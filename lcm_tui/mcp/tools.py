@@ -1,6 +1,6 @@
 """The tools: methods with typed parameters and answers, of which the SDK makes their schemas. All only read.
 
-Source: docs/mcp.md, "Tools". The docstring of a tool is what a model reads of it.
+Source: docs/spec/mcp.md, "Tools". The docstring of a tool is what a model reads of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Composed, decomposed and bare spellings find each other (docs/recall.md, "Spellings")."""
+"""Composed, decomposed and bare spellings find each other (docs/spec/searching.md, "Spellings")."""
 
 from __future__ import annotations
 

@@ -391,8 +391,8 @@ _STROKES: Final = dict(zip("ŁłØøĐđĦħŦŧı", "LlOoDdHhTti", strict=True)
 def fold(text: str) -> str:
     """What all spellings of a text have in common: without case, accents, vowel points and voicing marks.
 
-    Composed and decomposed spellings give the same. Folding it again changes nothing. Source: docs/recall.md,
-    "Spellings".
+    Composed and decomposed spellings give the same. Folding it again changes nothing. Source:
+    docs/spec/searching.md, "Spellings".
     """
     if text.isascii():
         return text.lower()

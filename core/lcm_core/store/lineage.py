@@ -120,7 +120,7 @@ async def summary_detail(reader: Reader, summary_id: SummaryId) -> SummaryDetail
 async def summaries_with(reader: Reader, conversation_id: ConversationId, needle: str) -> list[SummaryId]:
     """The summaries of a conversation whose text holds *needle* in any spelling.
 
-    Reads the text of all of them: for the background, never for a key press. Source: docs/recall.md.
+    Reads the text of all of them: for the background, never for a key press. Source: docs/spec/searching.md.
     """
     if not reader.schema.has("summaries"):
         return []

@@ -286,7 +286,7 @@ async def find_text(
 ) -> int | None:
     """The seq of the nearest message after (or before) *start* whose text or parts hold *needle*.
 
-    Any spelling of it is found (docs/recall.md, "Spellings").
+    Any spelling of it is found (docs/spec/searching.md, "Spellings").
     """
     return await reader.run(
         _nearest_with, reader.schema, conversation_id, sought_as(needle), start=start, forward=forward

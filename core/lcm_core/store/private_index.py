@@ -1,7 +1,7 @@
 """The folded words of a file's messages in a file of our own, so that a search need not read them all.
 
 It holds no texts, but their words: which messages hold each. What it finds is looked at in the file itself,
-so what it remembers of a message that has changed or gone shows nothing. Source: docs/recall.md, "The
+so what it remembers of a message that has changed or gone shows nothing. Source: docs/spec/searching.md, "The
 private index".
 """
 

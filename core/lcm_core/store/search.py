@@ -36,7 +36,7 @@ from lcm_core.store.summaries import broken_rows, summary_of
 
 # -- our own search --------------------------------------------------------------------------------------
 # Messages with their parts, summaries, focus briefs and files, newest first. Rows are read in windows of
-# ids, so that a search can stop between two of them (docs/recall.md, "Scanning").
+# ids, so that a search can stop between two of them (docs/spec/searching.md, "Scanning").
 
 #: Rows of a window.
 WINDOW: Final = 2_000
@@ -573,7 +573,7 @@ def matched_first(
 
     *best*: of those that the tables rank highest. A quick beginning and no answer: the tables hold no parts,
     and may be stale. None are found where there is no table, or it cannot be asked.
-    Source: docs/recall.md, "Progress".
+    Source: docs/spec/searching.md, "Progress".
     """
     phrases = _phrases(texts)
     asked: list[tuple[str, str, str]] = []
