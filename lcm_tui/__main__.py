@@ -16,7 +16,7 @@ _REFUSED = 9
 
 
 def main() -> int:
-    """Run the program; the result is its exit code (docs/spec/decisions.md, "Exit codes")."""
+    """Run the program; the result is its exit code (docs/configuration.md, "Exit codes")."""
     try:
         import fcntl  # noqa: F401
     except ImportError:

@@ -698,7 +698,7 @@ def run_app(settings: Settings, *, demo: bool = False) -> int:
     """Run the app until the operator leaves it.
 
     Returns:
-        The exit code (docs/spec/decisions.md, "Exit codes").
+        The exit code (docs/configuration.md, "Exit codes").
 
     Raises:
         LcmError: the database could not be opened, or the app failed.

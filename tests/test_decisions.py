@@ -1,8 +1,9 @@
-"""The pages of our own decisions say what the code holds: keys, exit codes, settings, places of files."""
+"""The pages of our own decisions agree with the code: keys, exit codes, settings, places of files."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from lcm_tui.kit.commands import textual_keys
 from lcm_tui.screens.frame import all_keys
 
 DOCS = Path(__file__).parents[1] / "docs" / "spec"
+CONFIGURATION = "../configuration.md"
 #: Keys of the table that move, and that Textual gives to the palette.
 MOVING = {*"jkhlgG", "ctrl+p"}
 
@@ -44,20 +46,16 @@ def test_the_table_of_keys_holds_every_key_of_a_command_and_no_other():
 
 
 def test_the_exit_codes_are_those_of_the_page():
-    assert [int(cell) for cell in cells("decisions.md", "Exit codes", 0)] == [code.value for code in ExitCode]
+    assert [int(cell) for cell in cells(CONFIGURATION, "Exit codes", 0)] == [code.value for code in ExitCode]
 
 
 def test_every_setting_of_ours_is_on_the_page():
-    text = section("decisions.md", "Our own settings")
-    named = re.sub(
-        r"`(LCM_TUI_SUMMARY_)PROVIDER`, `_MODEL`, `_BASE_URL`", r"`\1PROVIDER` `\1MODEL` `\1BASE_URL`", text
-    )
+    table = section(CONFIGURATION, "Settings and environment variables")
     for variable in (name for name in ENV_NAMES if name.startswith("LCM_TUI_")):
-        assert f"`{variable}`" in named
-    for key in _KNOWN:
-        assert re.search(rf"`\[?{key}\b", text), key
-    for field in _FIELDS:
-        assert f".{field}`" in text
+        assert f"`{variable}`" in table
+    (example,) = re.findall(r"^```toml\n(.*?)^```", section(CONFIGURATION, "config.toml"), re.M | re.S)
+    given = tomllib.loads(example)
+    assert (given.keys(), given["summary"].keys()) == (set(_KNOWN), _FIELDS.keys())
 
 
 def test_where_our_files_lie_is_on_the_page():

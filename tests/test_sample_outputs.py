@@ -73,7 +73,7 @@ def test_a_page_shows_what_its_commands_print_on_the_demonstration(
 
 
 def test_pages_have_sample_outputs() -> None:
-    assert {"docs/tutorial.md", "docs/how-to.md"} <= {name for name, found in PAGES.items() if found}
+    assert {"docs/tour.md", "docs/how-to.md"} <= {name for name, found in PAGES.items() if found}
 
 
 def test_the_page_of_commands_is_current() -> None:

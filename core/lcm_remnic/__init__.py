@@ -1,1 +1,1 @@
-"""Remnic's LCM store: read, imported into, verified, undone (docs/remnic.md)."""
+"""Remnic's LCM store: read, imported into, verified, undone (docs/spec/remnic.md)."""

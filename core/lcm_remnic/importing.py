@@ -1,6 +1,6 @@
 """A lossless-claw database into Remnic's: session by session, in short transactions.
 
-docs/remnic.md, "Import".
+docs/spec/remnic.md, "Import".
 
 A preview, a run and a comparison walk the same way. What differs is who is asked, and whether it is written.
 """
@@ -431,7 +431,7 @@ class _SessionWork(Struct):
             met.add(one)
 
     def _event(self) -> None:
-        """The mark that Remnic reads as the end of an import (docs/remnic.md, "Events")."""
+        """The mark that Remnic reads as the end of an import (docs/spec/remnic.md, "Events")."""
 
         def make(rows: Rows) -> Sequence[Step]:
             [(tokens,)] = rows.tuples(

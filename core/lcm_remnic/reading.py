@@ -19,7 +19,7 @@ from lcm_remnic.source import Outline
 from lcm_remnic.target import load_parts, origin_in, read_remnic
 
 # -- what it cannot hold ---------------------------------------------------------------------------------
-# What of a source is not imported into Remnic, or does not come back out of it (docs/remnic.md, "What it
+# What of a source is not imported into Remnic, or does not come back out of it (docs/spec/remnic.md, "What it
 # cannot hold"). The rows of whole tables are counted; each row of a damaged file is noted with the reason.
 
 #: Tables of a conversation that an import reads.

@@ -189,7 +189,7 @@ class Report(Struct):
 
 
 # -- Remnic's tables -------------------------------------------------------------------------------------
-# Those of schema 2, and how a file is known to hold them (docs/remnic.md, "Tables").
+# Those of schema 2, and how a file is known to hold them (docs/spec/remnic.md, "Tables").
 
 #: The schema that is written.
 VERSION: Final = "2"
@@ -324,7 +324,7 @@ def statements() -> tuple[str, ...]:
 
 
 # -- payloads --------------------------------------------------------------------------------------------
-# Parts of messages as Remnic's parts, and back (docs/remnic.md, "Parts").
+# Parts of messages as Remnic's parts, and back (docs/spec/remnic.md, "Parts").
 #
 # A payload is JSON with what Remnic's reader looks for. Beside it, under `OURS`, it holds every column of
 # the part whose text is not in the payload already, so that the row comes back as it was.

@@ -245,7 +245,7 @@ def _stored(row: Row) -> Stored:
 
 
 # -- order and nodes -------------------------------------------------------------------------------------
-# Order of turns, ranges and upward links of nodes. Pure (docs/remnic.md, "Order" and "Nodes").
+# Order of turns, ranges and upward links of nodes. Pure (docs/spec/remnic.md, "Order" and "Nodes").
 
 
 class Placed(Record, frozen=True):
@@ -329,7 +329,7 @@ def _joined(one: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, i
 
 
 # -- wanted rows -----------------------------------------------------------------------------------------
-# The rows that Remnic is to have for what the source holds. Pure (docs/remnic.md, "Turns" and "Nodes").
+# The rows that Remnic is to have for what the source holds. Pure (docs/spec/remnic.md, "Turns" and "Nodes").
 
 SOURCE: Final = "lossless-claw"
 #: Level of a text that no model wrote: the deterministic cut.

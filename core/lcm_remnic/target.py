@@ -189,7 +189,8 @@ def unsearchable(rows: Rows, table: str, places: Mapping[int, object]) -> frozen
 # -- differences -----------------------------------------------------------------------------------------
 # What of a session's rows differs from what they should be, and the step that corrects each.
 #
-# The same code reads a snapshot for a preview and the locked file for a write (docs/remnic.md, "Import").
+# The same code reads a snapshot for a preview and the locked file for a write
+# (docs/spec/remnic.md, "Import").
 
 NOTHING = Cells((), ())
 

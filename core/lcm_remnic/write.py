@@ -556,8 +556,8 @@ def create(path: Path) -> None:
 
 
 # -- undo ------------------------------------------------------------------------------------------------
-# What was added is removed, what changed gets its columns back (docs/remnic.md, "Undo"). Only rows that are
-# as the import left them: whatever Remnic or anybody else wrote since stays, and is counted.
+# What was added is removed, what changed gets its columns back (docs/spec/remnic.md, "Undo"). Only rows that
+# are as the import left them: whatever Remnic or anybody else wrote since stays, and is counted.
 
 
 class Undone(Struct):

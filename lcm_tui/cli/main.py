@@ -110,7 +110,7 @@ WIDEST = 9999
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; the result is its exit code (docs/spec/decisions.md, "Exit codes")."""
+    """Run the program; the result is its exit code (docs/configuration.md, "Exit codes")."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     output.open_missing_streams()
     output.forget_odd_sizes(WIDEST)

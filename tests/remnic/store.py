@@ -1,4 +1,4 @@
-"""Remnic's tables as docs/remnic.md has them, the other importer's mistakes, and what ours should have made.
+"""Remnic's tables as docs/spec/remnic.md has them, the other importer's mistakes, and what ours should make.
 
 Nothing here shares code with what is tested: tables and the oracle are plain SQL.
 """

@@ -11,7 +11,7 @@ JsonScalar = str | int | float | bool | None
 
 
 class ExitCode(IntEnum):
-    """Exit codes of every command (docs/spec/decisions.md, "Exit codes")."""
+    """Exit codes of every command (docs/configuration.md, "Exit codes")."""
 
     DONE = 0
     INTERNAL = 1
