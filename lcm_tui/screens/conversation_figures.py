@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: Conversations that are read in one transaction, and the messages of them at most.
 BATCH: Final = 40
 MESSAGES: Final = 4_000
+#: As many are counted at once as it goes on: each batch may give all rows other names.
+MOST_COUNTED: Final = 640
 #: Messages that were read are read again, in case they were changed in place, at most this often, and at most
 #: one part in so many of the time.
 WHOLE_SECONDS: Final = 10.0
@@ -64,7 +66,7 @@ class Counting:
         self._filling = False
         self._count_wanted: set[RowKey] = set()
         self._sum_wanted: set[RowKey] = set()
-        self._at_once = BATCH
+        self._at_once = self._counted_at_once = BATCH
         self._whole: set[RowKey] = set()  #: those whose messages are read again, too
         self._summarized: set[RowKey] = set()  #: those whose summaries are, too
         self._unproved: set[RowKey] = set()  #: rows whose messages were not read again since the last change
@@ -184,7 +186,8 @@ class Counting:
 
     async def _fill_counts(self) -> None:
         """Counts of the next conversations, those in sight first."""
-        batch = self._next(self._count_wanted, BATCH)
+        batch = self._next(self._count_wanted, self._counted_at_once)
+        self._counted_at_once = min(2 * self._counted_at_once, MOST_COUNTED) if self._count_wanted else BATCH
         nameless = [key for key in batch if (row := self._list.rows.get(key)) is None or not row.words]
         try:
             read = await self._screen.session.read(_counted, batch, nameless)
