@@ -60,9 +60,9 @@ pictures: .venv/ready
 reference: .venv/ready
 	$(BIN)/python -m lcm_tui.cli.reference > docs/commands.md
 	$(BIN)/python -m lcm_tui.cli.reference man > share/man/man1/lcm-tui.1
-	$(BIN)/lcm-tui completion bash > share/bash-completion/completions/lcm-tui
-	$(BIN)/lcm-tui completion zsh > share/zsh/site-functions/_lcm-tui
-	$(BIN)/lcm-tui completion fish > share/fish/vendor_completions.d/lcm-tui.fish
+	$(BIN)/lcm-tui --completion bash > share/bash-completion/completions/lcm-tui
+	$(BIN)/lcm-tui --completion zsh > share/zsh/site-functions/_lcm-tui
+	$(BIN)/lcm-tui --completion fish > share/fish/vendor_completions.d/lcm-tui.fish
 
 .venv/ready: pyproject.toml requirements.lock .ci/environment
 	@.ci/environment

@@ -89,7 +89,7 @@ sys.exit(code)
         ("summaries --help", 0, 96),
         ("history --help", 0, 108),
         ("compact --help", 0, 36),
-        ("help rewrite", 0, 127),
+        ("rewrite --help", 0, 127),
         ("compact --sweep --aply", 2, 36),
         ("bogus", 2, 30),
         ("messages bogus", 2, 30),
@@ -120,7 +120,7 @@ def test_help_refusals_and_completion_import_what_they_need(line: str, code: int
 MORE_COMMANDS = """
 engine 1
 context show 1 --assembled
-sessions list
+sessions
 doctor
 dissolve {condensed} --apply --yes
 rewrite {summary}
@@ -132,7 +132,7 @@ migrate
 reindex
 history undo --last
 config show
-prompts show
+prompts
 status --report
 """
 PRINTED = """

@@ -83,7 +83,7 @@ def test_the_man_page_and_the_completions_are_current():
 
 
 def completion_script(shell: str) -> str:
-    command = [sys.executable, "-m", "lcm_tui", "completion", shell]
+    command = [sys.executable, "-m", "lcm_tui", "--completion", shell]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 

@@ -615,7 +615,7 @@ def find_codex(
 
 
 def _codex_compare_named(conversation: Conversation) -> str:
-    return f"`lcm-tui sessions compare {conversation.conversation_id} --file PATH`."
+    return f"`lcm-tui sessions --compare {conversation.conversation_id} --file PATH`."
 
 
 def _listed(conversation: Conversation, settings: Settings) -> list[Path]:

@@ -551,7 +551,7 @@ def find_session(listing: HostListing, session_id: str, agent: str | None = None
         )
     passed_over = f" {listing.problems[0].path} was skipped." if listing.problems else ""
     raise NotFoundError(
-        f"No session matched {session_id}.{passed_over} `lcm-tui sessions list` shows them.",
+        f"No session matched {session_id}.{passed_over} `lcm-tui sessions` shows them.",
         code="SESSION_NOT_FOUND",
         details={"session": session_id},
     )

@@ -146,8 +146,8 @@ def chosen_sessions(
     wanted = [SessionId(one.strip()) for one in sessions]
     if "" in wanted:  # a shell variable that is not set
         raise UsageError(
-            "--session-id is empty; give it the id of a session or omit it.",
-            details={"option": "session-id"},
+            "SESSION_ID is empty; give it the id of a session or omit it.",
+            details={"option": "SESSION_ID"},
         )
     for name in wanted:
         if name not in every:

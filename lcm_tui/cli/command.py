@@ -143,7 +143,7 @@ common_options = gather(
     ),
     _common("--json", "as_json", is_flag=True, help="The same as --format json."),
     _common("--pretty", is_flag=True, help="Indent JSON."),
-    _common("--no-color", is_flag=True, help="No colours, no bold and dim text."),
+    _common("--no-color", is_flag=True, help="No colours, no bold and dim text; drawings in letters."),
     _common("-q", "--quiet", is_flag=True, help="Print only errors; the exit code is the answer."),
     _common("--utc", is_flag=True, help="Show times in UTC; typed ones that name no zone are UTC, too."),
     _common(
@@ -275,7 +275,7 @@ def refuse_dashes(params: Sequence[click.Parameter], arguments: Sequence[str]) -
 # -- commands -------------------------------------------------------------------------------------------
 
 #: Commands that use no setting of the host's, or say themselves what of its configuration was not read.
-_WITHOUT_HOST: Final = frozenset({"", "completion", "config.show", "demo", "help"})
+_WITHOUT_HOST: Final = frozenset({"", "config.show", "demo"})
 
 
 class Command(Paged):

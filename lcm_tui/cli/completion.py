@@ -1,23 +1,18 @@
-"""``completion``: the script with which a shell completes our command lines, and its questions answered."""
+"""``--completion``: the script with which a shell completes our command lines, and its questions answered."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class, split_arg_string
-from lcm_core.base.errors import UsageError
 
-from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
-from lcm_tui.cli.kinds import Completed
+from lcm_tui.cli.answer import Answer
 from lcm_tui.cli.presentation import COMPLETION_VARIABLE, PROGRAM
 from lcm_tui.tables.blocks import Verbatim
 
-SHELLS: Final = ("bash", "zsh", "fish", "powershell")
 #: Unlike click's own it passes the line, since session keys hold colons, and paths are those of the shell.
 _BASH: Final = f"""\
 _lcm_tui_completion() {{
@@ -55,24 +50,12 @@ _MENDED: Final = {
 }
 
 
-@command("completion", examples=("completion bash >> ~/.bashrc",))
-@click.argument(
-    "shell",
-    type=Completed(*SHELLS),
-    required=False,
-    metavar="[SHELL]",
-    help=f"One of {', '.join(SHELLS)}; else your shell.",
-)
-def completion(run: Run, *, shell: str | None) -> Answer:
-    """Print the shell's completion script, for example: lcm-tui completion bash >> ~/.bashrc."""
-    name = shell or Path(os.environ.get("SHELL", "")).name
-    if name not in SHELLS:
-        problem = f"{name} has no completion script" if name else "Your shell cannot be determined"
-        raise UsageError(f"{problem}; name one of {', '.join(SHELLS)}.", details={"shell": name})
-    script = _BASH if name == "bash" else ShellComplete.source(_made(click.Command(PROGRAM), name))
-    for before, after in _MENDED.get(name, ()):
+def script_for(shell: str) -> Answer:
+    """The script with which a *shell* completes our command lines."""
+    script = _BASH if shell == "bash" else ShellComplete.source(_made(click.Command(PROGRAM), shell))
+    for before, after in _MENDED.get(shell, ()):
         script = script.replace(before, after)
-    return Answer("completion", {"shell": name, "script": script}, [Verbatim(script)], {})
+    return Answer("completion", {"shell": shell, "script": script}, [Verbatim(script)], {})
 
 
 def complete(program: click.Command, instruction: str) -> int:

@@ -326,25 +326,20 @@ def prune(run: Run, *, which: Chosen, flags: options.SqlFlags) -> Answer:
     metavar="PATH",
     help="The folder for the exports (default: the folder of exports in your data folder).",
 )
+@click.option(
+    "--forever",
+    is_flag=True,
+    help="Erase them, without an export and out of the history. This CANNOT be undone.",
+)
 @options.sql_flags()
-def delete(run: Run, *, which: Chosen, to: Path | None, flags: options.SqlFlags) -> Answer:
+def delete(run: Run, *, which: Chosen, to: Path | None, forever: bool, flags: options.SqlFlags) -> Answer:
     """Export conversations to files, then delete every row of them (previews unless --apply)."""
     from lcm_tui.cli.removing import Removing
 
-    return Removing(run, which.criteria(run, "conversations.delete"), flags, to).answer()
-
-
-@command("conversations forget", examples=("conversations forget 3",))
-@_chosen
-@options.sql_flags()
-def forget(run: Run, *, which: Chosen, flags: options.SqlFlags) -> Answer:
-    """Erase conversations permanently, without an export or history (previews unless --apply).
-
-    This CANNOT be undone.
-    """
-    from lcm_tui.cli.removing import Removing
-
-    return Removing(run, which.criteria(run, "conversations.forget"), flags, forget=True).answer()
+    if forever and to is not None:
+        raise UsageError("--forever makes no export: omit --to.", details={"option": "to"})
+    criteria = which.criteria(run, "conversations.delete")
+    return Removing(run, criteria, flags, to, forget=forever).answer()
 
 
 # -- as JSON ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""``summaries map``: what the summaries of a conversation cover, as text, JSON or an SVG picture."""
+"""``summaries list --map``: what the summaries of a conversation cover, as a picture or JSON."""
 
 from __future__ import annotations
 
@@ -43,14 +43,13 @@ WIDTH, _LEAST = 80, 20
 LISTED = 50
 
 
-def show(run: Run, named: Named, *, letters: bool) -> Answer:
+def draw(run: Run, named: Named) -> Answer:
     """The map of a conversation, as wide as the terminal or ``COLUMNS``."""
     conversation, coverage = run.read(_load, run, named)
     cells = max(_LEAST, shutil.get_terminal_size((WIDTH, 0)).columns)
     data = _document(conversation, coverage)
-    return run.answer(
-        "summaries.map", data, _blocks(run.time, conversation, coverage, cells, plain=letters or not _draws())
-    )
+    plain = not (run.presentation.color and _draws())
+    return run.answer("summaries.list", data, _blocks(run.time, conversation, coverage, cells, plain=plain))
 
 
 def _draws() -> bool:

@@ -1,31 +1,45 @@
-"""``disk``: what a database takes on the disk."""
+"""``disk``: what a database takes on the disk, and what of that is given back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import click
+from lcm_core.base.errors import RefusedError, UsageError
 from lcm_core.base.text import counted
 from lcm_core.base.values import to_json
+from lcm_core.change.vacuum import estimate_vacuum, vacuum
 from lcm_core.operations.disk import DiskUse, ages_of, disk_use, remove_strays
 from lcm_core.operations.prune import Criteria, select
+from lcm_core.store.statistics import file_size
 
+from lcm_tui.cli import answer as answering
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.working import show_and_ask
+from lcm_tui.cli.kinds import Choice
+from lcm_tui.cli.working import carry_out, show_and_ask
 from lcm_tui.flows.checks import reads_whole_file
 from lcm_tui.tables.blocks import Note, OutputBlock, bytes_text, json_names, json_of, list_table
-from lcm_tui.tables.disk import AGE_COLUMNS, DISK_COLUMNS, SIZE_COLUMNS, disk_rows, disk_sentence
+from lcm_tui.tables.disk import (
+    AGE_COLUMNS,
+    DISK_COLUMNS,
+    SIZE_COLUMNS,
+    disk_rows,
+    disk_sentence,
+    vacuum_sentence,
+)
 
 
-@command("disk", forms=("csv",), examples=("disk", "disk --remove-strays --apply"))
+@command("disk", forms=("csv",), examples=("disk", "disk --free pages --apply"))
 @click.option(
-    "--remove-strays",
-    is_flag=True,
-    help="Remove the large files that no row names, older than a day (lists them unless --apply).",
+    "--free",
+    type=Choice("pages", "strays"),
+    metavar="pages|strays",
+    help="Give back the free pages of the file (VACUUM), or remove the large files that no row names, older "
+    "than a day (previews unless --apply).",
 )
 @click.option(
     "--all",
@@ -34,14 +48,20 @@ from lcm_tui.tables.disk import AGE_COLUMNS, DISK_COLUMNS, SIZE_COLUMNS, disk_ro
     help="Measure the texts of the conversations of a file over 1 GB too; that reads all of them.",
 )
 @options.change_flags
-def disk(run: Run, *, remove_strays: bool, measured: bool, flags: options.ChangeFlags) -> Answer:
+def disk(run: Run, *, free: str | None, measured: bool, flags: options.ChangeFlags) -> Answer:
     """Show what takes space on the disk, by table, conversation and age, and what can be given back.
 
     That is what is inside the file and what is beside it.
     """
+    if free is None and flags.apply:
+        raise UsageError("disk --apply requires --free.", details={"option": "apply"})
+    if free is not None and measured:
+        raise UsageError("--all cannot be combined with --free.", details={"option": "all"})
+    if free == "pages":
+        return _vacuum(run, flags)
     folder = run.settings.large_files_dir.value if run.settings.knows_large_files else None
     use = run.read(disk_use, run.settings.database.value, folder)
-    if remove_strays:
+    if free == "strays":
         return _remove(run, use, flags)
     from lcm_tui.cli.removing import sizes_table  # with what a change needs
 
@@ -69,9 +89,30 @@ def disk(run: Run, *, remove_strays: bool, measured: bool, flags: options.Change
 def _notes(use: DiskUse) -> Iterator[str]:
     yield disk_sentence(use)
     if use.file.free:
-        yield "Give the free pages back with: lcm-tui vacuum"
+        yield "Give the free pages back with: lcm-tui disk --free pages"
     if use.strays:
-        yield "Remove the files that no row names with: lcm-tui disk --remove-strays"
+        yield "Remove the files that no row names with: lcm-tui disk --free strays"
+
+
+def _vacuum(run: Run, flags: options.ChangeFlags) -> Answer:
+    """Give the free pages of the file back to the disk."""
+    path = run.settings.database.value
+    free = run.read(file_size).free
+    estimate = estimate_vacuum(path)
+    told = vacuum_sentence(estimate, free)
+    data: Document = {**to_json(estimate), "freeBytes": free, "applied": False}
+    if not flags.apply:
+        notes = [Note(told), Note(f"{estimate.problem}." if estimate.problem else "Add --apply to do it.")]
+        return run.answer("disk", data, notes)
+    if estimate.problem:
+        raise RefusedError(f"{estimate.problem}. Nothing was changed.")
+
+    def work(stopped: Callable[[], bool]) -> tuple[int, int]:
+        return vacuum(path, wait=answering.BUSY_SECONDS, stopped=stopped)
+
+    before, after = carry_out(run, "Rewrite the file?", work, yes=flags.yes, shown=lambda: [Note(told)])
+    words = f"The file had {bytes_text(before)} and has {bytes_text(after)} now."
+    return run.answer("disk", {**data, "applied": True, "bytes": before, "bytesAfter": after}, [Note(words)])
 
 
 def _remove(run: Run, use: DiskUse, flags: options.ChangeFlags) -> Answer:

@@ -1,4 +1,4 @@
-"""``files list``, and ``show`` of a file: payloads that the engine took out of messages."""
+"""``files``, and ``show`` of a file: payloads that the engine took out of messages."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class _Shown(Record, frozen=True):
     references: FileReferences
 
 
-@command("files list", forms=("csv",), examples=("files list 1",))
+@command("files", forms=("csv",), examples=("files", "files 1"))
 @options.optional_conversation
 @options.page_options
 @options.period_options
-def list_(
+def files(
     run: Run,
     *,
     conversation: ConversationName | None,
@@ -60,7 +60,7 @@ def list_(
     schema, owner, page = run.read(_load_list, conversation, window)
     rows = [FileRow(file, stored_file(file, run.settings)) for file in page.items]
     return run.answer(
-        "files.list",
+        "files",
         {
             "conversationId": owner,
             "items": [json_of(FILE_COLUMNS, row) for row in rows],

@@ -1,4 +1,4 @@
-"""``help``: what there is and what a command takes, for programs too, made from the declarations."""
+"""``--help`` for programs: what there is and what a command takes, made from the declarations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import click
 from lcm_core.base.setting_values import Json
 
 from lcm_tui.cli import options, tree
-from lcm_tui.cli.answer import Answer, Outcome, Run
-from lcm_tui.cli.command import Command, command, common_options, parameters_of, takes_value
-from lcm_tui.cli.kinds import Raw, label
+from lcm_tui.cli.answer import Answer
+from lcm_tui.cli.command import Command, common_options, parameters_of, takes_value
+from lcm_tui.cli.kinds import label
 from lcm_tui.cli.presentation import PROGRAM
 
 #: Options that several commands share, by the names that the engine's own help has for some of them.
@@ -22,6 +22,7 @@ _SHARED = {
     "timeOptions": options.engine_times,
     "periodOptions": options.period_options,
     "pastOptions": options.past_options,
+    "mapOptions": options.as_map,
     "changeOptions": options.sql_flags(),
     "modelOptions": options.model_options,
 }
@@ -39,23 +40,6 @@ _VALUES = {
     "CURSOR": "opaque-cursor",
     "N": "integer",
 }
-
-
-@command("help", examples=("help", "help history undo"))
-@click.argument(
-    "words",
-    type=Raw(),
-    nargs=-1,
-    required=False,
-    metavar="[COMMAND...]",
-    help="The words of a command; else all are listed.",
-)
-def help_(run: Run, *, words: tuple[str, ...]) -> Outcome:
-    """List the commands, or explain one; the same as --help."""
-    program = click.get_current_context().find_root()
-    with program.command.make_context(PROGRAM, [*words, "--help"], obj=program.obj) as context:
-        outcome: Outcome = program.command.invoke(context)
-    return outcome
 
 
 def listed(path: str = "") -> Answer:

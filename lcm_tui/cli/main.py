@@ -21,6 +21,7 @@ from lcm_core.base.values import replace
 from lcm_tui.cli import output
 from lcm_tui.cli import presentation as failures
 from lcm_tui.cli.command import Invocation, command
+from lcm_tui.cli.kinds import Choice
 from lcm_tui.cli.output import forget_odd_sizes
 from lcm_tui.cli.presentation import COMPLETION_VARIABLE, PROGRAM, Presentation
 from lcm_tui.cli.tree import GroupAloneError, Program
@@ -58,13 +59,23 @@ def has_terminal() -> bool:
     is_flag=True,
     help="Keep no private index, no recent searches, and nothing that was worked out for the next start.",
 )
-def open_app(run: Run, *, no_cache: bool) -> int:
+@click.option(
+    "--completion",
+    type=Choice("bash", "zsh", "fish", "powershell"),
+    metavar="SHELL",
+    help="Print the script with which bash, zsh, fish or powershell completes commands, and exit.",
+)
+def open_app(run: Run, *, no_cache: bool, completion: str | None) -> Outcome:
     """Inspect and repair an LCM agent's memory. Without a command the app opens.
     Commands that change something preview it unless --apply is given.
     """
     from lcm_core.base.setting_values import SettingSource, Sourced
     from lcm_core.store.opening import choose_access
 
+    if completion is not None:
+        from lcm_tui.cli.completion import script_for
+
+        return script_for(completion)
     if run.settings.output_format.source is SettingSource.COMMAND_LINE:
         raise UsageError("--format and --json need a command, such as status.", code="INVALID_COMMAND")
     if not has_terminal():

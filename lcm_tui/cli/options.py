@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
+from click.core import ParameterSource
 from lcm_core.base.errors import UsageError
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, field, replace
 
-from lcm_tui.cli.command import Decorator, Sectioned, gather
+from lcm_tui.cli.command import Command, Decorator, Sectioned, gather
 from lcm_tui.cli.kinds import (
     Choice,
     ConversationArgument,
@@ -80,6 +81,20 @@ past_options = gather(
         help="As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
     ),
 )
+
+
+def alone(option: str, *others: str) -> None:
+    """Refuse what was given beside an *option* that does something of its own; *others* may stand with it.
+
+    Raises:
+        UsageError: that is so.
+    """
+    ctx = click.get_current_context()
+    assert isinstance(ctx.command, Command)
+    for one in ctx.command.own:
+        given = ctx.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
+        if given and isinstance(one, click.Option) and not {option, *others} & {*one.opts}:
+            raise invalid(one.opts[0].lstrip("-"), f"cannot be combined with {option}")
 
 
 # -- which conversation, which summary -------------------------------------------------------------------
@@ -269,6 +284,12 @@ include_content = click.option(
 )
 depth = click.option(
     "--depth", cls=Sectioned, section=FILTERS, type=WholeNumber(0), metavar="N", help="Only this depth."
+)
+as_map = click.option(
+    "--map",
+    "as_map",
+    is_flag=True,
+    help="Draw instead which summaries cover which messages, by depth, and what the context uses.",
 )
 budget = click.option("--budget", type=Tokens(), metavar="TOKENS", help="The token budget for shares.")
 

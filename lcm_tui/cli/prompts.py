@@ -29,7 +29,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.kinds import FilePath, Pair, Raw, WholeNumber
+from lcm_tui.cli.kinds import Completed, FilePath, Pair, WholeNumber
 from lcm_tui.tables.blocks import (
     Facts,
     ListColumn,
@@ -68,20 +68,21 @@ PROMPT_COLUMNS: Final[tuple[ListColumn[PromptTemplate, None], ...]] = (
 
 
 @command(
-    "prompts show",
+    "prompts",
     forms=("csv",),
     examples=(
-        "prompts show",
-        "prompts show leaf --diff",
-        "prompts show condensed-d1 --sent --with aggressive=yes",
+        "prompts",
+        "prompts leaf --diff",
+        "prompts condensed-d1 --sent --with aggressive=yes",
+        "prompts leaf --to prompts",
     ),
 )
 @click.argument(
     "prompt",
-    type=Raw(),
+    type=Completed(*TEMPLATES),
     required=False,
     metavar="[PROMPT]",
-    help=f"One of {', '.join(TEMPLATES)}; else all are listed.",
+    help=f"One of {', '.join(TEMPLATES)}; else all.",
 )
 @options.prompt_folder
 @click.option("--diff", is_flag=True, help="Show how your version differs from the built-in one.")
@@ -96,7 +97,14 @@ PROMPT_COLUMNS: Final[tuple[ListColumn[PromptTemplate, None], ...]] = (
     "target; 1200 by default), source=FILE (default: a sample), previous=FILE (the previous context; "
     "default: none); may be given several times.",
 )
-def show(
+@click.option(
+    "--to",
+    type=FilePath(text=True),
+    metavar="DIR",
+    help="Write it as it is built in to a file in this folder, for editing; without a PROMPT, all of them.",
+)
+@click.option("--force", is_flag=True, help="With --to: replace existing files.")
+def prompts(
     run: Run,
     *,
     prompt: str | None,
@@ -104,25 +112,32 @@ def show(
     diff: bool,
     sent: bool,
     given: tuple[tuple[str, str], ...],
+    to: Path | None,
+    force: bool,
 ) -> Answer:
     """List the prompts, their versions, and which of them are yours; or show one, your version of it."""
+    if to is not None:
+        options.alone("--to", "--force")
+        return _export(run, TEMPLATES if prompt is None else [prompt], to, replace=force)
+    if force:
+        raise UsageError("--force requires --to.", details={"option": "force"})
     if diff and sent:
         raise UsageError("--diff and --sent exclude each other.", details={"option": "diff"})
     if (diff or sent) and prompt is None:
-        raise UsageError("prompts show needs a PROMPT with --diff and --sent.", details={"option": "PROMPT"})
+        raise UsageError("prompts needs a PROMPT with --diff and --sent.", details={"option": "PROMPT"})
     if given and not sent:
         raise UsageError("--with requires --sent.", details={"option": "with"})
-    prompts = prompts_of(run, prompt_dir)
+    known = prompts_of(run, prompt_dir)
     if prompt is None:
-        return _listed(run, prompts)
+        return _listed(run, known)
     if sent:
-        return _sent(run, prompts, prompt, dict(given))
+        return _sent(run, known, prompt, dict(given))
     if diff:
-        return _compared(run, prompts, prompt)
-    template = prompts.template(prompt)
+        return _compared(run, known, prompt)
+    template = known.template(prompt)
     data: Document = {**json_of(PROMPT_COLUMNS, template), "text": template.text}
     blocks: list[OutputBlock] = [Prose(template.text.rstrip("\n")), *map(Note, _warnings([template]))]
-    return run.answer("prompts.show", data, blocks)
+    return run.answer("prompts", data, blocks)
 
 
 def _listed(run: Run, prompts: PromptTemplates) -> Answer:
@@ -136,7 +151,8 @@ def _listed(run: Run, prompts: PromptTemplates) -> Answer:
     }
     variables = Facts([(name, words) for name, words in VARIABLES.items()], title="Placeholders of a prompt")
     table = list_table(PROMPT_COLUMNS, templates, run.time)
-    return run.answer("prompts.show", data, [table, variables, *map(Note, warnings)])
+    place = Note(f"Prompts of yours are read from {data['folder']}.")
+    return run.answer("prompts", data, [table, place, variables, *map(Note, warnings)])
 
 
 def _sent(run: Run, prompts: PromptTemplates, prompt: str, given: Mapping[str, str]) -> Answer:
@@ -157,7 +173,7 @@ def _sent(run: Run, prompts: PromptTemplates, prompt: str, given: Mapping[str, s
         Prose(made.user, title="Request"),
         *map(Note, _warnings([made.template])),
     ]
-    return run.answer("prompts.show", data, blocks)
+    return run.answer("prompts", data, blocks)
 
 
 def _compared(run: Run, prompts: PromptTemplates, prompt: str) -> Answer:
@@ -173,50 +189,29 @@ def _compared(run: Run, prompts: PromptTemplates, prompt: str) -> Answer:
         blocks = [Prose("\n".join([*head, *lines]))]
     else:
         blocks = [Note(f"{template.path} is the same as the built-in prompt.")]
-    return run.answer("prompts.show", data, [*blocks, *map(Note, _warnings([template]))])
+    return run.answer("prompts", data, [*blocks, *map(Note, _warnings([template]))])
 
 
-@command("prompts export", examples=("prompts export leaf --to prompts",))
-@click.argument(
-    "prompt",
-    type=Raw(),
-    nargs=-1,
-    required=False,
-    metavar="[PROMPT...]",
-    help=f"Of {', '.join(TEMPLATES)}; else all.",
-)
-@options.prompt_folder
-@click.option(
-    "--to",
-    type=FilePath(text=True),
-    metavar="DIR",
-    help="The folder to write to (default: the folder of your prompts).",
-)
-@click.option("--force", is_flag=True, help="Replace existing files.")
-def export(
-    run: Run, *, prompt: tuple[str, ...], prompt_dir: Path | None, to: Path | None, force: bool
-) -> Answer:
-    """Write built-in prompts to files for editing. Existing files stay unless --force is given."""
-    folder = to or prompt_dir or operators_prompts(run.settings.user_config_file.value).folder
-    assert folder is not None
-    chosen = [built_in_template(name) for name in dict.fromkeys(prompt or TEMPLATES)]
+def _export(run: Run, names: Sequence[str], folder: Path, *, replace: bool) -> Answer:
+    """Write built-in prompts to files."""
+    chosen = [built_in_template(name) for name in names]
     targets = [(folder / (template.name + SUFFIX), template) for template in chosen]
     there = [path for path, _ in targets if path.exists() or path.is_symlink()]
-    if there and not force:
+    if there and not replace:
         raise RefusedError(
             f"{', '.join(map(str, there))} {'is' if len(there) == 1 else 'are'} there already, and nothing "
             "was written: add --force to replace, or --to to write elsewhere.",
             details={"path": str(there[0]), "existing": len(there)},
         )
     for path, template in targets:
-        _write(path, template.text, replace=force)
+        _write(path, template.text, replace=replace)
     data: Document = {"folder": str(folder), "written": [str(path) for path, _ in targets]}
     note = Note(
         "Files in the folder of your prompts are used from now on; remove a file to use the built-in prompt "
         "again."
     )
     return run.answer(
-        "prompts.export",
+        "prompts",
         data,
         [Table((OutputColumn("Written"),), [(str(path),) for path, _ in targets]), note],
     )

@@ -20,7 +20,7 @@ from lcm_tui.cli.presentation import PROGRAM
 _HEAD = """# Commands
 
 Made from the declarations of the commands by `python -m lcm_tui.cli.reference`; a test keeps it current.
-`lcm-tui help COMMAND` says the same in a terminal.
+`lcm-tui COMMAND --help` says the same in a terminal.
 """
 
 
@@ -36,7 +36,7 @@ def man_page() -> str:
         *(".SH NAME", _roff(f"{PROGRAM} - inspect and repair an LCM agent's memory")),
         *(".SH SYNOPSIS", f".B {_roff(PROGRAM)}", "[OPTIONS] [COMMAND [ARGUMENTS]]"),
         *(".SH DESCRIPTION", _roff(str(open_app.help))),
-        *(".SH COMMANDS", _roff(f"{PROGRAM} help COMMAND explains one.")),
+        *(".SH COMMANDS", _roff(f"{PROGRAM} COMMAND --help explains one.")),
     ]
     for title, words in tree.SECTIONS.items():
         lines.append(f".SS {title}")

@@ -23,6 +23,7 @@ _NAMED, _LIKE = 3, 0.8
 #: Words that people try first for a command of another name.
 _OTHER_NAMES = {
     "check": "doctor",
+    "completion": "--completion",
     "delete": "conversations delete",
     "describe": "show",
     "prune": "conversations delete",
@@ -30,6 +31,7 @@ _OTHER_NAMES = {
     "fix": "doctor",
     "health": "doctor",
     "search": "grep",
+    "vacuum": "disk --free pages",
     "tree": "summaries list",
 }
 #: How an id begins, the argument that takes it, and what shows it where no command of the group does.
@@ -147,8 +149,8 @@ def _meant(given: str, group: str) -> str:
         return _did_you_mean(near)
     if group:
         verbs = tree.last_words(group)
-        return f" `{group}` has {', '.join(verbs[:-1])} and {verbs[-1]}: `{PROGRAM} help {group}`."
-    return _meant_below(last, paths) or f" `{PROGRAM} help` lists the commands."
+        return f" `{group}` has {', '.join(verbs[:-1])} and {verbs[-1]}: `{PROGRAM} {group} --help`."
+    return _meant_below(last, paths) or f" `{PROGRAM} --help` lists the commands."
 
 
 def _takes(group: str, word: str) -> str | None:

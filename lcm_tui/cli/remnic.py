@@ -252,14 +252,6 @@ def _undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:
 
 # -- options ---------------------------------------------------------------------------------------------
 
-session_filter = click.option(
-    "--session-id",
-    "session_filter",
-    type=StoredText(),
-    metavar="ID",
-    multiple=True,
-    help="Only this session, by its id; may be given several times.",
-)
 rows = click.option(
     "--limit",
     type=WholeNumber(1, 100_000),
@@ -302,7 +294,14 @@ remnic_database = click.option(
 # -- looking ---------------------------------------------------------------------------------------------
 
 
-@command("remnic list", examples=("remnic list --remnic memory", "remnic list 27046938 --remnic lcm.sqlite"))
+@command(
+    "remnic list",
+    examples=(
+        "remnic list --remnic memory",
+        "remnic list 27046938 --remnic lcm.sqlite",
+        "remnic list --remnic memory --verify",
+    ),
+)
 @click.argument(
     "session_id",
     type=StoredText(),
@@ -312,8 +311,16 @@ remnic_database = click.option(
 )
 @remnic_database
 @rows
-def list_(run: Run, *, session_id: str | None, path: Path, limit: int) -> Answer:
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Compare it, or the session of this id, with lossless-claw's database row by row. Exits with code 6 "
+    "if they differ.",
+)
+def list_(run: Run, *, session_id: str | None, path: Path, limit: int, verify: bool) -> Answer:
     """List the sessions of Remnic's database, and the imports that can be undone; or what is in one."""
+    if verify:
+        return _verified(run, path, () if session_id is None else (session_id,), limit)
     if session_id is not None:
         return _session(run, session_id, path, limit)
     held, imports = read_contents(path), journal.imports(path)
@@ -350,20 +357,26 @@ def _session(run: Run, session_id: str, path: Path, limit: int) -> Answer:
         "remnic import --db lcm.db --remnic lcm.sqlite --apply",
     ),
 )
+@click.argument(
+    "session_ids",
+    type=StoredText(),
+    nargs=-1,
+    required=False,
+    metavar="[SESSION_ID...]",
+    help="Only these sessions, by their ids.",
+)
 @remnic_database
-@session_filter
 @click.option("--create", is_flag=True, help="Create the target database if it does not exist.")
 @options.change_flags
 def import_(
     run: Run,
     *,
     path: Path,
-    session_filter: tuple[str, ...],
+    session_ids: tuple[str, ...],
     create: bool,
     flags: ChangeFlags,
 ) -> Answer:
     """Import conversations and summaries into Remnic's database (previews unless --apply)."""
-    sessions = session_filter
     new = create and not path.exists()
     if not new and not path.is_file():
         raise FileMissingError(
@@ -373,9 +386,9 @@ def import_(
             code="REMNIC_NOT_FOUND",
         )
     with Source(run.settings.database.value, BUSY_SECONDS) as source:
-        behind, blocks = left_behind(source, sessions), list[Block]()
+        behind, blocks = left_behind(source, session_ids), list[Block]()
         if not flags.apply or not flags.yes:
-            planned = _looked(source, None if new else path, sessions)
+            planned = _looked(source, None if new else path, session_ids)
             blocks = _import_blocks(run, path, planned, behind)
             if not flags.apply or not planned.written:
                 note = Note(_UNDONE if planned.written else _NOTHING)
@@ -384,7 +397,7 @@ def import_(
         def work(stopped: Callable[[], bool]) -> Answer:
             if new:
                 create_remnic(path)
-            return _imported(run, source, path, sessions, behind, stopped)
+            return _imported(run, source, path, session_ids, behind, stopped)
 
         return carry_out(run, f"Import this into {path}?", work, yes=flags.yes, shown=lambda: blocks)
 
@@ -450,13 +463,8 @@ def _imported(
     return _reported(run, "remnic.import", path, report, behind, blocks, more).in_part(failed)
 
 
-@command("remnic verify", examples=("remnic verify --remnic memory",))
-@remnic_database
-@session_filter
-@rows
-def verify(run: Run, *, path: Path, session_filter: tuple[str, ...], limit: int) -> Answer:
-    """Compare Remnic's database with lossless-claw's row by row; exits with code 6 if they differ."""
-    sessions = session_filter
+def _verified(run: Run, path: Path, sessions: tuple[str, ...], limit: int) -> Answer:
+    """Compare the database with lossless-claw's row by row."""
     kept: list[Step] = []
     total = 0
 
@@ -477,7 +485,7 @@ def verify(run: Run, *, path: Path, session_filter: tuple[str, ...], limit: int)
         "differences": [json_of(DIFFERENCES, one) for one in kept],
     }
     table = _differences_table(run.time, kept, total)
-    told = _reported(run, "remnic.verify", path, report, behind, [table], more)
+    told = _reported(run, "remnic.list", path, report, behind, [table], more)
     return told if same else replace(told, exit_code=ExitCode.FINDINGS)
 
 

@@ -1,4 +1,4 @@
-"""What ``conversations archive``, ``prune``, ``delete`` and ``forget`` do."""
+"""What ``conversations archive``, ``prune`` and ``delete`` do."""
 
 from __future__ import annotations
 
@@ -201,8 +201,7 @@ class Removing(Deleting):
 
     def answer(self) -> Answer:
         """Show it and, with ``--apply``, do it."""
-        command = "conversations.forget" if self.forgets else "conversations.delete"
-        told = changing.run_change(self._run, command, self, self._flags)
+        told = changing.run_change(self._run, "conversations.delete", self, self._flags)
         if not self._tried:
             return told
         data, blocks = self._afterwards()
@@ -268,5 +267,5 @@ class Removing(Deleting):
             return document, [Facts(facts), *(Note(f"{problem}.") for problem in done.problems)]
         document = {"exports": [some_of(one, "conversation_id path bytes rows") for one in self.exports]}
         lines = [(f"Conversation {one.conversation_id} is in", str(one.path)) for one in self.exports]
-        free = Note("The space is free inside the file; lcm-tui vacuum gives it to the disk.")
+        free = Note("The space is free inside the file; lcm-tui disk --free pages gives it to the disk.")
         return document, [Facts(lines), free]

@@ -39,7 +39,7 @@ from lcm_tui.cli import cursors, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Choice, ConversationName, FilePath, StoredText
+from lcm_tui.cli.kinds import Choice, ConversationArgument, ConversationName, FilePath, StoredText
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import interruptible
 from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, json_names, json_of, list_table
@@ -52,7 +52,11 @@ _LIST, _SHOW = "sessions", "sessions.show"
 STORAGES: Final = Choice(*Storage)
 
 
-@command("sessions list", forms=("csv",), examples=("sessions list --agent main --current",))
+@command(
+    "sessions",
+    forms=("csv",),
+    examples=("sessions --agent main --current", "sessions --compare 1 --file rollout.jsonl"),
+)
 @options.page_options
 @click.option("--agent", type=StoredText(), metavar="AGENT", help="Only sessions of this agent.")
 @click.option("--session-key", type=StoredText(), metavar="KEY", help="Only sessions of this key.")
@@ -65,7 +69,20 @@ STORAGES: Final = Choice(*Storage)
 )
 @click.option("--current", is_flag=True, help="Only the current session of each key.")
 @options.period_options
-def sessions_list(
+@click.option(
+    "--compare",
+    type=ConversationArgument(),
+    metavar="CONVERSATION",
+    help="Compare this conversation with its Codex session instead.",
+)
+@click.option(
+    "--file",
+    type=FilePath(),
+    metavar="PATH",
+    help="The Codex session file to compare with (default: the newest of the thread that the session is "
+    "bound to).",
+)
+def sessions(
     run: Run,
     *,
     paged: options.PageOptions,
@@ -74,8 +91,15 @@ def sessions_list(
     storage: tuple[str, ...],
     current: bool,
     times: options.TimeOptions,
+    compare: ConversationName | None,
+    file: Path | None,
 ) -> Answer:
     """List the sessions of the host, newest first."""
+    if compare is not None:
+        options.alone("--compare", "--file")
+        return _compared(run, compare, file)
+    if file is not None:
+        raise UsageError("--file requires --compare.", details={"option": "file"})
     window = options.window(run, _LIST, paged, times)
     listing = list_sessions(run.settings.sessions.value)
     wanted = [
@@ -93,7 +117,7 @@ def sessions_list(
     rows = [SessionRow(one, held.get(one), owners.get(one), behind.get(one)) for one in items]
     empty = f"There are no sessions in {run.settings.sessions.value}."
     return run.answer(
-        "sessions.list",
+        "sessions",
         {
             "total": len(wanted),
             "items": [json_of(SESSION_COLUMNS, row) for row in rows],
@@ -335,20 +359,12 @@ def _blocks(
 # -- a conversation and its Codex session ------------------------------------------------------------------
 
 
-@command("sessions compare", examples=("sessions compare 1", "sessions compare 1 --file rollout.jsonl"))
-@options.needed_conversation
-@click.option(
-    "--file",
-    type=FilePath(),
-    metavar="PATH",
-    help="The Codex session file (default: the newest of the thread that the session is bound to).",
-)
-def sessions_compare(run: Run, *, conversation: ConversationName, file: Path | None) -> Answer:
+def _compared(run: Run, conversation: ConversationName, file: Path | None) -> Answer:
     """Compare a conversation with its Codex session."""
     held = run.read(_held, conversation, run.settings)
     with interruptible() as stopped:
         found = compare_with_codex(held, run.settings, os.environ, file, cancelled=stopped)
-    return run.answer("sessions.compare", _codex_document(held, found), list(codex_blocks(found)))
+    return run.answer("sessions", _codex_document(held, found), list(codex_blocks(found)))
 
 
 async def _held(reader: Reader, named: options.Named, settings: Settings) -> Held:

@@ -1,4 +1,4 @@
-"""``summaries list``, ``summaries show`` and ``summaries map``."""
+"""``summaries list``, ``summaries show`` and ``summaries list --map``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lcm_tui.cli import coverage, messages, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Choice, ConversationName, SummaryId
+from lcm_tui.cli.kinds import Choice, SummaryId
 from lcm_tui.cli.messages import MESSAGE_COLUMNS, MessageRow, part_texts, rows_of
 from lcm_tui.cli.options import Named
 from lcm_tui.cli.selecting import owner_if_named, summary_beginning
@@ -103,7 +103,11 @@ class _Shown(Record, frozen=True):
     gone: tuple[str, ...]  #: sources and source messages whose row is missing
 
 
-@command("summaries list", forms=("csv",), examples=("summaries list --conversation-id 1 --kind condensed",))
+@command(
+    "summaries list",
+    forms=("csv",),
+    examples=("summaries list --conversation-id 1 --kind condensed", "summaries list 1 --map"),
+)
 @options.engine_conversation
 @options.page_options
 @options.depth
@@ -118,6 +122,7 @@ class _Shown(Record, frozen=True):
 @options.include_content
 @options.time_options
 @options.past_options
+@options.as_map
 def list_(
     run: Run,
     *,
@@ -128,10 +133,14 @@ def list_(
     include_content: bool,
     times: options.TimeOptions,
     past: options.PastOptions,
+    as_map: bool,
 ) -> Answer:
     """List the summaries of one or all conversations, newest coverage first."""
-    named = conversation.named("summaries.list", needed=past.at is not None)
+    named = conversation.named("summaries.list", needed=as_map or past.at is not None)
     run = run_at(run, named, past)
+    if as_map and named is not None:
+        options.alone("--map", "--conversation-id", "--session-key", "--at")
+        return coverage.draw(run, named)
     window = options.window(run, "summaries", paged, times, as_engine=True)
     schema, owner, page = run.read(_load_list, named, window, depth, kind, include_content)
     whole = [_prose(run, item) for item in page.items] if include_content else []
@@ -306,18 +315,3 @@ def _ids(stored: Json) -> Cell:
     if stored is None:
         return "the list of ids is damaged"
     return ", ".join(str(item) for item in stored) if isinstance(stored, list) and stored else Mark.NOTHING
-
-
-@command("summaries map", examples=("summaries map 1", "summaries map 1 --ascii"))
-@options.needed_conversation
-@click.option("--ascii", "letters", is_flag=True, help="Letters instead of patterns.")
-@options.past_options
-def map_(
-    run: Run,
-    *,
-    conversation: ConversationName,
-    letters: bool,
-    past: options.PastOptions,
-) -> Answer:
-    """Draw which summaries cover which messages, by depth, and what the context uses."""
-    return coverage.show(run_at(run, conversation, past), conversation, letters=letters)

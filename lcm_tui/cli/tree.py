@@ -24,14 +24,14 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look": {
         "status": "what the database contains; --report writes a bug report",
         "show": "show whatever has an id; verify a citation",
-        "conversations": "list, show, export, archive, delete or erase conversations",
+        "conversations": "list, show, export, archive, prune or delete conversations",
         "messages": "list the messages of a conversation; its fresh tail",
-        "summaries": "list summaries; one with its sources; the map of all",
+        "summaries": "list summaries, or draw what they cover; show one",
         "context": "what the model sees, and how two contexts differ",
         "files": "list the large files that messages refer to",
         "sessions": "list the sessions of the host; compare one with Codex's",
         "engine": "prepared compactions and compaction debt",
-        "disk": "what the database takes on the disk",
+        "disk": "what takes space on the disk; free it",
     },
     "Search": {
         "grep": "search messages, tool calls, summaries, briefs and large files",
@@ -48,7 +48,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "transplant": "copy the summaries of one context to the front of another",
         "merge": "rejoin a session that a rollover split",
         "reindex": "rebuild the search tables",
-        "vacuum": "give the free pages of the file back to the disk",
         "migrate": "bring an old database to the engine's current schema",
     },
     "Undo and backup": {
@@ -69,8 +68,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "config": "the settings: what the files say, what applies, and why",
         "prompts": "show, compare and export the summary prompts",
         "demo": "try the app on a copy of a demonstration database",
-        "completion": "print the completion script of your shell",
-        "help": "explain a command; the same as --help",
     },
 }
 #: All first words, each with its line.
@@ -78,17 +75,14 @@ WORDS: Final[Mapping[str, str]] = {word: line for lines in SECTIONS.values() for
 #: The second words, where several commands have the same first one. Their module is not needed to know them:
 #: a word that was mistyped is refused at once, and the next one completed.
 SECOND_WORDS: Final[Mapping[str, str]] = {
-    "conversations": "list show export archive prune delete forget",
+    "conversations": "list show export archive prune delete",
     "messages": "list tail",
-    "summaries": "list show map",
+    "summaries": "list show",
     "context": "show compare snapshots",
-    "files": "list",
-    "sessions": "list compare",
     "focus": "list create activate clear delete",
-    "remnic": "list import verify undo",
+    "remnic": "list import undo",
     "history": "list undo redo prune",
     "config": "show get set",
-    "prompts": "show export",
 }
 EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, 4 configuration, 5 database, 6 findings, "
@@ -207,7 +201,9 @@ class Program(Group):
         self.examples = without_a_command.examples
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words; the name of a file alone opens it."""
+        """Take the words; the name of a file alone opens it, and ``help`` before words asks for theirs."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
         if len(args) == 1 and args[0] not in WORDS and os.path.isfile(args[0]):
             args = ["--db", args[0]]
         return super().parse_args(ctx, args)
@@ -241,8 +237,8 @@ class Program(Group):
             if isinstance(one, Sectioned) and one.section == COMMON
         )
         formatter.write("\n")
-        told = f"Every command takes {common} ({PROGRAM} help COMMAND explains them), the app --no-cache."
-        formatter.write_text(f"{told} --version prints the version.")
+        told = f"Every command takes {common} ({PROGRAM} COMMAND --help explains them), the app --no-cache."
+        formatter.write_text(f"{told} --version prints the version, --completion SHELL a completion script.")
         formatter.write_text(EXIT_CODES)
 
 

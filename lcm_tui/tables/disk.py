@@ -69,12 +69,12 @@ def freed_sentences(freed: Freed) -> tuple[str, ...]:
     size = max(freed.file_bytes - freed.text_bytes, 0)
     inside = (
         f"About {bytes_text(freed.text_bytes)} become free inside the file; to give them to the disk "
-        f"({bytes_text(freed.file_bytes)} → about {bytes_text(size)}): & and v, or lcm-tui vacuum"
+        f"({bytes_text(freed.file_bytes)} → about {bytes_text(size)}): & and v, or lcm-tui disk --free pages"
     )
     if not freed.files:
         return (inside,)
     files = f"{counted(freed.files, 'large file')} ({bytes_text(freed.stored_bytes)})"
-    return inside, f"{files} will have no row: & and x, or lcm-tui disk --remove-strays, removes them"
+    return inside, f"{files} will have no row: & and x, or lcm-tui disk --free strays, removes them"
 
 
 def vacuum_sentence(estimate: VacuumEstimate, free: int) -> str:

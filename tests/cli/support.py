@@ -16,8 +16,8 @@ from lcm_tui.cli.main import main
 _WRITING = (options.ChangeFlags, options.ModelOptions)
 #: Commands that neither change a database nor take a model, and do not read one either, or write a file.
 _NOT_READING = (
-    *("remnic list", "remnic verify", "sessions compare"),
-    *("conversations export", "backup", "config", "prompts", "demo", "completion", "help"),
+    "remnic list",
+    *("conversations export", "backup", "config", "prompts", "demo"),
 )
 
 

@@ -38,20 +38,19 @@ MISTAKES = [
     ),
     (["context", "--pretty", "3"], "INVALID_COMMAND", "context 3. Did you mean context show 3?"),
     (["summaries", "1"], "INVALID_COMMAND", "Did you mean summaries list 1?"),
-    (["files", "1"], "INVALID_COMMAND", "Did you mean files list 1?"),
     (["context", "sum_1"], "INVALID_COMMAND", "Did you mean show sum_1?"),
     (["history", "op_1"], "INVALID_COMMAND", "Did you mean show op_1?"),
     (
         ["context", "abc"],
         "INVALID_COMMAND",
-        "`context` has show, compare and snapshots: `lcm-tui help context`",
+        "`context` has show, compare and snapshots: `lcm-tui context --help`",
     ),
     (["backup", "/x"], "INVALID_COMMAND", "Did you mean --to /x?"),
     (["status", "/x.db"], "INVALID_COMMAND", "Did you mean --db /x.db?"),
     (["my lcm.db"], "INVALID_COMMAND", "To open it: `lcm-tui --db 'my lcm.db'`."),
     (["sho"], "INVALID_COMMAND", "Did you mean show?"),
     (["tai"], "INVALID_COMMAND", "Did you mean messages tail?"),
-    (["xyzzy"], "INVALID_COMMAND", "`lcm-tui help` lists the commands."),
+    (["xyzzy"], "INVALID_COMMAND", "`lcm-tui --help` lists the commands."),
     (["dissolve", "1", "sum_1"], "INVALID_COMMAND", "Name a summary by an option: --summary sum_1."),
     (
         ["focus", "list"],
@@ -158,11 +157,11 @@ MISTAKES = [
     ),
     (["summaries", "show"], "INVALID_COMMAND", "summaries.show needs an argument"),
     (["summaries", "show", "a", "b"], "INVALID_COMMAND", "summaries.show does not take b:"),
-    (["prompts", "show", "leaf", "--prompt-dir", "\udcff"], "INVALID_ARGUMENT", "not valid UTF-8"),
+    (["prompts", "leaf", "--prompt-dir", "\udcff"], "INVALID_ARGUMENT", "not valid UTF-8"),
     (["context", "show", "1", "--budget", "0"], "INVALID_ARGUMENT", "--budget must be"),
     (["conversations", "list", "--cursor", "junk"], "INVALID_CURSOR", "The cursor cannot be used"),
     (["status", "--db", ""], "INVALID_ARGUMENT", "--db is empty"),
-    (["completion", "tcsh"], "INVALID_ARGUMENT", "tcsh has no completion script"),
+    (["--completion", "tcsh"], "INVALID_ARGUMENT", "must be one of bash, zsh, fish, powershell"),
     (["--limit", "3"], "INVALID_COMMAND", "--limit is not supported by lcm-tui without a command."),
     ([], "NO_TERMINAL", "The app needs a terminal"),
 ]
@@ -221,7 +220,7 @@ def test_a_group_alone_lists_what_there_is(arguments: list[str]):
     error = run(*arguments, "--json").error
     assert error == {
         "code": "INVALID_COMMAND",
-        "message": "conversations needs a subcommand: list, show, export, archive, prune, delete, forget.",
+        "message": "conversations needs a subcommand: list, show, export, archive, prune, delete.",
     }
 
 
@@ -406,7 +405,7 @@ def test_the_version_is_that_of_the_package():
 
 
 def test_files_are_found_below_the_state_folder(openclaw_home: Path):
-    listed = run("files", "list", "--openclaw-dir", openclaw_home, "--json").data["items"]
+    listed = run("files", "--openclaw-dir", openclaw_home, "--json").data["items"]
     assert len(listed) == 11
     assert {item["state"] for item in listed} == {"found"}
     shown = run("show", "file_b7b54f0887584669", "--content", "--openclaw-dir", openclaw_home, "--json").data
@@ -454,9 +453,7 @@ def test_what_is_wrong_with_an_argument_goes_by_its_name(
     assert (result.code, result.err) == (2, f"{sentence}\n")
 
 
-@pytest.mark.parametrize(
-    "group", ["conversations", "messages", "summaries", "context", "files", "focus", "history"]
-)
+@pytest.mark.parametrize("group", ["conversations", "messages", "summaries", "context", "focus", "history"])
 def test_what_is_proposed_for_an_id_works(group: str, database_file: DatabaseFactory):
     path = str(database_file("0.15.3"))
     for named in ("1", "sum_bb692ab9b90b6a49"):
@@ -502,7 +499,7 @@ def test_what_is_listed_with_a_large_id_can_be_shown(database_copy: DatabaseFact
         connection.commit()
     listed = run("conversations", "list", "--db", path, "--json", "--limit", "500").data["items"]
     assert number in {one["conversationId"] for one in listed}
-    for words in (("conversations", "show"), ("context", "show"), ("summaries", "map"), ("history", "list")):
+    for words in (("conversations", "show"), ("context", "show"), ("summaries", "list"), ("history", "list")):
         shown = run(*words, str(number), "--db", path, "--json")
         assert (shown.code, shown.err) == (0, ""), words
     assert run("conversations", "show", "--conversation-id", str(number), "--db", path).code == 0

@@ -208,7 +208,7 @@ def test_a_database_with_the_two_essential_tables_alone_is_shown(tmp_path: Path)
         ["messages", "tail", "1"],
         ["summaries", "list"],
         ["context", "show", "1"],
-        ["files", "list"],
+        ["files"],
     ):
         for form in ([], ["--json"]):
             answer = run(*arguments, "--db", path, *form)

@@ -158,7 +158,7 @@ def test_a_value_of_any_length_is_read_or_refused():
         ("status", "--db", "é" * 2500),
         ("status", "--openclaw-dir", "/x" * 2500),
         ("status", "--config", "x" * 256),
-        ("sessions", "list", "--sessions", "x" * 5000),
+        ("sessions", "--sessions", "x" * 5000),
         ("restore", "x" * 5000),
         ("status", "--report", "--to", "x" * 5000),
     ],

@@ -1,4 +1,4 @@
-"""``disk`` and ``vacuum``: what takes space, and what is given back."""
+"""``disk``: what takes space, and what is given back."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def test_the_texts_of_a_large_file_are_measured_when_that_is_asked_for(
 
 def test_a_vacuum_gives_the_free_pages_to_the_disk_and_changes_no_row(path: Path):
     before, size = dump(path), path.stat().st_size
-    shown_first = run("vacuum", "--db", path, "--json").data
+    shown_first = run("disk", "--free", "pages", "--db", path, "--json").data
     assert (shown_first["applied"], path.stat().st_size) == (False, size)
-    done = run("vacuum", "--db", path, "--apply", "--yes", "--json").data
+    done = run("disk", "--free", "pages", "--db", path, "--apply", "--yes", "--json").data
     assert done["bytesAfter"] == path.stat().st_size <= size - shown_first["freeBytes"]
     assert dump(path) == before
     assert sizes(path)["free pages of the file"] == 0
@@ -110,28 +110,28 @@ def test_a_vacuum_gives_the_free_pages_to_the_disk_and_changes_no_row(path: Path
 def test_a_vacuum_is_refused_while_a_host_has_the_file_open(path: Path):
     size = path.stat().st_size
     with a_host_on(path):
-        problem = run("vacuum", "--db", path).out
+        problem = run("disk", "--free", "pages", "--db", path).out
         assert "is open in python" in " ".join(problem.split())
-        refused = run("vacuum", "--db", path, "--apply", "--yes")
+        refused = run("disk", "--free", "pages", "--db", path, "--apply", "--yes")
         assert refused.code == 9
         assert "Stop it first" in refused.err
     assert path.stat().st_size == size
 
 
 def test_strays_are_removed_and_nothing_else(path: Path):
-    listed = disk(path, "--remove-strays")
+    listed = disk(path, "--free", "strays")
     assert [Path(one["path"]).name for one in listed["strays"]] == ["file_00112233aabbccdd.json"]
     before = sorted(one.name for one in (path.parent / "lcm-files" / "3").iterdir())
-    done = disk(path, "--remove-strays", "--apply", "--yes")
+    done = disk(path, "--free", "strays", "--apply", "--yes")
     assert (done["removed"]["files"], done["removed"]["bytes"]) == (1, 5_000)
     after = sorted(one.name for one in (path.parent / "lcm-files" / "3").iterdir())
     assert set(before) - set(after) == {"file_00112233aabbccdd.json"}
     assert (
         "Every large file has a row."
-        in run("disk", "--remove-strays", "--db", path, "--openclaw-dir", path.parent).out
+        in run("disk", "--free", "strays", "--db", path, "--openclaw-dir", path.parent).out
     )
 
 
 def test_files_of_another_database_are_no_strays(path: Path):
     change_behind(path, "DELETE FROM large_files")
-    assert disk(path, "--remove-strays")["strays"] == []
+    assert disk(path, "--free", "strays")["strays"] == []

@@ -104,7 +104,7 @@ NEEDS: Final[Mapping[str, Callable[[Path], None]]] = {
     "restore": has_backup,
     "backfill": has_session,
     "import": has_export,
-    "sessions compare": has_rollout,
+    "sessions": has_rollout,
     "remnic": has_remnic,
     "history list": has_history,
     "history undo": has_history,

@@ -67,7 +67,7 @@ SPOILT = {
     "words",
     [
         ["status"],
-        ["files", "list"],
+        ["files"],
         ["doctor"],
         ["reindex", "--apply", "--yes"],
         ["backup"],

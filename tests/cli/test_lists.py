@@ -24,7 +24,7 @@ LISTS = {
     "conversations": (["conversations", "list"], "conversationId", 8),
     "messages": (["messages", "list", "7"], "messageId", 19),
     "summaries": (["summaries", "list"], "summaryId", 116),
-    "files": (["files", "list"], "fileId", 11),
+    "files": (["files"], "fileId", 11),
 }
 
 

@@ -1,4 +1,4 @@
-"""``summaries map``: the picture as text, JSON and SVG."""
+"""``summaries list --map``: the picture as text and JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _tail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_state_gap_and_double_is_in_the_text(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "22")
-    done = run("summaries", "map", 1, "--db", path, "--ascii")
+    done = run("summaries", "list", 1, "--map", "--db", path, "--no-color")
     assert done.code == 0
     lines = done.out.split("\n")
     assert lines[2:6] == [
@@ -58,7 +58,8 @@ def test_every_state_gap_and_double_is_in_the_text(path: Path, monkeypatch: pyte
 def test_patterns_and_letters_say_the_same_within_the_width(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "40")
     drawn, written = (
-        run("summaries", "map", 1, "--db", path, *more).out.split("\n") for more in ((), ("--ascii",))
+        run("summaries", "list", 1, "--map", "--db", path, *more).out.split("\n")
+        for more in ((), ("--no-color",))
     )
     legend = dict(zip("█▐░│▚X", "ccuuob", strict=True))
     for left, right in zip(drawn[2:5], written[2:5], strict=True):
@@ -67,7 +68,7 @@ def test_patterns_and_letters_say_the_same_within_the_width(path: Path, monkeypa
 
 
 def test_json_says_it_all(path: Path):
-    data = run("summaries", "map", 1, "--db", path, "--json").data
+    data = run("summaries", "list", 1, "--map", "--db", path, "--json").data
     assert (
         data["states"] == {"broken": 2, "orphan": 1, "stale": 0, "in_context": 2, "consumed": 2}
         or data["states"]
@@ -87,7 +88,7 @@ def test_json_says_it_all(path: Path):
 
 
 def test_an_empty_conversation_has_an_empty_map(path: Path):
-    done = run("summaries", "map", 2, "--db", path)
+    done = run("summaries", "list", 2, "--map", "--db", path)
     assert done.code == 0
     assert "This conversation has no messages." in done.out
-    assert run("summaries", "map", 2, "--db", path, "--json").data["context"] == []
+    assert run("summaries", "list", 2, "--map", "--db", path, "--json").data["context"] == []

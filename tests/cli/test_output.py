@@ -76,7 +76,7 @@ COMMANDS = [
     ["summaries", "show", "sum_06d84ef9c70348dc"],
     ["summaries", "show", "--previous", "sum_06d84ef9c70348dc"],
     ["context", "show", "2"],
-    ["files", "list"],
+    ["files"],
     ["show", "file_b7b54f0887584669"],
 ]
 

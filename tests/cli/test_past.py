@@ -36,7 +36,7 @@ def test_everything_is_shown_as_it_was(changed, database_copy):
         ("context", "show", 3),
         ("context", "show", 3, "--assembled", "--budget", "4k"),
         ("summaries", "list", 3, "--include-content"),
-        ("summaries", "map", 3),
+        ("summaries", "list", 3, "--map"),
     ):
         was = data(*words, "--db", original)
         then = data(*words, "--db", path, "--at", operation[:8])

@@ -27,7 +27,7 @@ def test_imported_compared_and_undone(database_file: DatabaseFactory, remnic: Pa
     there = ("--db", source, "--remnic", remnic.parents[1], "--json")
     planned = run("remnic", "import", *there).data
     assert all_rows(remnic) == empty
-    differing = run("remnic", "verify", *there)
+    differing = run("remnic", "list", "--verify", *there)
     assert differing.code == 6
     assert '"difference":"missing"' in differing.out
 
@@ -36,7 +36,7 @@ def test_imported_compared_and_undone(database_file: DatabaseFactory, remnic: Pa
     assert done["rows"] == planned["rows"]
     assert done["rows"]["messages"] == {"inserted": 268, "updated": 0, "moved": 0, "extra": 0, "skipped": 0}
     check_import(source, remnic)
-    assert run("remnic", "verify", *there).data["same"]
+    assert run("remnic", "list", "--verify", *there).data["same"]
     assert run("remnic", "import", *there).data["rows"]["messages"]["skipped"] == 268
 
     listed = run("remnic", "list", "--remnic", remnic, "--json").data
@@ -52,13 +52,13 @@ def test_imported_compared_and_undone(database_file: DatabaseFactory, remnic: Pa
 
 def test_only_a_session_for_people(database_file: DatabaseFactory, remnic: Path):
     session = "3ab38b00-b20c-4694-8aa0-ab2f821ab620"
-    words = ("--db", database_file("1.0-next"), "--remnic", remnic, "--session-id", session)
+    words = ("--db", database_file("1.0-next"), "--remnic", remnic, session)
     assert "Nothing was changed; --apply makes the change." in run("remnic", "import", *words).out
     done = run("remnic", "import", *words, "--apply", "--yes").out
     assert "lcm-tui remnic undo rem_" in done
     with opened(remnic) as db:
         assert db.execute("SELECT DISTINCT session_id FROM lcm_messages").fetchall() == [(session,)]
-    assert "Nothing differs." in run("remnic", "verify", *words).out
+    assert "Nothing differs." in run("remnic", "list", "--verify", *words).out
     assert session in run("remnic", "list", "--remnic", remnic).out
     assert "Nodes" in run("remnic", "list", session, "--remnic", remnic).out
     assert "Rows to remove" in run("remnic", "undo", "--remnic", remnic).out
@@ -117,8 +117,8 @@ def test_an_import_that_is_stopped_says_what_it_did(
 
 
 def test_an_empty_filter_is_a_variable_that_is_not_set(database_file: DatabaseFactory, remnic: Path):
-    arguments = ("--db", database_file("1.0-next"), "--remnic", remnic, "--session-id", " ")
-    for command in ("import", "verify"):
-        refused = run("remnic", command, *arguments)
-        assert (refused.code, "--session-id is empty" in refused.err) == (2, True)
+    arguments = ("--db", database_file("1.0-next"), "--remnic", remnic, " ")
+    for command in (("import",), ("list", "--verify")):
+        refused = run("remnic", *command, *arguments)
+        assert (refused.code, "SESSION_ID is empty" in refused.err) == (2, True)
     assert all_rows(remnic)["lcm_messages"] == []

@@ -173,7 +173,7 @@ def test_exports_go_to_our_own_folder_by_default(path: Path):
     assert done.code == 0
     [file] = default_folder().iterdir()
     assert str(file) in done.out
-    assert "lcm-tui vacuum" in done.out
+    assert "lcm-tui disk --free pages" in done.out
 
 
 def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -273,9 +273,9 @@ def test_what_is_forgotten_is_in_no_file(database_copy: DatabaseFactory, version
     assert run("history", "undo", *undo, "--db", path, "--apply", "--yes").code == 0
     for one in (path.parent / "x").iterdir():
         one.unlink()
-    shown = conversations(path, "forget", 7)
+    shown = conversations(path, "delete", "--forever", 7)
     assert "This cannot be undone" in shown.out
-    done = conversations(path, "forget", 7, "--apply", "--yes", "--json").data
+    done = conversations(path, "delete", "--forever", 7, "--apply", "--yes", "--json").data
     assert (done["rewritten"], done["walEmptied"], done["problems"]) == (True, True, [])
     assert done["historyForgotten"] >= 2
     assert done["undo"] is None
@@ -296,7 +296,7 @@ def test_what_is_gone_of_the_history_is_said_also_when_nothing_else_is(
         raise CancelledError("Cancelled; nothing was changed.")
 
     monkeypatch.setattr(committing, "commit", given_up)
-    told = conversations(path, "forget", 7, "--apply", "--yes", "--json")
+    told = conversations(path, "delete", "--forever", 7, "--apply", "--yes", "--json")
     assert told.code == 10
     assert told.error["message"] == (
         "Cancelled; nothing was changed. Only the history lost 1 operation that touched it."
@@ -311,7 +311,7 @@ def test_drafts_of_what_is_forgotten_go_too(path: Path):
     assert run("repair", 2, "--db", path, *declined).code == 10
     [kept] = drafts_folder().glob("*")
     assert kept.stat().st_size
-    done = conversations(path, "forget", 2, "--apply", "--yes", "--json").data
+    done = conversations(path, "delete", "--forever", 2, "--apply", "--yes", "--json").data
     assert done["draftsForgotten"] == [str(kept)]
     assert not list(drafts_folder().glob("*"))
 
@@ -321,7 +321,7 @@ def test_what_may_be_left_elsewhere_is_said(path: Path):
     [file] = default_folder().iterdir()
     assert run("import", file, "--db", path, "--apply", "--yes").code == 0
     assert run("backup", "--db", path).code == 0
-    out = conversations(path, "forget", 7).out
+    out = conversations(path, "delete", "--forever", 7).out
     assert f"An export is at {file}" in out
     assert "A backup is at" in out
 
@@ -330,15 +330,15 @@ def test_what_may_be_left_elsewhere_is_said(path: Path):
 def test_the_number_has_to_be_typed(path: Path):
     rows = dump(path)
     for typed in ("8\n", "\x04"):
-        code, shown = at_a_terminal(typed, "conversations", "forget", 7, "--apply", "--db", path)
+        code, shown = at_a_terminal(typed, "conversations", "delete", "--forever", 7, "--apply", "--db", path)
         assert code == 10
         assert "erase it permanently (7):" in shown
         assert "Cancelled; nothing was changed." in shown
     assert changed(rows, dump(path)) == set()
-    code, _ = at_a_terminal("7\n", "conversations", "forget", 7, "--apply", "--db", path)
+    code, _ = at_a_terminal("7\n", "conversations", "delete", "--forever", 7, "--apply", "--db", path)
     assert code == 0
     assert 7 not in column(path, IDS)
-    nobody = conversations(path, "forget", 6, "--apply", "--json")
+    nobody = conversations(path, "delete", "--forever", 6, "--apply", "--json")
     assert (nobody.code, "with --yes" in nobody.error["message"]) == (9, True)
 
 
@@ -433,7 +433,7 @@ def test_a_file_that_is_none_is_refused(path: Path, tmp_path: Path):
     ("arguments", "words"),
     [
         (["delete"], "needs conversations, or a condition"),
-        (["forget", "--apply", "--yes"], "needs conversations, or a condition"),
+        (["delete", "--forever", "--apply", "--yes"], "needs conversations, or a condition"),
         (["delete", "0"], "CONVERSATION must be a whole number"),
         (["delete", "--until", "soon"], "--until must be"),
         (["delete", "--until", "0d"], "--until must be"),
@@ -465,9 +465,9 @@ def test_other_exits(path: Path, database_copy: DatabaseFactory, monkeypatch: py
     monkeypatch.setattr(answer, "BUSY_SECONDS", 0.05)
     with connect(path) as other:
         other.execute("BEGIN IMMEDIATE")
-        for action in ("delete", "forget", "archive"):
-            assert conversations(path, action, 8).code == 0
-            assert conversations(path, action, 8, "--apply", "--yes").code == 8
+        for action in (["delete"], ["delete", "--forever"], ["archive"]):
+            assert conversations(path, *action, 8).code == 0
+            assert conversations(path, *action, 8, "--apply", "--yes").code == 8
         other.execute("ROLLBACK")
 
 

@@ -35,9 +35,7 @@ def expected() -> dict[str, Any]:
 
 
 def listed(home: Path, *more: object) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = run("sessions", "list", "--openclaw-dir", home, "--json", *more).data[
-        "items"
-    ]
+    items: list[dict[str, Any]] = run("sessions", "--openclaw-dir", home, "--json", *more).data["items"]
     return items
 
 
@@ -58,7 +56,7 @@ def test_the_list_says_where_each_session_is(home: Path, expected: dict[str, Any
 def test_pages_of_the_list_are_the_list(home: Path) -> None:
     whole, pages, more = listed(home), [], ()
     while True:
-        document = run("sessions", "list", "--openclaw-dir", home, "--json", "--limit", 5, *more).document
+        document = run("sessions", "--openclaw-dir", home, "--json", "--limit", 5, *more).document
         pages += document["data"]["items"]
         if not document["pagination"]["hasMore"]:
             break
@@ -118,7 +116,7 @@ def test_people_get_a_table(home: Path) -> None:
 def test_what_is_not_there_is_said(home: Path) -> None:
     unknown = run("show", "nobody", "--openclaw-dir", home, "--json")
     assert (unknown.code, unknown.error["code"]) == (ExitCode.NOT_FOUND, "SESSION_NOT_FOUND")
-    bad = run("sessions", "list", "--storage", "warm", "--openclaw-dir", home, "--json")
+    bad = run("sessions", "--storage", "warm", "--openclaw-dir", home, "--json")
     assert (bad.code, bad.error["details"]["option"]) == (ExitCode.USAGE, "storage")
 
 
@@ -152,10 +150,10 @@ def test_lines_that_cannot_be_read_are_shown(tmp_path: Path) -> None:
         "",
     ]
     (folder / "one.jsonl").write_text("\n".join(lines))
-    data = run("sessions", "list", "--openclaw-dir", tmp_path, "--json").data
+    data = run("sessions", "--openclaw-dir", tmp_path, "--json").data
     assert [(item["entries"], item["badLines"]) for item in data["items"]] == [(3, 2)]
     assert "2 lines of session one cannot be read: lcm-tui show one" in (
-        run("sessions", "list", "--openclaw-dir", tmp_path).out
+        run("sessions", "--openclaw-dir", tmp_path).out
     )
     shown = run("show", "one", "--openclaw-dir", tmp_path, "--json").data
     assert shown["problemCount"] == len(shown["problems"])
@@ -166,7 +164,7 @@ def test_lines_that_cannot_be_read_are_shown(tmp_path: Path) -> None:
 def test_places_that_cannot_be_read_are_named_beside_the_rest(tmp_path: Path) -> None:
     AgentFolder(tmp_path / "agents" / "main").hot(Story("one", 1).tell(5), "k")
     AgentFolder(tmp_path / "agents" / "ops").database.write_bytes(b"x" * 5000)
-    data = run("sessions", "list", "--openclaw-dir", tmp_path, "--json").data
+    data = run("sessions", "--openclaw-dir", tmp_path, "--json").data
     assert [item["sessionId"] for item in data["items"]] == ["one"]
     assert "its first page is" in data["problems"][0]["reason"]
     assert data["items"][0]["conversationId"] is None
@@ -176,7 +174,7 @@ def test_a_conversation_beside_its_codex_session(database_file: DatabaseFactory,
     path, rollout = database_file("0.15.3"), tmp_path / "rollout.jsonl"
     lines = as_rollout(path, 7)
     rollout.write_text("\n".join([*lines[2:], message("user", "\x1b[31mnew"), '{"type": "resp']))
-    arguments = ("sessions", "compare", "7", "--file", rollout, "--db", path)
+    arguments = ("sessions", "--compare", "7", "--file", rollout, "--db", path)
     data = run(*arguments, "--json").data
     assert [one["text"] for one in data["onlyCodex"]] == ["\x1b[31mnew"]
     assert [(one["role"], one["where"]) for one in data["onlyConversation"]] == [("user", "seq 1")]
@@ -185,5 +183,5 @@ def test_a_conversation_beside_its_codex_session(database_file: DatabaseFactory,
     told = run(*arguments)
     assert (told.code, "Only in Codex" in told.out, "\x1b" in told.out) == (0, True, False)
     assert f"Line {len(lines)} is skipped: unfinished" in told.out
-    nowhere = run("sessions", "compare", "7", "--db", path, "--openclaw-dir", tmp_path)
-    assert (nowhere.code, "`lcm-tui sessions compare 7 --file PATH`" in nowhere.err) == (3, True)
+    nowhere = run("sessions", "--compare", "7", "--db", path, "--openclaw-dir", tmp_path)
+    assert (nowhere.code, "`lcm-tui sessions --compare 7 --file PATH`" in nowhere.err) == (3, True)

@@ -117,7 +117,7 @@ def test_a_configuration_that_was_not_read_is_not_called_missing(tmp_path: Path)
     assert told.out.count("NUL bytes") == 1
     assert (told.err, "does not exist" in told.out) == ("", False)
     assert "which cannot be used" in run(*given, "--verbose").err
-    assert run("completion", "bash", "--openclaw-dir", tmp_path).err == ""
+    assert run("--completion", "bash", "--openclaw-dir", tmp_path).err == ""
 
 
 def test_all_versions():

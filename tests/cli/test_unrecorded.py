@@ -190,7 +190,7 @@ def test_a_blank_name_leaves_the_other(given: tuple[str, ...], database_file: Da
     [
         *(("summaries", "list", option) for option in OPTIONS["selector"]),
         *(("grep", "x", option) for option in OPTIONS["selector"]),
-        *(tuple(words.split()) for words in ("summaries list", "doctor", "repair", "files list")),
+        *(tuple(words.split()) for words in ("summaries list", "doctor", "repair", "files")),
     ],
 )
 def test_a_blank_name_alone_widens_nothing(words: tuple[str, ...], database_file: DatabaseFactory):

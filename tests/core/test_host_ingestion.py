@@ -279,7 +279,7 @@ def test_status_says_it_and_fails_when_asked_to(any_host: Host) -> None:
     assert status(any_host, "--fail-on", "sooner").code == ExitCode.USAGE
     out = run("status", "--openclaw-dir", any_host.folder).out
     assert "no: 2 messages of 1 of 1 session missing" in out
-    [item] = run("sessions", "list", "--openclaw-dir", any_host.folder, "--json").data["items"]
+    [item] = run("sessions", "--openclaw-dir", any_host.folder, "--json").data["items"]
     assert (item["conversationId"], item["behind"]) == (1, 2)
 
 
@@ -527,7 +527,7 @@ def test_all_say_the_same_of_heartbeats(
     any_host.store(stored)
     place = ("--openclaw-dir", any_host.folder, "--json")
     told = run("status", *place).data["lcmTui"]["ingestion"]["items"]
-    sessions = run("sessions", "list", *place).data["items"]
+    sessions = run("sessions", *place).data["items"]
     doctor = run("doctor", "--check", "H1", *place)
     assert [one["behind"] for one in told] == [behind]
     assert [one["behind"] for one in sessions] == [behind]

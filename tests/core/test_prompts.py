@@ -117,7 +117,7 @@ def test_an_override_older_than_the_built_in_prompt_is_told(tmp_path: Path, text
     warning = PromptTemplates(tmp_path).template("leaf").warning
     assert warning is not None
     assert says in warning
-    assert "lcm-tui prompts show leaf --diff" in warning
+    assert "lcm-tui prompts leaf --diff" in warning
 
 
 @pytest.mark.parametrize(
@@ -167,17 +167,17 @@ def test_an_unknown_prompt_is_not_found():
 
 def test_export_never_overwrites_without_force(tmp_path: Path):
     folder = tmp_path / "mine"
-    written = answer("prompts", "export", "leaf", "condensed-d2", "--to", str(folder))["data"]["written"]
-    assert written == [str(folder / "leaf.j2"), str(folder / "condensed-d2.j2")]
+    written = answer("prompts", "leaf", "--to", str(folder))["data"]["written"]
+    assert written == [str(folder / "leaf.j2")]
     (folder / "leaf.j2").write_text("my own {{ source }}")
-    error = refusal(9, "prompts", "export", "--to", str(folder))
+    error = refusal(9, "prompts", "--to", str(folder))
     assert "nothing was written" in error["message"]
-    assert sorted(os.listdir(folder)) == ["condensed-d2.j2", "leaf.j2"]
+    assert sorted(os.listdir(folder)) == ["leaf.j2"]
     assert (folder / "leaf.j2").read_text() == "my own {{ source }}"
-    answer("prompts", "export", "--to", str(folder), "--force")
+    answer("prompts", "--to", str(folder), "--force")
     assert (folder / "leaf.j2").read_text() == template_source("leaf")
     assert sorted(os.listdir(folder)) == sorted(f"{name}.j2" for name in TEMPLATES)
-    assert "could not be written" in refusal(9, "prompts", "export", "--to", os.devnull)["message"]
+    assert "could not be written" in refusal(9, "prompts", "--to", os.devnull)["message"]
 
 
 def test_the_command_line_shows_compares_and_renders(tmp_path: Path):
@@ -185,28 +185,28 @@ def test_the_command_line_shows_compares_and_renders(tmp_path: Path):
     source = tmp_path / "source.txt"
     source.write_text("the very text")
     folder = ("--prompt-dir", str(tmp_path))
-    listed = answer("prompts", "show", *folder)["data"]
+    listed = answer("prompts", *folder)["data"]
     assert [(one["name"], one["path"] is not None) for one in listed["items"]] == [
         (name, name == "leaf") for name in TEMPLATES
     ]
     assert len(listed["warnings"]) == 1
-    assert answer("prompts", "show", "leaf", *folder)["data"]["text"].startswith("mine")
-    lines = answer("prompts", "show", "leaf", "--diff", *folder)["data"]["lines"]
+    assert answer("prompts", "leaf", *folder)["data"]["text"].startswith("mine")
+    lines = answer("prompts", "leaf", "--diff", *folder)["data"]["lines"]
     assert "+mine: {{ source }} {{ previous_context }}" in lines
-    assert answer("prompts", "show", "condensed-d1", "--diff", *folder)["data"]["lines"] == []
+    assert answer("prompts", "condensed-d1", "--diff", *folder)["data"]["lines"] == []
     files = ("--with", f"source={source}", "--with", f"previous={source}")
-    made = answer("prompts", "show", "leaf", "--sent", *folder, *files)
+    made = answer("prompts", "leaf", "--sent", *folder, *files)
     assert made["data"]["user"] == "mine: the very text the very text"
     assert (
-        refusal(3, "prompts", "show", "leaf", "--sent", "--with", f"source={tmp_path / 'none'}")["code"]
+        refusal(3, "prompts", "leaf", "--sent", "--with", f"source={tmp_path / 'none'}")["code"]
         == "FILE_NOT_FOUND"
     )
-    assert refusal(3, "prompts", "show", "nope")["code"] == "PROMPT_NOT_FOUND"
+    assert refusal(3, "prompts", "nope")["code"] == "PROMPT_NOT_FOUND"
 
 
 def test_the_folder_of_prompts_stands_beside_our_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LCM_TUI_CONFIG", str(tmp_path / "config.toml"))
     (tmp_path / "config.toml").touch()
     monkeypatch.setenv("LCM_CUSTOM_INSTRUCTIONS", "Never mention the weather.")
-    assert answer("prompts", "show")["data"]["folder"] == str(tmp_path / "prompts")
-    assert "Never mention the weather." in answer("prompts", "show", "leaf", "--sent")["data"]["user"]
+    assert answer("prompts")["data"]["folder"] == str(tmp_path / "prompts")
+    assert "Never mention the weather." in answer("prompts", "leaf", "--sent")["data"]["user"]

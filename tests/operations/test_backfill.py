@@ -608,7 +608,7 @@ def test_a_session_in_the_hosts_database_is_not_called_missing(tmp_path: Path):
     held.parent.mkdir(parents=True)
     held.touch()
     for folder in (tmp_path / "agents", held.parent.parent, held.parent.parent / "sessions"):
-        with pytest.raises(NotFoundError, match=f"in OpenClaw's database: lcm-tui sessions list .{held}"):
+        with pytest.raises(NotFoundError, match=f"in OpenClaw's database: lcm-tui sessions .{held}"):
             find_to_import(folder, "main", ODD)
 
 

@@ -37,7 +37,7 @@ def test_each_row_of_the_damaged_database_is_named(database_file: DatabaseFactor
         "context_items": 1,
     }
     words = ("--db", source, "--remnic", tmp_path / "lcm.sqlite")
-    for line in (("import", *words), ("verify", *words)):
+    for line in (("import", *words), ("list", "--verify", *words)):
         said = command("remnic", *line).out
         assert "1 row of message_parts cannot be held (the message is missing or skipped)" in said
         assert "286 at ordinal 13 of conversation 4" in said

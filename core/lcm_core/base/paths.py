@@ -57,7 +57,7 @@ _FOLDER_UNKNOWN = (
     "folder with --openclaw-dir."
 )
 #: What is said wherever only the sessions in files are looked at.
-SESSIONS_IN_HOST_DATABASE = "sessions are in OpenClaw's database: lcm-tui sessions list"
+SESSIONS_IN_HOST_DATABASE = "sessions are in OpenClaw's database: lcm-tui sessions"
 
 
 class StoredFileState(StrEnum):

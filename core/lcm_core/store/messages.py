@@ -575,7 +575,7 @@ async def get_file(reader: Reader, file_id: str) -> LargeFile:
         )
     if row is None:
         raise NotFoundError(
-            f"No file matched id {file_id}; list those that are there with: lcm-tui files list.",
+            f"No file matched id {file_id}; list those that are there with: lcm-tui files.",
             code="FILE_NOT_FOUND",
             details={"fileId": file_id},
         )

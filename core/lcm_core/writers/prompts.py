@@ -74,7 +74,7 @@ class PromptTemplate(Record, frozen=True):
         age = f"is of version {self.version}" if self.version is not None else "says no version"
         return (
             f"The prompt {self.path} {age}, and the built-in one is version {self.built_in_version}: compare "
-            f"them with `lcm-tui prompts show {self.name} --diff`, then write the new version into its first "
+            f"them with `lcm-tui prompts {self.name} --diff`, then write the new version into its first "
             "line."
         )
 

@@ -245,9 +245,7 @@ async def test_transcripts_are_not_missed_where_the_host_keeps_them_in_its_datab
     folders = Folders(openclaw_home / "lcm-files", openclaw_home, openclaw_home / "agents")
     report = await report_of(database_file("0.15.3"), only={"G6", "G7"}, folders=folders)
     said = {(one.check.id, one.reason) for one in report.not_run}
-    assert said == {
-        (one, "sessions are in OpenClaw's database: lcm-tui sessions list") for one in ("G6", "G7")
-    }
+    assert said == {(one, "sessions are in OpenClaw's database: lcm-tui sessions") for one in ("G6", "G7")}
 
 
 async def test_no_checkpoint_is_missed_where_the_host_keeps_its_sessions_in_its_database(
