@@ -36,7 +36,7 @@ def cells(page: str, heading: str, column: int) -> list[str]:
 def test_the_table_of_keys_holds_every_key_of_a_command_and_no_other():
     told = {
         textual_keys(key)
-        for cell in cells("decisions.md", "Keys", 0)
+        for cell in cells("../keys.md", "Keys", 0)
         for group in re.findall(r"`([^`]+)`", cell)
         for key in group.split()
     }

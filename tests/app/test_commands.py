@@ -1,4 +1,4 @@
-"""The keys of the screens against each other and docs/spec/decisions.md, "Keys"."""
+"""The keys of the screens against each other and docs/keys.md, "Keys"."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lcm_tui.screens.frame import EVERYWHERE, CommandScreen, all_keys
 from lcm_tui.screens.health import HealthScreen
 from lcm_tui.screens.preview import PlanScreen
 
-#: docs/spec/decisions.md, "Keys": what each key means everywhere.
+#: docs/keys.md, "Keys": what each key means everywhere.
 TABLE = {
     "enter": "open",
     "escape": "back",
