@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import ClassVar, Final
 
-from lcm_core.base.records import Conversation, SummaryId
+from lcm_core.base.records import Conversation, MessageId, SummaryId
 from lcm_core.base.text import places_of, safe_line, safe_text, sought_as, wrap
 from lcm_core.operations.trace import TracedMessage, TraceSource, read_trace
 from textual import on
@@ -15,18 +16,23 @@ from textual.app import ComposeResult
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
-from lcm_tui.kit.listing import Finder, TextFinder
+from lcm_tui.kit.listing import Finder, MarkingFinder
 from lcm_tui.kit.panes import TwoPanes
-from lcm_tui.kit.spans import Block, Document, Line, Span, recoloured, role_style
-from lcm_tui.kit.text import TextView
+from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, recoloured, role_style
+from lcm_tui.kit.text import mark
 from lcm_tui.screens.frame import DataScreen
-from lcm_tui.tables.blocks import moment_text
+from lcm_tui.tables.blocks import minute_text
+from lcm_tui.tables.messages import message_name
 
-#: Characters of a message that stand beside a line: around the first thing that both have in common.
-_BEFORE: Final = 100
-_SHOWN: Final = 500
-#: What a line and a message have in common, as far as there is room for it.
-_COMMON: Final = 6
+#: Lines of a message that stand beside a line of the summary.
+_EXCERPT: Final = 4
+#: Shown of the part of a message before the first word that both share: one part of so many of what is left.
+_BEFORE: Final = 3
+#: What stands beside a line that no message says.
+_NOWHERE: Final = (
+    "No message below this summary says this. It may be a heading, the words of the writer or of an editor, "
+    "or the previous context; or it was made up."
+)
 
 
 class TraceScreen(DataScreen[TraceSource]):
@@ -35,13 +41,13 @@ class TraceScreen(DataScreen[TraceSource]):
     HELP = """
 The lines of a summary, and beside the selected one the messages that it may come from, best first.
 
-enter opens the best message in its conversation.
+enter opens the best message in its conversation, at the words that both share. tab moves to the messages:
+arrows select another one, enter opens it, / finds text, esc leads back to the lines.
 
-Nothing records that: they are found by what both say, identifiers, numbers, names and rare words. The share
-is how much of the line is in the message. A line that no message says was made up, or is from the previous
-context.
-
-tab moves to the messages, / finds text there.
+Nothing records where a line comes from: it is found by what both say, identifiers, numbers, names and rare
+words. The share is how much of the line is in the message; the words are marked, and those that stand
+elsewhere in the message are named below. A line that no message says may be a heading or from the previous
+context, or it was made up.
 """
 
     def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
@@ -49,14 +55,16 @@ tab moves to the messages, / finds text there.
         self.conversation = conversation
         self._summary_id = summary_id
         self.lines = LineView[int](self._draw, tall=True, empty="Reading the messages …", id="lines")
-        self.text = TextView(id="text")
-        self._in_text = TextFinder(self.text)
+        self.messages = LineView[MessageId](self._draw_message, tall=True, id="messages")
+        self._finder = MarkingFinder[MessageId](
+            lambda: self.messages, self._text_of, label="find in the messages", none="No message here"
+        )
         self._source: TraceSource | None = None
-        self._found: Sequence[TracedMessage] = ()
+        self._found: dict[MessageId, TracedMessage] = {}
 
     def compose_body(self) -> ComposeResult:
         """The lines, and the messages of the selected one."""
-        yield TwoPanes(self.lines, self.text, shares=(0.5, 0.5))
+        yield TwoPanes(self.lines, self.messages, shares=(0.5, 0.5))
 
     def where(self) -> str:
         """Of which summary."""
@@ -68,15 +76,16 @@ tab moves to the messages, / finds text there.
 
     def finder(self) -> Finder:
         """The search in the messages."""
-        return self._in_text
+        return self._finder
 
-    def selected_id(self) -> str | None:
-        """The summary's id."""
-        return self._summary_id
+    def selected_id(self) -> str:
+        """The message's id where the keys are; on the lines the summary's."""
+        message_id = self.messages.selected if self.messages.has_focus else None
+        return self._summary_id if message_id is None else message_name(message_id)
 
     def step_back(self) -> bool:
         """Leave the messages first."""
-        if not self.text.has_focus:
+        if not self.messages.has_focus:
             return super().step_back()
         self.lines.focus()
         return True
@@ -106,56 +115,91 @@ tab moves to the messages, / finds text there.
         if source is None or key is None:
             return
         found = await asyncio.to_thread(source.of_line, source.lines[key])
-        self._found = found
-        await self.text.load(tuple(self._document(found)))
+        self._found = {one.message.message_id: one for one in found}
+        self.messages.empty = "" if found else _NOWHERE
+        self.messages.replace(list(self._found), select=next(iter(self._found), None))
+        self.messages.reveal_top()
         self.refresh_bars()
 
-    def _document(self, found: Sequence[TracedMessage]) -> Iterator[Block]:
-        if not found:
-            yield Block("No message below this summary says this.", "warn")
-            yield Block("It was made up, or it is from the previous context.", "dim")
-        for one in found:
-            yield from self._of_message(one)
-
-    def _of_message(self, one: TracedMessage) -> Document:
-        message = one.message
+    def _draw_message(self, key: MessageId, width: int) -> Sequence[Line]:
+        found = self._found[key]
+        message = found.message
         head = (
-            Span(f"{one.share * 100:.0f} %", "title"),
-            Span(f"  #{message.seq}  ", "key"),
+            Span(f"{found.share * 100:.0f} %  ", "title"),
+            Span(f"{message_name(key, message.seq)}  ", "key"),
             Span(message.role, role_style(message.role)),
-            Span(f"  {moment_text(message.created_at, self.session.zone)}", "dim"),
+            Span(f"  {minute_text(message.created_at, self.session.zone)}", "dim"),
         )
-        common = (Span("both: ", "dim"), Span(", ".join(map(safe_line, one.common[:_COMMON])), "dim"))
-        return Block(spans=head), Block(spans=common), Block(spans=_excerpt(one)), Block()
+        excerpt, _, elsewhere = _excerpt(found, _EXCERPT * width)
+        lines = [head, *_wrapped(excerpt, width)[:_EXCERPT]]
+        if elsewhere:
+            lines += _wrapped((Span(f"elsewhere in it: {', '.join(elsewhere)}", "dim"),), width)
+        return [mark(line, self._finder.needle) for line in lines]
+
+    def _text_of(self, key: MessageId) -> str:
+        return self._found[key].text
 
     def _why_not_open(self) -> str | None:
         return None if self._found else "no message says this"
 
     def _open_message(self) -> None:
-        best = self._found[0]
-        self.open(places.Messages(self.conversation, seq=best.message.seq, find=next(iter(best.common), "")))
+        found = self._found[self.messages.selected or next(iter(self._found))]
+        _, find, _ = _excerpt(found, _EXCERPT * self.messages.size.width)
+        self.open(places.Messages(self.conversation, seq=found.message.seq, find=find))
 
-    KEYS: ClassVar[Sequence[Key[TraceScreen]]] = (commands.OPEN.does(_open_message, _why_not_open),)
+    KEYS: ClassVar[Sequence[Key[TraceScreen]]] = (
+        commands.OPEN.does(
+            _open_message, _why_not_open, help="Open the message at the words that both share."
+        ),
+    )
 
 
-def _excerpt(one: TracedMessage) -> Line:
-    """The part of a message around what it has in common with the line, which is marked."""
+def _wrapped(line: Line, width: int) -> list[Line]:
+    block = WrappedBlock(Block(spans=line), max(width, 1))
+    return [block.line(at) for at in range(len(block))]
+
+
+def _excerpt(one: TracedMessage, room: int) -> tuple[Line, str, Sequence[str]]:
+    """The part of a message that shares most with the line, in about *room* characters.
+
+    The shared words are marked in it. Also: the longest of them that stand side by side, to find the place,
+    and those that stand elsewhere in the message.
+    """
     text = " ".join(safe_text(one.text).split())
-    found = sorted(place for word in one.common if word for place in places_of(sought_as(word), text))
-    start = max(found[0][0] - _BEFORE, 0) if found else 0
-    cut = text[start : start + _SHOWN]
-    marks = [
-        (first - start, last - start) for first, last in found if start <= first and last <= start + _SHOWN
-    ]
-    line = recoloured((Span(cut),), _apart(marks), "match")
-    before, behind = "…" if start else "", "…" if start + _SHOWN < len(text) else ""
-    return (Span(before, "dim"), *line, Span(behind, "dim"))
-
-
-def _apart(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Places without those that begin within the one before."""
-    found: list[tuple[int, int]] = []
-    for place in places:
-        if not found or place[0] >= found[-1][1]:
-            found.append(place)
-    return found
+    found = sorted(
+        (start, end, word) for word in one.common if word for start, end in places_of(sought_as(word), text)
+    )
+    if not found:
+        return (Span(text[:room]),), "", ()
+    room -= room // 10  # lines break at words
+    most, first, behind = 0, 0, 0  # words, and the place that has them
+    for at, (begin, _, _) in enumerate(found):
+        words: set[str] = set()
+        for _, end, word in islice(found, at, None):
+            if end - begin > room and words:
+                break
+            words.add(word)
+            if (len(words), begin - end) > (most, first - behind):
+                most, first, behind = len(words), begin, end
+    start = max(first - max(room - (behind - first), 0) // _BEFORE, 0)
+    start = text.find(" ", start, first) + 1 or start if start else 0
+    stop = max(start + room, behind)
+    if stop < len(text):
+        stop = text.rfind(" ", behind, stop) + 1 or stop
+    runs: list[tuple[int, int]] = []
+    for begin, end, _ in found:
+        if begin < start or end > stop:
+            continue
+        if runs and begin <= runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], max(end, runs[-1][1])
+        else:
+            runs.append((begin, end))
+    shown = (Span(text[start:stop].rstrip()),)
+    marked = recoloured(shown, [(begin - start, end - start) for begin, end in runs], "match")
+    written = sorted((text[begin:end] for begin, end in runs), key=len, reverse=True)
+    within = {word for begin, end, word in found if start <= begin and end <= stop}
+    return (
+        (Span("… " if start else "", "dim"), *marked, Span(" …" if stop < len(text) else "", "dim")),
+        next((run for run in written if run in one.text), one.common[0]),
+        [safe_line(word) for word in one.common if word not in within],
+    )

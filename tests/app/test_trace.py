@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from tests.app.support import NARROW, dag_on, open_app, settled, shown, wait_for_text
+import re
+
+from textual.pilot import Pilot
+
+from lcm_tui.kit.lines import LineView
+from lcm_tui.screens.frame import CommandScreen
+from tests.app.support import (
+    NARROW,
+    at,
+    dag_on,
+    open_app,
+    settled,
+    shown,
+    shown_lines,
+    strips,
+    wait_for,
+    wait_for_text,
+)
 from tests.conftest import DatabaseFactory
 from tests.databases import column, run
 
 SUMMARY = "sum_a8e198f2d073c00f"
+CONDENSED = "sum_4c4bd5292abfa225"
+
+
+def front(pilot: Pilot[int]) -> CommandScreen:
+    screen = pilot.app.screen
+    assert isinstance(screen, CommandScreen)
+    return screen
 
 
 async def test_a_line_is_traced_to_the_message_that_says_it_in_three_keys(database_file: DatabaseFactory):
@@ -23,7 +47,7 @@ async def test_a_line_is_traced_to_the_message_that_says_it_in_three_keys(databa
         await pilot.press("L", "j")
         await wait_for_text(pilot, f"Lines of {SUMMARY}", line, f"#{seq}  tool")
         await settled(pilot)
-        first = next(row for row in shown(pilot).split("\n") if " %  #" in row)
+        first = next(row for row in shown(pilot).split("\n") if " %  m" in row)
         assert f"#{seq}" in first
         await pilot.press("enter")
         await wait_for_text(pilot, f"#{seq}", "tool")
@@ -38,5 +62,55 @@ async def test_what_no_message_says_was_made_up(database_copy: DatabaseFactory):
         await dag_on(pilot, SUMMARY)
         await pilot.press("L")
         await wait_for_text(pilot, "No message below this summary says this.")
+        await wait_for_text(pilot, "It may be a heading")
         await pilot.press("enter")
         await wait_for_text(pilot, "no message says this")
+
+
+async def test_the_second_source_is_chosen_and_opened(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("L", "j")
+        await wait_for_text(pilot, "100 %  m14 #14", "61 %  m61 #53")
+        await pilot.press("tab", "down")
+        await settled(pilot)
+        assert front(pilot).selected_id() == "m61", "what y copies"
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation 1"), "the conversation")
+        await wait_for(pilot, lambda: "#53" in shown_lines(pilot)[0], "the message")
+        await pilot.press("escape", "escape")
+        await settled(pilot)
+        assert at(pilot.app.screen, "Lines of"), "esc leads from the messages to the lines first"
+
+
+async def test_the_excerpt_is_cut_around_the_words_that_both_share(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("L", "j")
+        await wait_for_text(pilot, "100 %  m14 #14")
+        excerpt = shown(pilot).split("100 %  m14 #14")[1].split(" %  m")[0]
+        said = " ".join(re.sub("[▁-█]", " ", excerpt).split())
+        assert "Ingrid asked us to refactor the schema migration before Friday." in said
+        back = front(pilot).query_one("#messages", LineView).style_of("match").bgcolor
+        marked = "".join(
+            piece.text if piece.style and piece.style.bgcolor == back else "|"
+            for strip in strips(pilot)
+            for piece in strip
+        )
+        assert {"refactor", "schema migration", "Friday"} <= set(filter(None, marked.split("|")))
+
+
+async def test_words_that_the_excerpt_leaves_out_are_named(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    far = "quartz zebra" + " lorem" * 200 + " ocelot"
+    run(path, f"UPDATE messages SET content = '{far}' WHERE message_id = 14")
+    run(path, "DELETE FROM message_parts WHERE message_id = 14")
+    line = "The quartz zebra met an ocelot."
+    run(path, f"UPDATE summaries SET content = '{line}' WHERE summary_id = '{CONDENSED}'")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("L")
+        await wait_for_text(pilot, "m14 #14", "elsewhere in it: ocelot")
