@@ -1,9 +1,10 @@
-"""Every example of every help page works as typed on the demonstration, in the current folder."""
+"""Every example of every help page and of a page for users works as typed on the demonstration."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,8 @@ SESSION: Final = "4361652a-c630-427f-a157-12eb5ff25efa"
 BOUND: Final = "27046938-a735-4a93-a971-f4fe747bb833"
 #: The id of an operation in examples; there is none before something was changed.
 OPERATION: Final = "op_4c4b"
+ROOT: Final = Path(__file__).parents[2]
+_BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def done(*arguments: object) -> None:
@@ -170,6 +173,25 @@ def test_examples_work_as_typed(one: Command, place: tuple[Path, str]) -> None:
         assert code in (ExitCode.DONE, ExitCode.FINDINGS), f"{example}: {code} {said}"
     beside = {path.name for path in (*home.iterdir(), *home.parent.iterdir()) if path.name[0] != "."}
     assert beside <= {"home", "here", "Library"}, "an example writes outside of the current folder"
+
+
+def samples() -> Iterator[tuple[str, str]]:
+    """The commands in blocks of the pages for users, each with its page."""
+    words = {one.path.split()[0] for one in tree.every()} - {"demo"}
+    written = {*(ROOT / "docs").glob("*.md")} - {ROOT / "docs/commands.md"}
+    for page in (ROOT / "README.md", *written):
+        for block in _BLOCK.findall(page.read_text(encoding="utf-8")):
+            for line in re.findall(r"^lcm-tui (\w.*?)(?: +#.*)?$", block, re.MULTILINE):
+                if line.split()[0] in words:
+                    yield page.name, line
+
+
+@pytest.mark.parametrize(("page", "typed"), sorted(set(samples())))
+def test_samples_of_pages_work_as_typed(page: str, typed: str, place: tuple[Path, str]) -> None:
+    home, model = place
+    has_brief(home)
+    code, said = ended(typed, model)
+    assert code in (ExitCode.DONE, ExitCode.FINDINGS), f"{page}: {typed}: {code} {said}"
 
 
 def test_examples_name_no_folder_from_the_root() -> None:
