@@ -144,8 +144,8 @@ def growth(bench: Bench, small: Path, path: Path, name: str) -> list[report.Row]
     rows = []
     page, before = (bench.own(each, "messages", "list", "1") for each in (path, small))
     rows.append(_judged(name, "messages list 1", page, round(before + 0.05, 3), f"smaller {before:.3f} s"))
-    context, before = (bench.own(each, "context", "show", "1", "--assembled") for each in (path, small))
-    rows.append(_ratio(name, "context show 1 --assembled", context, before, 2, "smaller"))
+    context, before = (bench.own(each, "context", "1", "--assembled") for each in (path, small))
+    rows.append(_ratio(name, "context 1 --assembled", context, before, 2, "smaller"))
     return rows
 
 

@@ -35,8 +35,8 @@ COMMANDS = (
     ("conversations", "show", "1"),
     ("messages", "list", "1"),
     ("summaries", "list", "1"),
-    ("context", "show", "1"),
-    ("context", "show", "1", "--assembled"),
+    ("context", "1"),
+    ("context", "1", "--assembled"),
 )
 
 

@@ -45,7 +45,7 @@ def test_its_snapshots_can_be_shown_again_and_leave_everything_else_as_it_is(dem
     before = rows(demo.database)
     keep_snapshots(demo)
     assert rows(demo.database) == before
-    listed = run("context", "snapshots", 1, "--db", demo.database, "--json").data["items"]
+    listed = run("context", 1, "--snapshots", "--db", demo.database, "--json").data["items"]
     assert [one["budget"] for one in listed] == [budget for _, budget, _ in reversed(TURNS)]
     for one in listed:
         shown = run("show", one["id"], "--db", demo.database, "--json")

@@ -119,7 +119,7 @@ def test_help_refusals_and_completion_import_what_they_need(line: str, code: int
 #: Beside every command that only reads a database.
 MORE_COMMANDS = """
 engine 1
-context show 1 --assembled
+context 1 --assembled
 sessions
 doctor
 dissolve {condensed} --apply --yes

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 from lcm_core.base.diff import unified_text
@@ -100,44 +100,49 @@ from lcm_tui.tables.snapshots import (
 )
 
 if TYPE_CHECKING:
-    from lcm_core.change.journal import Operation
     from lcm_core.change.plan import Ref
     from lcm_core.operations.past import Since
     from lcm_core.operations.past_overlay import Past
 
-# -- context show ----------------------------------------------------------------------------------------
+# -- the items -----------------------------------------------------------------------------------------
 
 _SENT = "As the model receives it"
 _FORMS = Choice("json", "markdown")
 
 
-_prompt_option = click.option(
-    "--prompt",
-    cls=Sectioned,
-    section=_SENT,
-    type=Text(),
-    metavar="TEXT",
-    help="Apply prompt-aware eviction with this prompt.",
-)
-_no_clamp_option = click.option(
-    "--no-clamp",
-    cls=Sectioned,
-    section=_SENT,
-    is_flag=True,
-    help="Without the hard limit: the assembler's output before the engine's final trim.",
-)
+#: What the context of a comparison may differ in.
+_DIFFERENT: Final[Mapping[str, Kind[Any]]] = {
+    "conversation": ConversationArgument(),
+    "budget": Tokens(),
+    "prompt": Text(),
+    "rules": options.RULE_NAMES,
+    "at": Text(empty=False),
+    "db": FilePath(),
+}
 
 
 @command(
-    "context show",
+    "context",
     forms=("csv",),
     examples=(
-        *("context show 1 --budget 200k", "context show 1 --assembled --export json"),
-        "context show 1 --at 2026-03-02T10:00:00Z",
+        *("context 1 --budget 200k", "context 1 --assembled --export json"),
+        *("context 1 --at 2026-03-02T10:00:00Z", "context 1 --compare budget=20k", "context 1 --snapshots"),
     ),
 )
 @options.needed_conversation
 @options.budget
+@click.option(
+    "--at",
+    type=Text(empty=False),
+    metavar="POINT",
+    help="As it was: before:OPERATION_ID, after:OPERATION_ID, a time, or the id of a snapshot.",
+)
+@click.option(
+    "--snapshots",
+    is_flag=True,
+    help="List the contexts that an engine sent, newest first.",
+)
+@options.page_options
 @click.option(
     "--assembled",
     cls=Sectioned,
@@ -145,9 +150,29 @@ _no_clamp_option = click.option(
     is_flag=True,
     help="Show the messages as sent under the budget, and what is left out.",
 )
-@_prompt_option
-@options.rule_set
-@_no_clamp_option
+@click.option(
+    "--prompt",
+    cls=Sectioned,
+    section=_SENT,
+    type=Text(),
+    metavar="TEXT",
+    help="Apply prompt-aware eviction with this prompt.",
+)
+@click.option(
+    "--rules",
+    cls=Sectioned,
+    section=_SENT,
+    type=options.RULE_NAMES,
+    metavar="|".join(options.RULE_NAMES.words),
+    help="Use the rules of another engine version.",
+)
+@click.option(
+    "--no-clamp",
+    cls=Sectioned,
+    section=_SENT,
+    is_flag=True,
+    help="Without the hard limit: the assembler's output before the engine's final trim.",
+)
 @click.option(
     "--export",
     cls=Sectioned,
@@ -156,21 +181,46 @@ _no_clamp_option = click.option(
     metavar="|".join(_FORMS.words),
     help="Print only the messages: a request for Anthropic's API, or Markdown.",
 )
-@options.past_options
-def context_show(
+@click.option(
+    "--compare",
+    cls=Sectioned,
+    section=_SENT,
+    type=Pair(*_DIFFERENT),
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Compare it with another, by what is different of that: conversation=ID, budget=20k, prompt=TEXT "
+    "(empty for none), rules=0.15, at=POINT (default: now), db=PATH (such as a backup); may be given several "
+    "times.",
+)
+def context(
     run: Run,
     *,
     conversation: ConversationName,
     budget: int | None,
+    at: str | None,
+    snapshots: bool,
+    paged: options.PageOptions,
     assembled: bool,
     prompt: str | None,
     rules: str | None,
     no_clamp: bool,
     export: str | None,
-    past: options.PastOptions,
+    compare: tuple[tuple[str, str], ...],
 ) -> Outcome:
     """Show the items of a context; with --assembled, what the model receives; with --at, as it was."""
-    run = run_at(run, conversation, past)
+    if snapshots:
+        options.alone("--snapshots", "--limit", "--cursor", "--format")
+        return _list_snapshots(run, conversation, paged)
+    if compare:
+        options.alone("--compare", "--budget", "--at", "--prompt", "--rules", "--no-clamp")
+        first = {"budget": budget, "at": at, "prompt": prompt, "rules": rules}
+        return _compare(run, conversation, first, dict(compare), clamp=not no_clamp)
+    if paged != options.PageOptions():
+        raise UsageError("--limit and --cursor require --snapshots.", details={"option": "limit"})
+    if at is not None and _is_snapshot(at):
+        options.alone("--at")
+        return show_snapshot(run, at, conversation)
+    run = run_at(run, conversation, options.PastOptions(at))
     if assembled:
         asked = budget_for(run.settings, budget)
         owner, one = run.read_remembering(
@@ -180,7 +230,7 @@ def context_show(
             _export(run, owner, one, export)
             return 0
         report = list(assembled_blocks(run.time, owner, one, asked, prompt))
-        return run.answer("context.show", _assembled_document(owner, one), report)
+        return run.answer("context", _assembled_document(owner, one), report)
     for name, value in (
         ("prompt", prompt),
         ("rules", rules),
@@ -232,7 +282,16 @@ def _show_items(run: Run, named: Named, budget: int | None) -> Answer:
         )
     # Each takes a while for hundreds of thousands of items, and only one of the two is printed.
     document = context_document(found) if machine else {}
-    return run.answer("context.show", document, blocks, not_recorded=missing)
+    if run.past is not None and run.past.found is not None:
+        from lcm_core.operations.past import since
+
+        from lcm_tui.tables.past import since_blocks
+
+        earlier, then = run.past.found.earlier, found.view.totals.tokens
+        changed, now = since(earlier), replace(run, past=None).read(stored_tokens, earlier.refs_now)
+        document["since"] = _since_document(changed, then, now)
+        blocks = [*since_blocks(changed, then, now), *blocks]
+    return run.answer("context", document, blocks, not_recorded=missing)
 
 
 def _blocks(run: Run, found: ShownContext, named: Named) -> list[OutputBlock]:
@@ -336,39 +395,6 @@ def _stands_for(over: FocusOverlay) -> str:
     return f", replaces {counted(len(over.covered), 'summary')} at ordinal {over.at_ordinal}"
 
 
-def show_before(run: Run, operation: Operation) -> Answer:
-    """The context before an operation, and what changed since.
-
-    Raises:
-        UsageError: the operation is noted under no single conversation.
-    """
-    from lcm_core.operations.past import since
-    from lcm_core.operations.past_overlay import Past
-    from lcm_core.operations.past_point import Point
-
-    from lcm_tui.tables.past import since_blocks
-
-    owner = operation.conversation_id
-    if owner is None:
-        raise UsageError(
-            f"Operation {operation.id} changed several conversations. Choose one: `lcm-tui context show "
-            f"CONVERSATION --at before:{operation.id}`.",
-            details={"option": "at"},
-        )
-    past = replace(run, past=Past(ConversationId(owner), Point(operation.id)))
-    shown = past.read(load_context, past, ConversationId(owner), None)
-    assert past.past is not None
-    assert past.past.found is not None
-    changed = since(past.past.found.earlier)
-    now = run.read(stored_tokens, past.past.found.earlier.refs_now)
-    document: Document = {
-        "context": context_document(shown),
-        "since": _since_document(changed, shown.view.totals.tokens, now),
-    }
-    blocks = [*since_blocks(changed, shown.view.totals.tokens, now), *context_blocks(past, shown)]
-    return past.answer("show", document, blocks)
-
-
 def _since_document(changed: Since, then: int, now: int) -> Document:
     return {
         "tokens": {"then": then, "now": now},
@@ -385,7 +411,7 @@ def _ids(refs: Sequence[Ref]) -> list[Json]:
     return [ref for ref in refs if isinstance(ref, int | str)]
 
 
-# -- context show --assembled ----------------------------------------------------------------------------
+# -- the items ---assembled ----------------------------------------------------------------------------
 # The messages that the model receives under a budget, and what it does not.
 
 
@@ -490,120 +516,54 @@ def _assembled_document(owner: Conversation, one: Assembly) -> Document:
     }
 
 
-# -- context compare -------------------------------------------------------------------------------------
+# -- two of them compared ----------------------------------------------------------------------------------
 # What two contexts send to the model, and how they differ.
 
 
-#: What the second context may differ in.
-_OTHER = ("budget", "snapshot", "prompt", "rules", "at", "db")
+def _is_snapshot(at: str) -> bool:
+    """Whether a point is a context that an engine sent, by its id."""
+    return at.startswith("asm_")
 
 
-@command(
-    "context compare",
-    examples=(
-        "context compare 1 --budget 9k --other budget=20k",
-        "context compare 1 8",
-        "context compare 1 --at 2026-03-02T10:00:00Z",
-    ),
-)
-@options.needed_conversation
-@click.argument(
-    "other",
-    type=ConversationArgument(),
-    required=False,
-    metavar="[OTHER_ID]",
-    help="The conversation of the second context; by default the same.",
-)
-@options.budget
-@click.option(
-    "--snapshot",
-    type=Text(),
-    metavar="SNAPSHOT_ID",
-    help="The context of this snapshot (`context snapshots` lists them), under its own budget.",
-)
-@_prompt_option
-@options.rule_set
-@options.past_options
-@click.option(
-    "--other",
-    "second",
-    type=Pair(*_OTHER),
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="What is different of the second context: budget=20k, prompt=TEXT (empty for none), rules=0.15, "
-    "snapshot=ID, at=POINT (by default now), db=PATH (a backup shows an earlier time); may be given several "
-    "times.",
-)
-@_no_clamp_option
-def context_compare(
+def _compare(
     run: Run,
+    named: ConversationName,
+    asked: Mapping[str, Any],
+    other: Mapping[str, str],
     *,
-    conversation: ConversationName,
-    other: ConversationName | None,
-    budget: int | None,
-    snapshot: str | None,
-    prompt: str | None,
-    rules: str | None,
-    past: options.PastOptions,
-    second: tuple[tuple[str, str], ...],
-    no_clamp: bool,
+    clamp: bool,
 ) -> Answer:
-    """Compare what two contexts send: two budgets, prompts, conversations or times.
-
-    An earlier time is a point of the history, a snapshot that an engine kept, or a backup.
-    """
+    """Compare what two contexts send: two budgets, prompts, conversations or times."""
     from lcm_tui.tables.comparison import comparison_blocks
     from lcm_tui.tables.past import past_blocks
 
-    at, values = past.at, dict(second)
-    kinds: dict[str, Kind[Any]] = {
-        "budget": Tokens(),
-        "snapshot": Text(),
-        "prompt": Text(),
-        "rules": options.RULE_NAMES,
-        "at": Text(empty=False),
-        "db": FilePath(),
-    }
-    differs = {name: kinds[name].read(f"other {name}", value) for name, value in values.items()}
-    _refuse_beside_snapshot(
-        snapshot, "snapshot", {"budget": budget, "prompt": prompt, "rules": rules, "at": at}
-    )
-    if "snapshot" in differs and (beyond := differs.keys() & {"budget", "prompt", "rules", "at"}):
-        raise invalid("other", f"{min(beyond)} cannot be combined with a snapshot, which has its own")
-    here = run.settings.database.value
-    owner = run.read(number_of, conversation)
-    old = _Side(owner, here, budget, snapshot, prompt, rules, _past(run, owner, at, "at"))
-    beside = owner if other is None else run.read(number_of, other)
-    new = _Side(
-        beside,
-        differs.get("db", here),
-        differs.get("budget", budget),
-        differs.get("snapshot"),
-        differs.get("prompt", prompt),
-        differs.get("rules", rules),
-        _past(run, beside, differs.get("at"), "other"),
-    )
-    found = asyncio.run(_compared(run, old, new, clamp=not no_clamp))
+    differs = {name: _DIFFERENT[name].read(f"compare {name}", value) for name, value in other.items()}
+    for name in ("budget", "prompt", "rules"):
+        if _is_snapshot(asked.get("at") or "") and asked.get(name) is not None:
+            raise invalid(name, "cannot be combined with --at SNAPSHOT: a snapshot has its own")
+        if _is_snapshot(differs.get("at", "")) and name in differs:
+            raise invalid("compare", f"{name} cannot be combined with a snapshot, which has its own")
+    owner = run.read(number_of, named)
+    beside = run.read(number_of, differs["conversation"]) if "conversation" in differs else owner
+    old = _side(run, owner, asked, "at")
+    new = _side(run, beside, {**asked, "at": None, **differs}, "compare")
+    found = asyncio.run(_compared(run, old, new, clamp=clamp))
     blocks = list(comparison_blocks(run.time, found, old.name(beside=new), new.name(beside=old)))
     for side in (old, new):
         if side.past is not None and side.past.found is not None:
             blocks += past_blocks(run.time, side.past.found)
-    return run.answer("context.compare", _comparison_document(found, old, new), blocks)
+    return run.answer("context", _comparison_document(found, old, new), blocks)
 
 
-def _refuse_beside_snapshot(
-    snapshot: str | None, option: str, others: Mapping[str, str | int | None]
-) -> None:
-    for name, value in others.items():
-        if snapshot is not None and value is not None:
-            raise invalid(name, f"cannot be combined with --{option}: a snapshot has its own")
-
-
-def _past(run: Run, owner: ConversationId, written: str | None, option: str) -> Past | None:
-    """The point at which a conversation is read; None: now."""
+def _side(run: Run, owner: ConversationId, values: Mapping[str, Any], option: str) -> _Side:
+    """A context as *values* ask for it."""
     from lcm_core.operations.past_overlay import Past
 
-    return None if written is None else Past(owner, point_of(run, written, option))
+    at = values["at"]
+    snapshot = at if at is not None and _is_snapshot(at) else None
+    past = None if at in (None, "now", snapshot) else Past(owner, point_of(run, at, option))
+    path = values.get("db", run.settings.database.value)
+    return _Side(owner, path, values["budget"], snapshot, values["prompt"], values["rules"], past)
 
 
 class _Side(Record, frozen=True):
@@ -707,15 +667,12 @@ def _message(message: SentMessage) -> Document:
     }
 
 
-# -- context snapshots -----------------------------------------------------------------------------------
+# -- snapshots -----------------------------------------------------------------------------------
 # What a running engine gave to its host, and what of it can be shown again.
 
 
-@command("context snapshots", forms=("csv",), examples=("context snapshots 1",))
-@options.needed_conversation
-@options.page_options
-def context_snapshots(run: Run, *, conversation: ConversationName, paged: options.PageOptions) -> Answer:
-    """List the contexts that an engine sent, newest first; `show ID` shows one of them."""
+def _list_snapshots(run: Run, conversation: ConversationName, paged: options.PageOptions) -> Answer:
+    """List the contexts that an engine sent, newest first."""
     window = options.window(run, "snapshots", paged)
     owner, page = run.read(_load_snapshots, conversation, window)
     data: Document = {
@@ -724,7 +681,7 @@ def context_snapshots(run: Run, *, conversation: ConversationName, paged: option
     }
     damaged = [one for one in page.items if isinstance(one, DamagedSnapshot)]
     return run.answer(
-        "context.snapshots",
+        "context",
         data,
         [
             list_table(LISTED_COLUMNS, page.items, run.time, empty=EMPTY),
@@ -742,14 +699,17 @@ async def _load_snapshots(
     return conversation, await snapshot_page(reader, conversation.conversation_id, window)
 
 
-def show_snapshot(run: Run, snapshot_id: str) -> Answer:
-    """Show what was sent, from the rows that still exist."""
-    one = run.read(_load_snapshot, run, snapshot_id)
-    return run.answer("show", _snapshot_document(one), list(snapshot_blocks(run.time, one)))
+def show_snapshot(run: Run, snapshot_id: str, owner: ConversationName | None = None) -> Answer:
+    """Show what was sent, from the rows that still exist; of an *owner*, if that is given."""
+    one = run.read(_load_snapshot, run, snapshot_id, owner)
+    return run.answer("context", _snapshot_document(one), list(snapshot_blocks(run.time, one)))
 
 
-async def _load_snapshot(reader: Reader, run: Run, snapshot_id: str) -> ShownSnapshot:
-    one = await get_snapshot(reader, None, snapshot_id)
+async def _load_snapshot(
+    reader: Reader, run: Run, snapshot_id: str, owner: ConversationName | None
+) -> ShownSnapshot:
+    named = None if owner is None else await number_of(reader, owner)
+    one = await get_snapshot(reader, named, snapshot_id)
     conversation = as_text(await get_conversation(reader, one.conversation_id))
     return ShownSnapshot(conversation, one, await rebuild_snapshot(reader, one, run.zone))
 

@@ -55,8 +55,8 @@ def disk(run: Run, *, free: str | None, measured: bool, flags: options.ChangeFla
     """
     if free is None and flags.apply:
         raise UsageError("disk --apply requires --free.", details={"option": "apply"})
-    if free is not None and measured:
-        raise UsageError("--all cannot be combined with --free.", details={"option": "all"})
+    if free is not None:
+        options.alone("--free", "--apply", "--yes", "--allow-unread-wal")
     if free == "pages":
         return _vacuum(run, flags)
     folder = run.settings.large_files_dir.value if run.settings.knows_large_files else None

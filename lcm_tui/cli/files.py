@@ -34,7 +34,7 @@ from lcm_tui.tables.blocks import (
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.files import FILE_COLUMNS, FileRow, stored_file
 
-#: What ``--content`` reads at the most.
+#: What ``--include-content`` reads at the most.
 MAX_CONTENT_BYTES = 64 * 1024 * 1024
 
 

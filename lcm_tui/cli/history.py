@@ -97,12 +97,8 @@ async def _standing(reader: Reader, operation: Operation) -> ListedOperation:
     return ListedOperation(operation, by is None, by, batch)
 
 
-def show_operation(run: Run, operation_id: str, *, context_before: bool) -> Answer:
+def show_operation(run: Run, operation_id: str) -> Answer:
     """Show one operation: every row it changed, and whether it can be undone (or redone) now."""
-    if context_before:
-        from lcm_tui.cli.context import show_before  # 40 ms that the other commands need not wait for
-
-        return show_before(run, run.read(_named_operation, operation_id))
     found = run.read(_load, operation_id)
     data = {
         "operation": operation_json(found.operation, found.undone_by),
@@ -113,10 +109,6 @@ def show_operation(run: Run, operation_id: str, *, context_before: bool) -> Answ
     if found.damaged is None:
         return told
     return replace(told, exit_code=found.damaged.exit_code, failed=found.damaged)
-
-
-async def _named_operation(reader: Reader, wanted: str) -> Operation:
-    return await reader.run(get, await operation_beginning(reader, wanted))
 
 
 async def _load(reader: Reader, wanted: str) -> ShownOperation:

@@ -34,9 +34,7 @@ _KINDS: Final = (
     ("conversation", r"[0-9]+"),
 )
 #: The options that only some of them have.
-_OF: Final = {"content": "file", "context-before": "operation", "agent": "session"} | dict.fromkeys(
-    ("limit", "cursor"), "session"
-)
+_OF: Final = {"include-content": "file"} | dict.fromkeys(("agent", "limit", "cursor"), "session")
 
 
 @command(
@@ -44,7 +42,7 @@ _OF: Final = {"content": "file", "context-before": "operation", "agent": "sessio
     examples=(
         "show m826",
         "show sum_4c4b",
-        "show file_b7b54f0887584669 --content",
+        "show file_b7b54f0887584669 --include-content",
         "show 2b8481de --limit 20",
     ),
 )
@@ -56,12 +54,7 @@ _OF: Final = {"content": "file", "context-before": "operation", "agent": "sessio
     "a conversation, the id of a session of the host, or a citation, which is verified. A unique prefix is "
     "enough.",
 )
-@click.option("--content", is_flag=True, help="Of a file: print it, if it exists and is text.")
-@click.option(
-    "--context-before",
-    is_flag=True,
-    help="Of an operation: the context before it, and what changed since.",
-)
+@click.option("--include-content", is_flag=True, help="Of a file: print it too, if it exists and is text.")
 @click.option("--agent", type=StoredText(), metavar="AGENT", help="Of a session: only of this agent.")
 @click.option(
     "--limit", type=WholeNumber(1), metavar="N", help="Of a session: the newest N entries (default: all)."
@@ -71,8 +64,7 @@ def show(
     run: Run,
     *,
     name: str,
-    content: bool,
-    context_before: bool,
+    include_content: bool,
     agent: str | None,
     limit: int | None,
     cursor: str | None,
@@ -86,14 +78,14 @@ def show(
     of_session: dict[str, object] = {"agent": agent, "limit": limit, "cursor": cursor}
     if kind == "conversation" and any(value is not None for value in of_session.values()):
         kind = "session"  # the beginning of its id may be a number
-    given = {"content": content or None, "context-before": context_before or None, **of_session}
+    given = {"include-content": include_content or None, **of_session}
     for option, value in given.items():
         if value is not None and _OF[option] != kind:
             problem = (
                 f"--{option} is only for the kind {_OF[option]}; {safe_line(name)} is of the kind {kind}."
             )
             raise UsageError(problem, details={"option": option})
-    told = replace(_shown(run, kind, name, content, context_before, agent, limit, cursor), command="show")
+    told = replace(_shown(run, kind, name, include_content, agent, limit, cursor), command="show")
     if kind not in ("summary", "file", "brief"):
         return told
     citation = run.read(_citation, name, recall_settings(run.settings))
@@ -111,8 +103,7 @@ def _shown(
     run: Run,
     kind: str,
     name: str,
-    content: bool,
-    context_before: bool,
+    include_content: bool,
     agent: str | None,
     limit: int | None,
     cursor: str | None,
@@ -127,7 +118,7 @@ def _shown(
     if kind == "file":
         from lcm_tui.cli.files import show_file
 
-        return show_file(run, name, content=content)
+        return show_file(run, name, content=include_content)
     if kind == "brief":
         from lcm_tui.cli.focus import show_brief
 
@@ -135,7 +126,7 @@ def _shown(
     if kind == "operation":
         from lcm_tui.cli.history import show_operation
 
-        return show_operation(run, name, context_before=context_before)
+        return show_operation(run, name)
     if kind == "snapshot":
         from lcm_tui.cli.context import show_snapshot
 

@@ -78,7 +78,6 @@ SECOND_WORDS: Final[Mapping[str, str]] = {
     "conversations": "list show export archive prune delete",
     "messages": "list tail",
     "summaries": "list show",
-    "context": "show compare snapshots",
     "focus": "list create activate clear delete",
     "remnic": "list import undo",
     "history": "list undo redo prune",

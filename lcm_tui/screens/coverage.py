@@ -313,7 +313,12 @@ class CoverageFoot(Drawn):
         plain = self.app.no_color
         chosen = rows.chosen
         return (
-            (gutter("context"), *cut_line(coverage, scale)),
+            (
+                gutter(
+                    "context",
+                ),
+                *cut_line(coverage, scale),
+            ),
             (gutter(""), *axis_line(coverage, scale, plain=plain)),
             block_line(coverage, chosen, scale, width) if chosen is not None else (),
             *((Span(" "), *line) for line in self._legend(width - 1, plain=plain)),

@@ -321,7 +321,14 @@ def picture(coverage: Coverage, width: int, *, plain: bool) -> list[Line]:
     for level in coverage.levels:
         row, _ = level_line(level, scale, plain=plain)
         lines.append((gutter(depth_name(level.depth), len(level.blocks)), *row))
-    lines.append((gutter("context"), *cut_line(coverage, scale)))
+    lines.append(
+        (
+            gutter(
+                "context",
+            ),
+            *cut_line(coverage, scale),
+        )
+    )
     lines.append((gutter(""), *axis_line(coverage, scale, plain=plain)))
     return lines
 

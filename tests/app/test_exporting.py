@@ -132,7 +132,7 @@ async def test_the_history_is_exported_operation_by_operation(
     database_copy: DatabaseFactory, tmp_path: Path
 ) -> None:
     path = database_copy("0.15.3")
-    top = (await asyncio.to_thread(command, "context", "show", "3", "--json", "--db", path)).data["items"]
+    top = (await asyncio.to_thread(command, "context", "3", "--json", "--db", path)).data["items"]
     top = next(one["summaryId"] for one in top if one.get("kind") == "condensed")
     dissolved = ("dissolve", "3", "--summary", top, "--apply", "--yes", "--db", path)
     assert (await asyncio.to_thread(command, *dissolved)).code == 0

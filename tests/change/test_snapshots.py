@@ -36,7 +36,7 @@ def session_of(path: Path, conversation_id: int) -> Session:
 
 
 def shown(path: Path, conversation_id: int, *more: object) -> Any:
-    return run("context", "snapshots", conversation_id, "--db", path, "--json", *more).data
+    return run("context", conversation_id, "--snapshots", "--db", path, "--json", *more).data
 
 
 def snapshot(path: Path, name: str) -> Any:
@@ -94,7 +94,7 @@ async def test_the_newest_are_kept_and_listed(database_copy: DatabaseFactory) ->
     assert [one["budget"] for one in data["items"]] == [5_000, 4_000, 3_000]
     assert len((await in_thread(shown, path, 1, "--limit", 1))["items"]) == 1
     assert value(path, COUNT, 2) == 1
-    text = (await in_thread(run, "context", "snapshots", 1, "--db", path)).out
+    text = (await in_thread(run, "context", 1, "--snapshots", "--db", path)).out
     assert value(path, NEWEST.replace("ORDER", "WHERE conversation_id = 1 ORDER")) in text
     missing = await in_thread(run, "show", "asm_x", "--db", path)
     assert missing.code == 3
@@ -113,8 +113,8 @@ async def test_no_text_and_no_prompt_is_kept(database_copy: DatabaseFactory) -> 
 def test_browsing_makes_no_table(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     assert shown(path, 1)["items"] == []
-    assert "No snapshots" in run("context", "snapshots", 1, "--db", path).out
-    assert run("context", "show", 1, "--assembled", "--db", path).code == 0
+    assert "No snapshots" in run("context", 1, "--snapshots", "--db", path).out
+    assert run("context", 1, "--assembled", "--db", path).code == 0
     assert run("show", "asm_x", "--db", path).code == 3
     assert value(path, TABLE) == 0
 
@@ -209,7 +209,7 @@ async def test_pages_and_beginnings_of_ids(database_copy: DatabaseFactory) -> No
     async with await opened(path) as engine:
         for budget in (2_000, 3_000, 4_000):
             await engine.assemble(session_of(path, 1), budget=budget)
-    first = await in_thread(run, "context", "snapshots", 1, "--db", path, "--json", "--limit", 2)
+    first = await in_thread(run, "context", 1, "--snapshots", "--db", path, "--json", "--limit", 2)
     assert [one["budget"] for one in first.data["items"]] == [4_000, 3_000]
     cursor = first.document["pagination"]["nextCursor"]
     rest = await in_thread(shown, path, 1, "--limit", 2, "--cursor", cursor)
@@ -230,23 +230,28 @@ async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: D
     with connect(path) as host:
         host.execute("UPDATE messages SET content = 'later' WHERE message_id = 858")
         host.execute("DELETE FROM message_parts WHERE message_id = 858")
-    compare = ("context", "compare", 1, "--db", path, "--json")
-    now = (await in_thread(run, *compare, "--snapshot", older[:12])).data
+    compare = ("context", 1, "--db", path, "--json")
+    now = (await in_thread(run, *compare, "--at", older[:12], "--compare", "at=now")).data
     assert (now["first"]["snapshot"]["id"], now["second"]["snapshot"]) == (older, None)
     assert (now["first"]["budget"], now["second"]["budget"]) == (3_500, 3_500)
     assert now["second"]["metadata"]["rawHistoryEstimatedTokens"] > 0
     assert not now["first"]["snapshot"]["exact"]
-    two = (await in_thread(run, *compare, "--snapshot", older, "--other", f"snapshot={newer}")).data
+    two = (await in_thread(run, *compare, "--at", older, "--compare", f"at={newer}")).data
     assert [one["ordinal"] for one in two["messages"]["onlySecond"]] == [0, 1, 2, 3, 21]
-    wide = (await in_thread(run, *compare, "--other", f"snapshot={older}", "--budget", "6000")).data
+    wide = (await in_thread(run, *compare, "--compare", f"at={older}", "--budget", "6000")).data
     assert (wide["first"]["budget"], wide["second"]["budget"]) == (6_000, 3_500)
-    text = (await in_thread(run, *compare[:-1], "--snapshot", older)).out
+    text = (await in_thread(run, *compare[:-1], "--at", older, "--compare", "at=now")).out
     assert f"snapshot {older} of 2026-03-06 12:00:00Z (rows changed since), 3,500 tokens" in text
-    for refused in (("--snapshot", "asm_none"), ("--snapshot", older, "--budget", "1k")):
-        assert (await in_thread(run, *compare, *refused)).code == (3 if len(refused) == 2 else 2)
-    with_rules = (await in_thread(run, *compare, "--other", "rules=0.1")).data
+    for refused in (("--at", "asm_none"), ("--at", older, "--budget", "1k")):
+        for more in ((), ("--compare", "at=now")):
+            code = 3 if len(refused) == 2 else 2
+            assert (await in_thread(run, *compare, *refused, *more)).code == code
+    sent = (await in_thread(run, *compare, "--at", older)).data
+    assert sent == (await in_thread(run, "show", older, *compare[2:])).data
+    assert (await in_thread(run, "context", 2, *compare[2:], "--at", older)).code == 3
+    with_rules = (await in_thread(run, *compare, "--compare", "rules=0.1")).data
     assert (with_rules["first"]["rules"], with_rules["second"]["rules"]) == ("0.15", "0.1")
-    asked = (await in_thread(run, *compare, "--budget", "3k", "--other", "prompt=lease", "--no-clamp")).data
+    asked = (await in_thread(run, *compare, "--budget", "3k", "--compare", "prompt=lease", "--no-clamp")).data
     assert asked["first"]["messagesHash"] != asked["second"]["messagesHash"]
 
 
@@ -255,8 +260,8 @@ async def test_they_go_with_their_conversation(database_copy: DatabaseFactory, h
     path = database_copy("0.15.3")
     for conversation in (3, 7):
         await assembled(path, conversation)
-    more = ["--to", path.parent / "x"] if how == "delete" else []
-    done = await in_thread(run, "conversations", how, 7, "--db", path, "--apply", "--yes", *more)
+    more = ["--to", path.parent / "x"] if how == "delete" else ["--forever"]
+    done = await in_thread(run, "conversations", "delete", 7, "--db", path, "--apply", "--yes", *more)
     assert done.code == 0, done.err
     assert (value(path, COUNT, 3), value(path, COUNT, 7)) == (1, 0)
 
@@ -275,7 +280,7 @@ async def test_a_damaged_snapshot_hides_no_other(database_copy: DatabaseFactory)
     ):
         with connect(path) as host:
             host.execute(f"UPDATE lcm_tui_assemblies SET {columns} WHERE id = ?", (damaged,))
-        command = ("context", "snapshots", 1, "--db", path)
+        command = ("context", 1, "--snapshots", "--db", path)
         first, second = (await in_thread(run, *command, "--json")).data["items"]
         assert set(first) == {"id", "createdAt", "damaged"}
         assert f"Snapshot {damaged} of conversation 1 is damaged" in first["damaged"]

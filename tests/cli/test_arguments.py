@@ -28,7 +28,7 @@ MISTAKES = [
     (
         ["--no-color", "context", "--bugdet", "3"],
         "INVALID_ARGUMENT",
-        "Unknown option --bugdet. Did you mean context show --budget?",
+        "Unknown option --bugdet. Did you mean --budget?",
     ),
     (["conversations", "--jsn"], "INVALID_ARGUMENT", "Unknown option --jsn. Did you mean --json?"),
     (
@@ -36,14 +36,13 @@ MISTAKES = [
         "INVALID_ARGUMENT",
         "--lst. Did you mean history list or history undo --last?",
     ),
-    (["context", "--pretty", "3"], "INVALID_COMMAND", "context 3. Did you mean context show 3?"),
     (["summaries", "1"], "INVALID_COMMAND", "Did you mean summaries list 1?"),
-    (["context", "sum_1"], "INVALID_COMMAND", "Did you mean show sum_1?"),
+    (["focus", "sum_1"], "INVALID_COMMAND", "Did you mean show sum_1?"),
     (["history", "op_1"], "INVALID_COMMAND", "Did you mean show op_1?"),
     (
-        ["context", "abc"],
+        ["remnic", "abc"],
         "INVALID_COMMAND",
-        "`context` has show, compare and snapshots: `lcm-tui context --help`",
+        "`remnic` has list, import and undo: `lcm-tui remnic --help`",
     ),
     (["backup", "/x"], "INVALID_COMMAND", "Did you mean --to /x?"),
     (["status", "/x.db"], "INVALID_COMMAND", "Did you mean --db /x.db?"),
@@ -158,7 +157,7 @@ MISTAKES = [
     (["summaries", "show"], "INVALID_COMMAND", "summaries.show needs an argument"),
     (["summaries", "show", "a", "b"], "INVALID_COMMAND", "summaries.show does not take b:"),
     (["prompts", "leaf", "--prompt-dir", "\udcff"], "INVALID_ARGUMENT", "not valid UTF-8"),
-    (["context", "show", "1", "--budget", "0"], "INVALID_ARGUMENT", "--budget must be"),
+    (["context", "1", "--budget", "0"], "INVALID_ARGUMENT", "--budget must be"),
     (["conversations", "list", "--cursor", "junk"], "INVALID_CURSOR", "The cursor cannot be used"),
     (["status", "--db", ""], "INVALID_ARGUMENT", "--db is empty"),
     (["--completion", "tcsh"], "INVALID_ARGUMENT", "must be one of bash, zsh, fish, powershell"),
@@ -241,7 +240,7 @@ def test_an_id_that_is_not_there_exits_with_3(database_file: DatabaseFactory):
             {"kind": "conversationId", "value": 10**20},
         ),
         (["summaries", "list", "99"], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 99}),
-        (["context", "show", "99"], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 99}),
+        (["context", "99"], "CONVERSATION_NOT_FOUND", {"kind": "conversationId", "value": 99}),
         (
             ["messages", "tail", "--session-key", "no"],
             "CONVERSATION_NOT_FOUND",
@@ -274,7 +273,7 @@ def test_a_conversation_goes_by_its_id_its_session_key_or_a_part_of_its_title(da
     def meant(name: str) -> int:
         shown = [
             run(*words, name, "--db", path, "--json").data["conversation"]["conversationId"]
-            for words in (("conversations", "show"), ("messages", "list"), ("context", "show"))
+            for words in (("conversations", "show"), ("messages", "list"), ("context",))
         ]
         assert shown == shown[:1] * 3
         return int(shown[0])
@@ -294,7 +293,7 @@ def test_a_conversation_goes_by_its_id_its_session_key_or_a_part_of_its_title(da
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("DELETE FROM conversations WHERE conversation_id = 7")
             connection.commit()
-        for words in (["context", "show"], ["dissolve"], ["conversations", "delete"], ["merge"]):
+        for words in (["context"], ["dissolve"], ["conversations", "delete"], ["merge"]):
             refused = run(
                 *words, name, *(["--summary", "sum_"] if words == ["dissolve"] else []), "--db", path
             )
@@ -316,9 +315,9 @@ def test_a_budget_comes_from_the_option_then_the_environment(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
     def budget(*arguments: str) -> int:
-        return run("context", "show", "1", "--db", database_file("0.15.3"), "--json", *arguments).data[
-            "totals"
-        ]["budget"]
+        return run("context", "1", "--db", database_file("0.15.3"), "--json", *arguments).data["totals"][
+            "budget"
+        ]
 
     assert budget() == 128_000
     monkeypatch.setenv("LCM_MAX_ASSEMBLY_TOKEN_BUDGET", "9000")
@@ -408,19 +407,20 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
     listed = run("files", "--openclaw-dir", openclaw_home, "--json").data["items"]
     assert len(listed) == 11
     assert {item["state"] for item in listed} == {"found"}
-    shown = run("show", "file_b7b54f0887584669", "--content", "--openclaw-dir", openclaw_home, "--json").data
+    name = ("show", "file_b7b54f0887584669", "--include-content")
+    shown = run(*name, "--openclaw-dir", openclaw_home, "--json").data
     assert shown["file"]["resolvedPath"].startswith(str(openclaw_home))
     assert json.loads(shown["content"]["text"])
     (openclaw_home / "lcm-files" / "2" / "file_56fa58c1f51044ba.png").write_bytes(
         b"\x89PNG\r\n\x1a\n" + bytes(30)
     )
-    image = run("show", "file_56fa58c1f51044ba", "--content", "--openclaw-dir", openclaw_home)
+    image = run("show", "file_56fa58c1f51044ba", "--include-content", "--openclaw-dir", openclaw_home)
     assert "The file is PNG image" in image.out
-    named = run("show", "file_b7b54f0887584669", "--content", "--db", openclaw_home / "lcm.db")
+    named = run(*name, "--db", openclaw_home / "lcm.db")
     assert named.code == 0, "the folder of a named database is its state folder"
     lone = openclaw_home.parent / "lone.db"
     (openclaw_home / "lcm.db").rename(lone)
-    elsewhere = run("show", "file_b7b54f0887584669", "--content", "--db", lone)
+    elsewhere = run(*name, "--db", lone)
     assert (elsewhere.code, elsewhere.out) == (3, "")
     assert "name its state folder with --openclaw-dir" in elsewhere.err
 
@@ -434,9 +434,12 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
             "`summaries show` names its own.",
         ),
         (["conversations", "delete", "0"], "CONVERSATION must be a whole number of at least 1."),
-        (["context", "snapshots", "0"], "CONVERSATION must be a whole number of at least 1."),
-        (["context", "compare", "0"], "CONVERSATION must be a whole number of at least 1."),
-        (["context", "compare", "1", "0"], "OTHER_ID must be a whole number of at least 1."),
+        (["context", "0", "--snapshots"], "CONVERSATION must be a whole number of at least 1."),
+        (["context", "0"], "CONVERSATION must be a whole number of at least 1."),
+        (
+            ["context", "1", "--compare", "conversation=0"],
+            "--compare conversation must be a whole number of at least 1.",
+        ),
         (
             ["messages", "list", "--conversation-id", "0"],
             "--conversation-id must be a whole number of at least 1.",
@@ -453,7 +456,7 @@ def test_what_is_wrong_with_an_argument_goes_by_its_name(
     assert (result.code, result.err) == (2, f"{sentence}\n")
 
 
-@pytest.mark.parametrize("group", ["conversations", "messages", "summaries", "context", "focus", "history"])
+@pytest.mark.parametrize("group", ["conversations", "messages", "summaries", "focus", "history"])
 def test_what_is_proposed_for_an_id_works(group: str, database_file: DatabaseFactory):
     path = str(database_file("0.15.3"))
     for named in ("1", "sum_bb692ab9b90b6a49"):
@@ -499,7 +502,7 @@ def test_what_is_listed_with_a_large_id_can_be_shown(database_copy: DatabaseFact
         connection.commit()
     listed = run("conversations", "list", "--db", path, "--json", "--limit", "500").data["items"]
     assert number in {one["conversationId"] for one in listed}
-    for words in (("conversations", "show"), ("context", "show"), ("summaries", "list"), ("history", "list")):
+    for words in (("conversations", "show"), ("context",), ("summaries", "list"), ("history", "list")):
         shown = run(*words, str(number), "--db", path, "--json")
         assert (shown.code, shown.err) == (0, ""), words
     assert run("conversations", "show", "--conversation-id", str(number), "--db", path).code == 0
@@ -520,6 +523,6 @@ def test_the_name_of_a_file_alone_opens_it(tmp_path: Path):
 
 @pytest.mark.parametrize("option", ["--conversation-id", "--session-key"])
 def test_where_a_conversation_is_an_argument_its_options_are_refused_with_the_way(option: str):
-    refused = run("context", "show", option, "3")
+    refused = run("context", option, "3")
     assert refused.code == 2
-    assert "or title without an option, as in `lcm-tui context show 3`." in refused.err
+    assert "or title without an option, as in `lcm-tui context 3`." in refused.err

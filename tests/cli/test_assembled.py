@@ -1,4 +1,4 @@
-"""``context show --assembled``."""
+"""``context --assembled``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.databases import run as change
 from tests.support import recorded
 
 DatabaseFactory = Callable[[str], Path]
-SENT = ("context", "show", "3", "--assembled", "--budget", "1500")
+SENT = ("context", "3", "--assembled", "--budget", "1500")
 #: The recordings of the assembler were made before the engine's final clamp.
 SHOW = (*SENT, "--no-clamp")
 
@@ -57,7 +57,7 @@ def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory)
 def test_what_is_always_sent_does_not_deny_what_the_hard_limit_drops(
     budget: int, database_file: DatabaseFactory
 ) -> None:
-    place = ("context", "show", 1, "--assembled", "--budget", budget, "--db", database_file("1.1-later"))
+    place = ("context", 1, "--assembled", "--budget", budget, "--db", database_file("1.1-later"))
     data, text = run(*place, "--json").data, " ".join(run(*place).out.split())
     first = data["freshTail"]["firstOrdinal"]
     clamped = [one for one in data["evicted"] if one["ordinal"] >= first and one["step"] == "final clamp"]
@@ -77,7 +77,7 @@ def test_what_is_always_sent_does_not_deny_what_the_hard_limit_drops(
 def test_a_line_shows_what_an_element_holds_and_not_its_tags(
     version: str, conversation: int, begins: str, database_file: DatabaseFactory
 ) -> None:
-    shown = ("context", "show", conversation, "--assembled", "--db", database_file(version))
+    shown = ("context", conversation, "--assembled", "--db", database_file(version))
     assert begins in run(*shown).out
     previews = [one["preview"] for one in run(*shown, "--json").data["items"]]
     for said in (run(*shown).out, "\n".join(previews)):
@@ -87,7 +87,7 @@ def test_a_line_shows_what_an_element_holds_and_not_its_tags(
 def test_the_items_alone_say_that_some_are_left_out(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     said = "15 items are left out, 11 messages of them in no summary; --assembled shows which, and why."
-    asked = ("context", "show", "1", "--db", path, "--budget")
+    asked = ("context", "1", "--db", path, "--budget")
     assert said in run(*asked, "1500").out
     assert "left out" not in run(*asked, "128k").out
 
@@ -113,7 +113,7 @@ def test_a_prompt_says_what_it_kept_and_what_it_did_not(database_file: DatabaseF
     text = run(*asked, "--db", path).out
     assert f"The prompt ranked {len(kept) + len(dropped)} items before the tail" in text
     assert f"prompt {max(kept):.1%}" in text
-    idle = run("context", "show", "3", "--assembled", "--prompt", "lease", "--db", path).out
+    idle = run("context", "3", "--assembled", "--prompt", "lease", "--db", path).out
     assert "The prompt has no effect: everything fits the budget." in idle
 
 
@@ -161,7 +161,7 @@ def test_exports_are_the_messages_alone(database_file: DatabaseFactory):
     ],
 )
 def test_refusals(arguments: tuple[str, ...], says: str, database_file: DatabaseFactory):
-    answer = run("context", "show", "1", *arguments, "--db", database_file("0.15.3"))
+    answer = run("context", "1", *arguments, "--db", database_file("0.15.3"))
     assert (answer.code, answer.err.strip()) == (2, says)
 
 
@@ -171,7 +171,7 @@ def test_every_conversation_of_every_version_can_be_assembled(version: str, data
     listed = run("conversations", "list", "--db", path, "--json").data["items"]
     for one in listed:
         data = run(
-            "context", "show", one["conversationId"], "--assembled", "--budget", "2k", "--db", path, "--json"
+            "context", one["conversationId"], "--assembled", "--budget", "2k", "--db", path, "--json"
         ).data
         most = max(2_000, data["freshTail"]["tokens"] + 1_000)
         assert data["totals"]["estimatedTokens"] <= most
@@ -187,7 +187,7 @@ def with_paste(database_copy: DatabaseFactory) -> Path:
 
 
 def test_what_the_model_sees_in_no_form_and_what_is_a_note_is_said(with_paste: Path):
-    asked = ("context", "show", "3", "--assembled", "--budget", "4000", "--db", with_paste)
+    asked = ("context", "3", "--assembled", "--budget", "4000", "--db", with_paste)
     text = run(*asked).out
     assert "6 messages left out (777 tokens): neither sent nor in a summary that is sent" in text
     assert "Pasted by a user; a note is sent in its place" in text
@@ -204,7 +204,7 @@ def test_what_the_model_sees_in_no_form_and_what_is_a_note_is_said(with_paste: P
         }
     ]
     assert data["finalClamp"] == {"limit": 3_600, "messages": 7, "tokens": 3_753, "applied": True}
-    whole = run("context", "show", "5", "--assembled", "--db", with_paste, "--json").data
+    whole = run("context", "5", "--assembled", "--db", with_paste, "--json").data
     assert (whole["unseen"]["messages"], whole["pasted"]) == (0, [])
 
 
@@ -221,7 +221,7 @@ def test_rules_that_are_asked_for_decide_the_last_cut(
     rules: str, limit: int, messages: int, tokens: int, database_file: DatabaseFactory
 ):
     path = database_file("1.1.0-upgraded")
-    asked = ("context", "show", "7", "--assembled", "--budget", "1500", "--rules", rules)
+    asked = ("context", "7", "--assembled", "--budget", "1500", "--rules", rules)
     data = run(*asked, "--db", path, "--json").data
     assert (data["rules"], data["finalClamp"]["limit"]) == (rules, limit)
     assert (len(data["messages"]), data["totals"]["sentTokens"]) == (messages, tokens)

@@ -356,13 +356,13 @@ def test_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("context", "show", 1), ("Reading",)),
+        (("context", 1), ("Reading",)),
         (("dissolve", "sum_bb692ab9b90b6a49"), ("Planning the change",)),
         (
             ("dissolve", "sum_bb692ab9b90b6a49", "--apply", "--yes"),
             ("Planning the change", "Applying the change"),
         ),
-        (("context", "show", 1, "--quiet"), ()),
+        (("context", 1, "--quiet"), ()),
     ],
 )
 def test_what_takes_long_says_that_it_goes_on(

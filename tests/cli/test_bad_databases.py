@@ -59,9 +59,7 @@ BAD: dict[str, tuple[Make, str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "command", [["status"], ["conversations", "list"], ["context", "show", "1"]], ids=" ".join
-)
+@pytest.mark.parametrize("command", [["status"], ["conversations", "list"], ["context", "1"]], ids=" ".join)
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_database_is_named_in_one_sentence(
     kind: str, command: list[str], tmp_path: Path, database_file: DatabaseFactory

@@ -123,7 +123,7 @@ def test_a_context_adds_up_and_begins_its_tail_at_an_item(version: str, database
     path = database_file(version)
     database = connect(path)
     for (key,) in database.execute("SELECT conversation_id FROM conversations"):
-        data = run("context", "show", key, "--db", path, "--json").data
+        data = run("context", key, "--db", path, "--json").data
         items, totals, tail = data["items"], data["totals"], data["freshTail"]
         stored = database.execute(
             "SELECT ordinal FROM context_items WHERE conversation_id = ? ORDER BY ordinal", (key,)
@@ -139,7 +139,7 @@ def test_a_context_adds_up_and_begins_its_tail_at_an_item(version: str, database
 
 
 def test_a_dangling_item_is_shown_with_what_is_left_of_it(database_file: DatabaseFactory):
-    items = run("context", "show", "4", "--db", database_file("0.15.3-damaged"), "--json").data["items"]
+    items = run("context", "4", "--db", database_file("0.15.3-damaged"), "--json").data["items"]
     [dangling] = [item for item in items if item["status"]]
     assert (dangling["messageId"], dangling["status"], dangling["tokenCount"]) == (286, "dangling", None)
 
@@ -153,13 +153,13 @@ def test_gaps_repetitions_and_strangers_are_named_in_place(database_copy: Databa
         DELETE FROM context_items WHERE conversation_id = 2 AND ordinal = 8;"""
     )
     database.close()
-    items = run("context", "show", "2", "--db", path, "--json").data["items"]
+    items = run("context", "2", "--db", path, "--json").data["items"]
     assert {item["ordinal"]: item["status"] for item in items if item["status"]} == {
         1: "duplicate",
         5: "duplicate",
         6: "foreign",
     }
-    text = run("context", "show", "2", "--db", path).out
+    text = run("context", "2", "--db", path).out
     for words in ("also at 5", "also at 1", "belongs to conversation 1", "ordinal 8 is missing"):
         assert words in text
 
@@ -167,8 +167,8 @@ def test_gaps_repetitions_and_strangers_are_named_in_place(database_copy: Databa
 def test_a_context_that_no_table_records_is_not_called_empty_alone(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     run_sql(path, "DROP TABLE context_items")
-    assert "no table context_items: it does not record" in run("context", "show", "1", "--db", path).out
-    document = run("context", "show", "1", "--db", path, "--json").document
+    assert "no table context_items: it does not record" in run("context", "1", "--db", path).out
+    document = run("context", "1", "--db", path, "--json").document
     assert document["meta"]["lcmTui"]["notRecorded"] == ["items"]
 
 
@@ -207,7 +207,7 @@ def test_a_database_with_the_two_essential_tables_alone_is_shown(tmp_path: Path)
         ["messages", "list", "1"],
         ["messages", "tail", "1"],
         ["summaries", "list"],
-        ["context", "show", "1"],
+        ["context", "1"],
         ["files"],
     ):
         for form in ([], ["--json"]):

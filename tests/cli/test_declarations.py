@@ -152,7 +152,7 @@ def test_a_value_of_any_length_is_read_or_refused():
 @pytest.mark.parametrize(
     "words",
     [
-        ("context", "show", "1", "--budget", "9" * 4301),
+        ("context", "1", "--budget", "9" * 4301),
         ("status", "--db", "x" * 5000),
         ("status", "--db", "/x" * 2500),
         ("status", "--db", "é" * 2500),

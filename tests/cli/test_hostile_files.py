@@ -119,12 +119,12 @@ def test_a_copy_of_a_table_with_a_name_of_no_utf8_is_backed_up(
 def test_texts_of_twelve_million_characters_are_no_obstacle(tmp_path: Path):
     """A message, a summary and a payload so long: lists show the beginning, checks say what they left out."""
     path = enormous(unpack_database("0.15.3", tmp_path / "lcm.db"))
-    for words in ("conversations list", "conversations show 3", "messages list 3", "context show 3"):
+    for words in ("conversations list", "conversations show 3", "messages list 3", "context 3"):
         for form in ([], ["--json"]):
             told = run(*words.split(), "--db", path, *form)
             assert (told.code, told.err) == (0, "")
             assert len(told.out) < 100_000
-    assert run("context", "show", "3", "--assembled", "--db", path).code == 0
+    assert run("context", "3", "--assembled", "--db", path).code == 0
     told = run("doctor", "3", "--db", path)
     assert (told.code, told.err) == (6, "")
     assert "it did not read 1 messages of conversation 3" in told.out

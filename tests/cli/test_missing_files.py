@@ -15,7 +15,7 @@ MISSING = [
     (("doctor", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
     (("dissolve", "1", "--summary", "x", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
     (("backup", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
-    (("context", "compare", "1", "--other", "db=NOWHERE"), "database", "DATABASE_NOT_FOUND"),
+    (("context", "1", "--compare", "db=NOWHERE"), "database", "DATABASE_NOT_FOUND"),
     (("status", "--config", "NOWHERE"), "config file", "CONFIG_NOT_FOUND"),
     (("sessions", "--sessions", "NOWHERE"), "folder of sessions", "FOLDER_NOT_FOUND"),
     (("restore", "NOWHERE"), "backup", "DATABASE_NOT_FOUND"),

@@ -75,7 +75,7 @@ COMMANDS = [
     ["summaries", "list", "2", "--include-content"],
     ["summaries", "show", "sum_06d84ef9c70348dc"],
     ["summaries", "show", "--previous", "sum_06d84ef9c70348dc"],
-    ["context", "show", "2"],
+    ["context", "2"],
     ["files"],
     ["show", "file_b7b54f0887584669"],
 ]

@@ -33,35 +33,33 @@ def test_everything_is_shown_as_it_was(changed, database_copy):
     path, operation, _ = changed
     original = database_copy("0.15.3")
     for words in (
-        ("context", "show", 3),
-        ("context", "show", 3, "--assembled", "--budget", "4k"),
+        ("context", 3),
+        ("context", 3, "--assembled", "--budget", "4k"),
         ("summaries", "list", 3, "--include-content"),
         ("summaries", "list", 3, "--map"),
     ):
         was = data(*words, "--db", original)
         then = data(*words, "--db", path, "--at", operation[:8])
-        told = then.pop("past")
+        told, _ = then.pop("past"), then.pop("since", None)
         assert then == was, words
         assert told["operationId"] == operation
         assert told["reversed"] == [operation]
         assert told["statements"] == []
         now = data(*words, "--db", path)
         assert now != was
-        assert {**data(*words, "--db", path, "--at", f"after:{operation}"), "past": None} == {
-            **now,
-            "past": None,
-        }
+        after = data(*words, "--db", path, "--at", f"after:{operation}")
+        assert {name: value for name, value in after.items() if name not in ("past", "since")} == now
 
 
-def test_an_operation_shows_the_context_before_it_and_what_changed(changed):
+def test_a_context_before_an_operation_is_shown_with_what_changed_since(changed):
     path, operation, summary = changed
-    found = data("show", operation, "--context-before", "--db", path)
-    assert summary in [item["summaryId"] for item in found["context"]["items"]]
+    found = data("context", 3, "--at", f"before:{operation}", "--db", path)
+    assert summary in [item["summaryId"] for item in found["items"]]
     since = found["since"]
     assert since["leftContext"] == since["summariesGone"] == [summary]
     assert len(since["joinedContext"]) > 1
-    assert since["tokens"]["then"] == found["context"]["totals"]["tokens"] != since["tokens"]["now"]
-    said = run("show", operation, "--context-before", "--db", path).out
+    assert since["tokens"]["then"] == found["totals"]["tokens"] != since["tokens"]["now"]
+    said = run("context", 3, "--at", f"before:{operation}", "--db", path).out
     assert f"Left the context    1: {summary}" in said
 
 
@@ -69,11 +67,10 @@ def test_two_points_are_compared(changed):
     path, operation, summary = changed
     found = data(
         "context",
-        "compare",
         3,
         "--at",
         f"before:{operation}",
-        "--other",
+        "--compare",
         f"at=after:{operation}",
         "--db",
         path,
@@ -81,7 +78,7 @@ def test_two_points_are_compared(changed):
     assert [one["summaryId"] for one in found["messages"]["onlyFirst"]] == [summary]
     assert found["first"]["past"]["point"] == f"before:{operation}"
     assert found["second"]["past"]["reversed"] == []
-    same = data("context", "compare", 3, "--at", f"after:{operation}", "--db", path)
+    same = data("context", 3, "--at", f"after:{operation}", "--compare", "at=now", "--db", path)
     assert same["lines"] == {"removed": 0, "added": 0}
     assert same["second"]["past"] is None
 
@@ -89,15 +86,15 @@ def test_two_points_are_compared(changed):
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("context", "show", 3, "--at", "yesterday"), 2),
-        (("context", "show", 3, "--at", ""), 2),
-        (("context", "show", 3, "--at", "before:"), 2),
-        (("context", "show", 3, "--at", "before:op_none"), 3),
-        (("context", "show", 1, "--at", "OPERATION"), 3),
-        (("context", "show", 999, "--at", "2026-03-02"), 3),
+        (("context", 3, "--at", "yesterday"), 2),
+        (("context", 3, "--at", ""), 2),
+        (("context", 3, "--at", "before:"), 2),
+        (("context", 3, "--at", "before:op_none"), 3),
+        (("context", 1, "--at", "OPERATION"), 3),
+        (("context", 999, "--at", "2026-03-02"), 3),
         (("summaries", "list", "--at", "2026-03-02"), 2),
-        (("context", "compare", 3, "--other", "at=soon"), 2),
-        (("context", "compare", 3, "--at", "2026-03-02", "--snapshot", "asm_1"), 2),
+        (("context", 3, "--compare", "at=soon"), 2),
+        (("context", 3, "--at", "asm_1", "--budget", "4k"), 2),
     ],
 )
 def test_what_is_no_point_is_refused_in_one_sentence(changed, words, code):

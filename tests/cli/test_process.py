@@ -239,14 +239,14 @@ def test_a_path_is_left_to_the_shell(line: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("context show ", {"7", "8"}),
+        ("context ", {"7", "8"}),
         ("conversations show --conversation-id 7", {"7"}),
-        ("context show agent:o", {"ops:main", "ops:discord:channel:ops-room"}),
+        ("context agent:o", {"ops:main", "ops:discord:channel:ops-room"}),
         ("messages list --session-key agent:o", {"ops:main", "ops:discord:channel:ops-room"}),
         ("dissolve sum_4c", {"sum_4c4bd5292abfa225"}),
         ("dissolve 1 --summary sum_4c", {"sum_4c4bd5292abfa225"}),
         ("summaries show sum_4c", {"sum_4c4bd5292abfa225"}),
-        ("context show x", set()),
+        ("context x", set()),
     ],
 )
 def test_names_are_those_of_the_database(
@@ -274,7 +274,7 @@ def test_names_that_a_shell_would_obey_are_not_offered(
         )
     line = f"lcm-tui --db {path} messages list --session-key "
     assert completed(monkeypatch, line).out == "\n"
-    assert "\x1b" not in completed(monkeypatch, f"lcm-tui --db {path} context show ", "fish").out
+    assert "\x1b" not in completed(monkeypatch, f"lcm-tui --db {path} context ", "fish").out
 
 
 def completed(monkeypatch: pytest.MonkeyPatch, line: str, shell: str = "bash") -> Result:

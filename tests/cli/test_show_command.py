@@ -31,8 +31,10 @@ def test_the_form_of_an_id_says_what_is_shown(name: str, field: str, database_fi
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("m1", "--content"), "--content is only for the kind file; m1 is of the kind message."),
-        (("sum_1", "--context-before"), "--context-before is only for the kind operation"),
+        (
+            ("m1", "--include-content"),
+            "--include-content is only for the kind file; m1 is of the kind message.",
+        ),
         (("op_1", "--limit", "3"), "--limit is only for the kind session; op_1 is of the kind operation."),
     ],
 )

@@ -81,7 +81,7 @@ UNREAD = [
         "LCM_NO_SUCH_TAIL",
     ),
 ]
-COMMANDS = ["doctor --check C", "context show 1", "compact 1", "messages list 1", "config get dbPath"]
+COMMANDS = ["doctor --check C", "context 1", "compact 1", "messages list 1", "config get dbPath"]
 
 
 @pytest.mark.parametrize(

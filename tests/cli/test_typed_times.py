@@ -110,7 +110,7 @@ def test_what_was_just_done_is_not_older_than_an_hour(zone: str, tmp_path: Path)
         limit = sql_utc(local + timedelta(hours=hours))
         pruned = run("history", "prune", "--until", limit, "--db", path, "--json")
         assert pruned.data["operations"] == count, (limit, pruned.data)
-    before = run("context", "show", 1, "--at", sql_utc(local - timedelta(seconds=1)), "--db", path)
+    before = run("context", 1, "--at", sql_utc(local - timedelta(seconds=1)), "--db", path)
     assert f"as it was at {sql_utc(local - timedelta(seconds=1))}" in before.out
     assert "sum_top" in before.out
 

@@ -97,7 +97,7 @@ async def test_an_engine_sends_it_and_its_snapshot_is_of_the_context(memory: Pat
 
 
 def test_the_command_line_names_it(memory: Path) -> None:
-    asked = ("context", "show", "1", "--assembled", "--budget", "4000", "--prompt", PROMPT, "--db", memory)
+    asked = ("context", "1", "--assembled", "--budget", "4000", "--prompt", PROMPT, "--db", memory)
     data = run(*asked, "--json").data
     assert [one["origin"] for one in data["items"]] == ["recall cue", "summary", "message"]
     shown = run(*asked).out

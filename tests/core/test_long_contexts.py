@@ -27,9 +27,9 @@ def test_people_read_the_same_of_the_end_as_of_the_whole(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, version: str
 ):
     path = database_copy(version)
-    whole = run("context", "show", 1, "--db", path).out
+    whole = run("context", 1, "--db", path).out
     monkeypatch.setattr(shown, "MOST_LISTED", 3)
-    end = run("context", "show", 1, "--db", path).out
+    end = run("context", 1, "--db", path).out
     head = [line for line in end.split("\n\n")[0].splitlines() if "older items" not in line]
     assert whole.startswith("\n".join(head))
 

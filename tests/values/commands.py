@@ -72,9 +72,9 @@ def cases(path: Path) -> list[Case]:
     }
     reads = [
         *map(tuple, readings(ids)),
-        ("context", "show", chosen, "--assembled", "--budget", "20000"),
-        ("context", "show", chosen, "--assembled", "--budget", "20000", "--prompt", "what was decided"),
-        ("context", "show", chosen, "--assembled", "--export", "json"),
+        ("context", chosen, "--assembled", "--budget", "20000"),
+        ("context", chosen, "--assembled", "--budget", "20000", "--prompt", "what was decided"),
+        ("context", chosen, "--assembled", "--export", "json"),
         *(("show", one) for one in (top, leaf, file, brief, done) if one),
         ("engine",),
         ("doctor",),
