@@ -78,7 +78,7 @@ async def load_snapshot(reader: Reader, one: Snapshot, zone: tzinfo | None) -> R
 EMPTY: Final = "No snapshots of this context."
 WHO: Final = (
     "Only hosts using lcm_core's Python engine save snapshots (the newest 20 of each conversation). To "
-    "compare with an earlier time without one, use a backup: lcm-tui context --compare ID --other db=BACKUP."
+    "compare with an earlier time without one, use a backup: lcm-tui context ID --compare db=BACKUP."
 )
 
 COLUMNS: Final = tuple(column for column in SNAPSHOT_COLUMNS if column.width)
