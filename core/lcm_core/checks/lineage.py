@@ -153,7 +153,7 @@ def _cycles(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 def _foreign_lines(structure: Structure) -> Iterator[tuple[SummaryId, int | SummaryId]]:
     """The links and edges to rows of another conversation."""
-    for summary_id, links in structure.links.items():
+    for summary_id, links in structure.links.items() if structure.has_foreign_messages else ():
         for message_id in links.message_ids:
             if structure.foreign_messages.get(message_id) is not None:
                 yield summary_id, message_id
@@ -338,7 +338,7 @@ def _consumed_twice(structure: Structure, limits: Limits) -> Iterator[Hit]:
 def _summarised_twice(structure: Structure, limits: Limits) -> Iterator[Hit]:
     first: dict[int, SummaryId] = {}
     pairs: dict[tuple[SummaryId, SummaryId], list[int]] = {}
-    for leaf in _leaves(structure):
+    for leaf in _leaves(structure) if structure.overlap else ():
         for message_id in structure.links[leaf].message_ids:
             other = first.setdefault(message_id, leaf)
             if other != leaf:

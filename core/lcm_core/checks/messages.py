@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
 from itertools import islice, pairwise
-from operator import attrgetter
+from operator import attrgetter, le
 from typing import Final, NamedTuple
 
 from lcm_core.base.findings import Finding, FixId, KeyPart, RowRef
@@ -50,7 +50,7 @@ from lcm_core.checks.check import (
     tool_part,
 )
 from lcm_core.checks.metadata import TOKEN_COUNT, Miscounted
-from lcm_core.checks.structure import SECOND, MessageColumns, Structure, load_structure
+from lcm_core.checks.structure import ROLES, SECOND, MessageColumns, Structure, load_structure
 from lcm_core.checks.summaries import are_twins, note_left_out
 from lcm_core.engine.blocks import tokens_as_sent
 from lcm_core.engine.pairing import MISSING_RESULT
@@ -115,6 +115,8 @@ def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
 def _times_back(structure: Structure, limits: Limits) -> Iterator[Hit]:
     coarse, far, copied = FaultRows(limits), FaultRows(limits), FaultRows(limits)
     days = structure.messages.days
+    if all(map(le, days, islice(days, 1, None))):
+        return
     newest = 0.0
     for place, day in enumerate(days):
         if not day:
@@ -160,9 +162,10 @@ def _stamped_at_import(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 def _one_sided(structure: Structure, limits: Limits) -> Iterator[Hit]:
     messages = structure.messages
-    users = [place for place in range(len(messages)) if messages.role(place) == "user"]
+    code = ROLES.index("user")
+    users = [place for place, role in enumerate(messages.roles) if role == code]
     for before, after in pairwise([-1, *users, len(messages)]):
-        alone = sum(not event for event in messages.events[before + 1 : after])
+        alone = messages.events.count(0, before + 1, after)
         if alone < (_ONE_SIDED if users else _WITHOUT_USER):
             continue
         words = (

@@ -70,10 +70,11 @@ def source_tokens_of(structure: Structure, node: StoredNode) -> tuple[int, int] 
     if links is None or not places or len(places) < len(links.message_ids):
         return None
     tokens, labels = structure.messages.tokens, structure.labels or {}
-    least = sum(tokens[place] for place in places)
-    if any(tokens[place] < 0 for place in places):
+    counts = [tokens[place] for place in places]
+    if min(counts) < 0:
         return None
-    return least, least + sum(labels.get(message_id, 0) for message_id in links.message_ids)
+    more = sum(labels.get(message_id, 0) for message_id in links.message_ids) if labels else 0
+    return sum(counts), sum(counts) + more
 
 
 def range_of(structure: Structure, node: StoredNode) -> tuple[float, float] | None:
@@ -179,7 +180,7 @@ def lost_messages(structure: Structure) -> Mapping[SummaryId, tuple[int, int]]:
         own = frozenset(structure.places(leaf.summary_id))
         if len(own) < len(structure.links.get(leaf.summary_id, NO_LINKS).message_ids):
             continue
-        if sum(structure.messages.tokens[place] for place in own) >= leaf.source_tokens:
+        if sum(map(structure.messages.tokens.__getitem__, own)) >= leaf.source_tokens:
             continue
         by_time = by_time or sorted((day, place) for place, day in enumerate(structure.messages.days))
         fitting = list(_fitting_runs(structure, leaf, own, by_time))
@@ -273,6 +274,8 @@ def false_messages(structure: Structure) -> Mapping[SummaryId, frozenset[int]]:
     """By leaf, the messages that it was never made from."""
     shared = leaves_of_shared(structure)
     found: dict[SummaryId, frozenset[int]] = {}
+    if not shared and not structure.has_foreign_messages:
+        return found
     for leaf, links in structure.links.items():
         node, linked = structure.nodes[leaf], set(links.message_ids)
         foreign = {one for one in linked if structure.foreign_messages.get(one) is not None}
@@ -289,7 +292,7 @@ def leaves_of_shared(structure: Structure) -> Mapping[int, AbstractSet[SummaryId
     """The messages that went into several leaves that the model reads, with those leaves."""
     first: dict[int, SummaryId] = {}
     shared: dict[int, set[SummaryId]] = {}
-    for leaf, links in structure.links.items():
+    for leaf, links in structure.links.items() if structure.overlap else ():
         if leaf in structure.graph.live and structure.nodes[leaf].is_leaf:
             for message_id in links.message_ids:
                 other = first.setdefault(message_id, leaf)

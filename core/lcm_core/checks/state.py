@@ -632,8 +632,9 @@ async def _owners(reader: Reader, column: str, low: str, high: str) -> list[tupl
     """The values of an indexed column that a few conversations have, with these, ascending."""
     rows = await reader.rows(
         f"""SELECT value, json_group_array(owner) AS owners FROM (
-            SELECT DISTINCT {column} AS value, conversation_id AS owner FROM messages
-            WHERE {column} >= ? AND {column} < ? AND typeof(conversation_id) = 'integer')
+            SELECT DISTINCT m.{column} AS value, c.conversation_id AS owner
+            FROM conversations AS c CROSS JOIN messages AS m ON m.conversation_id = c.conversation_id
+            AND m.{column} >= ? AND m.{column} < ? WHERE typeof(c.conversation_id) = 'integer')
         GROUP BY value HAVING count(*) BETWEEN 2 AND {_MOST_OWNERS}""",
         low,
         high,
@@ -663,10 +664,13 @@ async def _load_collisions(
         if not reader.schema.has("messages", column):
             continue
         rows = await reader.rows(
-            f"""SELECT conversation_id AS owner, json_group_array(message_id) AS ids FROM messages
-            WHERE {column} IS NOT NULL AND typeof(conversation_id) = 'integer'
-            AND typeof(message_id) = 'integer' AND {only} GROUP BY conversation_id, {column}
-            HAVING count(*) > 1 LIMIT 1000""",
+            f"""SELECT owner, json_group_array(m.message_id) AS ids FROM (
+                SELECT conversation_id AS owner, {column} AS value FROM messages
+                WHERE {column} IS NOT NULL AND typeof(conversation_id) = 'integer'
+                AND typeof(message_id) = 'integer' AND {only} GROUP BY conversation_id, {column}
+                HAVING count(*) > 1 LIMIT 1000)
+            JOIN messages AS m ON m.conversation_id = owner AND m.{column} = value
+            WHERE typeof(m.message_id) = 'integer' GROUP BY owner, value""",
             *keys,
         )
         found += [(row["owner"], column, sorted(json.loads(row["ids"]))) for row in rows]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
+from itertools import repeat
 from types import MappingProxyType
 from typing import Final
 
@@ -29,7 +29,7 @@ from lcm_core.store.conversations import conversation_of, moment
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
 from lcm_core.store.rows import KeyRange, ids_taken, next_range
-from lcm_core.store.schema import LEAST, NO_MESSAGE
+from lcm_core.store.schema import LEAST, NO_MESSAGE, columns_of
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
 from lcm_core.store.summaries import made_from
 
@@ -151,6 +151,17 @@ class Structure(Record, frozen=True, dict=True):
     def places(self, summary_id: SummaryId) -> Sequence[int]:
         """Where the messages are that a summary is itself linked to; missing and foreign ones are none."""
         return self._places.get(summary_id, ())
+
+    @cached_property
+    def overlap(self) -> bool:
+        """Whether any message is linked more than once."""
+        named = [links.message_ids for links in self.links.values()]
+        return len(set[int]().union(*named)) < sum(map(len, named))
+
+    @property
+    def has_foreign_messages(self) -> bool:
+        """Whether a message of another conversation is named here."""
+        return any(owner is not None for owner in self.foreign_messages.values())
 
     @cached_property
     def _places(self) -> Mapping[SummaryId, Sequence[int]]:
@@ -378,24 +389,26 @@ async def _messages(
     uncounted = f"CASE WHEN {count} = 0 THEN length(CAST(m.content AS TEXT)) END"
     step = step or await _next_messages(reader, conversation_id, None)
     while step is not None:
-        rows = await reader.rows(
+        rows = await reader.stored(
             f"""SELECT m.message_id, m.seq, m.role, {count} AS tokens, {day} AS day,
             {_EVENT} AS event, length({sender}) AS label, {uncounted} AS uncounted FROM messages AS m
             WHERE m.conversation_id = ? AND {step.where("m.seq")} ORDER BY m.seq""",
             conversation_id,
             *step.bounds,
         )
-        for message_id, seq, role, amount, moment_of, event, label, unweighed in rows:
-            ids.append(message_id)
-            seqs.append(seq)
-            tokens.append(amount)
-            days.append(moment_of or 0.0)
-            roles.append(codes.get(role, 255))
-            events.append(1 if event else 0)
-            if label:
-                labels[message_id] = _LABEL_TOKENS + MOST_PER_CHARACTER * label
-            if unweighed:  # the engine goes by the text then
-                labels[message_id] = labels.get(message_id, 0) + MOST_PER_CHARACTER * unweighed
+        if rows:
+            message_ids, places, senders, counted, moments, noted, signed, unweighed = columns_of(rows)
+            ids.extend(message_ids)
+            seqs.extend(places)
+            roles.extend(map(codes.get, senders, repeat(255)))
+            tokens.extend(counted)
+            days.extend(moments)
+            events.extend(map(bool, noted))
+            if any(signed) or any(unweighed):  # the engine goes by the text where nothing was counted
+                for message_id, label, length in zip(message_ids, signed, unweighed, strict=True):
+                    if label or length:
+                        named = _LABEL_TOKENS + MOST_PER_CHARACTER * label if label else 0
+                        labels[message_id] = named + MOST_PER_CHARACTER * (length or 0)
         step = await _next_messages(reader, conversation_id, step)
     return MessageColumns(ids, seqs, tokens, days, bytes(roles), bytes(events)), labels
 
@@ -468,15 +481,22 @@ async def _links(reader: Reader, conversation_id: ConversationId) -> dict[Summar
             conversation_id,
             after,
         )
-        rows = await reader.rows_in(
+        rows = await reader.stored_in(
             """SELECT l.summary_id, l.message_id, l.ordinal FROM summary_messages AS l
             WHERE l.summary_id IN (?*) ORDER BY l.summary_id, l.ordinal, l.rowid""",
             [row["summary_id"] for row in owners],
         )
-        for summary_id, of_summary in groupby(rows, itemgetter(0)):
-            _, message_ids, ordinals = zip(*of_summary, strict=True)
-            named = (NO_MESSAGE if one is None else one for one in message_ids)
-            found[SummaryId(summary_id)] = Links(array("q", named), array("q", ordinals))
+        if rows:
+            consumers, named, ordinals = columns_of(rows)
+            if None in named:
+                named = tuple(NO_MESSAGE if one is None else one for one in named)
+            begin = 0
+            for summary_id, number in Counter(consumers).items():  # in the order of the rows
+                end = begin + number
+                found[SummaryId(summary_id)] = Links(
+                    array("q", named[begin:end]), array("q", ordinals[begin:end])
+                )
+                begin = end
         if len(owners) < page:
             return found
         after = owners[-1]["row"]

@@ -367,6 +367,15 @@ def typed(rows: list[Any]) -> list[Any]:
     return [_repaired(row, names, wrong) for row in rows] if wrong else rows
 
 
+def columns_of(rows: list[Any]) -> list[Sequence[Any]]:
+    """The columns of rows, of which there is one at least, with values as `typed` has them."""
+    promised = _promised(tuple(rows[0].keys()))
+    return [
+        column if kinds.issuperset(map(type, column)) else tuple(map(repair, column))
+        for column, (kinds, repair) in zip(zip(*rows, strict=True), promised, strict=True)
+    ]
+
+
 @lru_cache(1_000)  # the names of a statement are the same each time
 def _promised(names: tuple[str, ...]) -> tuple[tuple[_Kinds, _Repair], ...]:
     return tuple([_PROMISED.get(name, _OTHER) for name in names])
