@@ -144,6 +144,7 @@ _BEHIND: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (
         why="The engine stores what was said when a turn ends. Messages it has not stored cannot be "
         "summarised, found or recalled; `backfill` imports them.",
         scope=CheckScope.CONVERSATION,
+        unfixed="`lcm-tui backfill AGENT SESSION` imports them; `lcm-tui sessions` lists both.",
         find=_behind,
     ),
     Rule(
