@@ -55,7 +55,7 @@ def expected(earlier: Path) -> Any:
 
 def restored(earlier: Path) -> Path:
     path = earlier / "lcm.db"
-    undone = run("history", "undo", "--last", "--apply", "--yes", "--db", path)
+    undone = run("history", "undo", "last", "--apply", "--yes", "--db", path)
     assert undone.code == 0, undone.err
     return path
 
@@ -94,7 +94,7 @@ def test_every_kind_of_edit_of_its_journal_is_shown_undone_and_redone(tmp_path: 
     assert dump(path) == dump(folder / "before.db")
     assert search_faults(path) == []
     for _ in range(4):
-        redone = run("history", "redo", "--last", "--apply", "--yes", "--db", path)
+        redone = run("history", "redo", "last", "--apply", "--yes", "--db", path)
         assert redone.code == 0, redone.err
     assert dump(path) == after
 

@@ -130,7 +130,7 @@ conversations delete --until 10000d
 backup
 migrate
 reindex
-history undo --last
+history undo last
 config show
 prompts
 status --report

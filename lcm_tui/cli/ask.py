@@ -33,13 +33,6 @@ _MAX_QUESTION, _MOST_CALLS = 4_000, 20
     help=f"Maximum tokens of evidence; {_LIMITS.tokens:,} by default.",
 )
 @click.option(
-    "--answer-tokens",
-    type=WholeNumber(50, 16_000),
-    metavar="N",
-    default=_LIMITS.answer_tokens,
-    help=f"Maximum tokens of the answer; {_LIMITS.answer_tokens:,} by default.",
-)
-@click.option(
     "--timeout",
     type=WholeNumber(1, 3_600),
     metavar="SECONDS",
@@ -57,7 +50,6 @@ def ask(
     session_key: str | None,
     agent: str | None,
     tokens: int,
-    answer_tokens: int,
     timeout: int,
     fail_empty: bool,
     model: options.ModelOptions,
@@ -77,7 +69,7 @@ def ask(
             details={"option": "QUESTION"},
         )
     calls = min(model.max_calls or _LIMITS.calls, _MOST_CALLS)
-    limits = AskLimits(tokens, calls, answer_tokens=answer_tokens, seconds=float(timeout))
+    limits = AskLimits(tokens, calls, seconds=float(timeout))
     work = AskWork(
         run, question.strip(), (conversation_id, session_key, agent), limits, flagged_model(run, model), yes
     )

@@ -35,9 +35,7 @@ def flagged_model(run: Run, flags: ModelOptions, *, by_flags: bool = False) -> M
     """
     if by_flags and not any((flags.provider, flags.model, flags.base_url)):
         return None
-    return named_model(
-        run.settings, flagged(run, flags), key_variable=flags.api_key_env, key_file=flags.api_key_file
-    )
+    return named_model(run.settings, flagged(run, flags), key_variable=flags.api_key_env)
 
 
 def opened(model: Modelling, spending: CallBudget | None = None) -> ModelSummarizer:

@@ -13,7 +13,7 @@ from lcm_core.base.settings_listed import config_value, config_view, sourced_set
 from lcm_tui.cli.answer import OURS, Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import StoredText
+from lcm_tui.cli.kinds import SettingPath, StoredText
 from lcm_tui.tables.blocks import Cell, Facts, OutputBlock, OutputColumn, Prose, Table
 from lcm_tui.tables.machine import json_text
 
@@ -30,7 +30,7 @@ _NOT_THEIRS: Final = frozenset(
 
 path_argument = click.argument(
     "path",
-    type=StoredText(),
+    type=SettingPath(),
     metavar="PATH",
     help="A dotted path such as freshTailCount or raw.summaryModel.",
 )

@@ -137,19 +137,19 @@ async def _load(reader: Reader, settings: Settings, named: Named) -> ShownConver
 
 @command(
     "conversations export",
-    examples=("conversations export 1", "conversations export 1 --to talk.md --markdown"),
+    examples=("conversations export 1", "conversations export 1 --to talk.md"),
 )
 @options.needed_conversation
 @click.option(
     "--to",
     type=FilePath(text=True),
     metavar="PATH",
-    help="The output file or folder (default: the folder of exports in your data folder).",
+    help="The output file or folder (default: the folder of exports in your data folder). A file that ends "
+    "with .md gets only the messages, to be read.",
 )
-@click.option("--markdown", is_flag=True, help="Write only the messages, to be read.")
-def export(run: Run, *, conversation: ConversationName, to: Path | None, markdown: bool) -> Answer:
+def export(run: Run, *, conversation: ConversationName, to: Path | None) -> Answer:
     """Write a conversation to a new private file, which `import` reads; nothing is deleted."""
-    written = run.read(_export, conversation, run.settings.database.value, to, markdown)
+    written = run.read(_export, conversation, run.settings.database.value, to)
     facts = Facts([("Export", str(written.path)), ("Size", f"{written.bytes:,} bytes")])
     return run.answer("conversations.export", to_json(written), [facts])
 
@@ -160,14 +160,14 @@ class _Written(Record, frozen=True):
     bytes: int
 
 
-async def _export(reader: Reader, named: Named, database: Path, to: Path | None, markdown: bool) -> _Written:
+async def _export(reader: Reader, named: Named, database: Path, to: Path | None) -> _Written:
     from lcm_core.operations.export import default_folder, export_name, export_to
 
     record = await chosen(reader, named)
     number, place = record.conversation_id, make_private(default_folder()) if to is None else to
     if place.is_dir():
-        place /= f"{export_name(number, datetime.now(UTC))}.{'md' if markdown else 'jsonl'}"
-    if not markdown:
+        place /= f"{export_name(number, datetime.now(UTC))}.jsonl"
+    if place.suffix != ".md":
         made = await export_to(reader, record, place, database)
         return _Written(number, made.path, made.bytes)
     from lcm_recall.markdown import conversation_markdown

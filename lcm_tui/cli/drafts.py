@@ -78,7 +78,6 @@ def modelling(
         run.settings,
         flagged(run, flags),
         key_variable=flags.api_key_env,
-        key_file=flags.api_key_file,
         prompts=prompts,
     )
     if unasked and model.chosen.choice.is_implied:

@@ -51,11 +51,11 @@ class _Found(Record, frozen=True):
     texts: Sequence[PreparedText]
 
 
-@command("engine", examples=("engine", "engine 3 --show-prepared", "engine --json"))
+@command("engine", examples=("engine", "engine 3 --include-content", "engine --json"))
 @options.optional_conversation
 @click.option("--at", type=Moment(), metavar="TIME", help="Time for ages and leases (default: now).")
 @click.option(
-    "--show-prepared",
+    "--include-content",
     is_flag=True,
     help="Also show the prepared texts of one conversation; no model has received them.",
 )
@@ -70,7 +70,7 @@ def engine(
     *,
     conversation: ConversationName | None,
     at: Stamp | None,
-    show_prepared: bool,
+    include_content: bool,
     close_debt: bool,
     flags: SqlFlags,
 ) -> Answer:
@@ -81,13 +81,13 @@ def engine(
         return _close_debt(run, conversation, flags)
     if flags.apply:
         raise UsageError("engine --apply requires --close-debt.", details={"option": "apply"})
-    if show_prepared and conversation is None:
+    if include_content and conversation is None:
         raise UsageError(
-            f"--show-prepared needs a conversation: {options.by_what('engine')}.",
-            details={"option": "show-prepared"},
+            f"--include-content needs a conversation: {options.by_what('engine')}.",
+            details={"option": "include-content"},
         )
     moment = datetime.now(UTC) if at is None else at.moment(run.clock)
-    found = run.read(_load, conversation, moment, show_prepared)
+    found = run.read(_load, conversation, moment, include_content)
     work = found.work
     if conversation is not None:
         [one] = work.conversations
@@ -106,7 +106,7 @@ def engine(
     }
     missing = [name for name, rows in recorded.items() if rows is None]
     data = work_document(work)
-    if show_prepared:
+    if include_content:
         data = {**data, "prepared": [_text(one) for one in found.texts]}
     return run.answer("engine", data, blocks, not_recorded=missing)
 

@@ -18,8 +18,8 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import some_of
-from lcm_tui.cli.kinds import WholeNumber, invalid
-from lcm_tui.cli.recall import as_engine, id_argument, passage_title
+from lcm_tui.cli.kinds import Kind, WholeNumber, invalid
+from lcm_tui.cli.recall import id_argument, passage_title
 from lcm_tui.tables.blocks import Facts, Note, Prose
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.search import levels_table
@@ -29,11 +29,22 @@ _MAX_TOKENS = 1_000_000
 _MAX_LEVEL = 1_000_000
 
 
+_ALL = -1
+
+
+class _Level(Kind[int]):
+    """A level, or all of them."""
+
+    def read(self, name: str, value: str) -> int:
+        """The number, or the one that stands for all."""
+        return _ALL if value == "all" else WholeNumber(0, _MAX_LEVEL).read(name, value)
+
+
 @command(
     "expand",
     examples=(
         "expand sum_4c4bd5292abfa225 --tokens 2000",
-        "expand sum_4c4bd5292abfa225 --by-level",
+        "expand sum_4c4bd5292abfa225 --level all",
         "expand sum_4c4bd5292abfa225 --level 1",
     ),
 )
@@ -48,17 +59,13 @@ _MAX_LEVEL = 1_000_000
 @options.cursor
 @click.option("--no-messages", is_flag=True, help="Only summaries, without the messages below.")
 @click.option(
-    "--by-level",
-    is_flag=True,
-    help="What is below the summary level by level, and the tokens of each; no texts.",
-)
-@click.option(
     "--level",
-    type=WholeNumber(0, _MAX_LEVEL),
-    metavar="N",
-    help="Only the texts of this level: 0 is the summary itself.",
+    type=_Level(),
+    metavar="N|all",
+    help="Only the texts of this level: 0 is the summary itself. all: what each level has and its tokens, no "
+    "texts.",
 )
-@as_engine
+@click.option("--as-engine", is_flag=True, help="Answer as the engine's own tool does to a sub-agent.")
 def expand(
     run: Run,
     *,
@@ -66,12 +73,11 @@ def expand(
     tokens: int,
     cursor: str | None,
     no_messages: bool,
-    by_level: bool,
     level: int | None,
     as_engine: bool,
 ) -> Answer:
     """Read down from a summary to its messages with their tool calls, page by page, with citations."""
-    named = {"--by-level": by_level, "--level": level is not None, "--as-engine": as_engine}
+    named = {"--level": level is not None, "--as-engine": as_engine}
     chosen = [option for option, given in named.items() if given]
     if len(chosen) > 1:
         raise invalid(chosen[0].removeprefix("--"), f"cannot be combined with {chosen[1]}")
@@ -79,7 +85,7 @@ def expand(
         raise invalid("cursor", "cannot be combined with --as-engine: its tool has no pages")
     if chosen and no_messages and not as_engine:
         raise invalid("no-messages", f"cannot be combined with {chosen[0]}")
-    if by_level:
+    if level == _ALL:
         return _levels(run, name)
     if as_engine:
         return _as_engine(run, name, tokens, with_messages=not no_messages)

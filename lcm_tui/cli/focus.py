@@ -27,7 +27,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import run_change
 from lcm_tui.cli.command import command
-from lcm_tui.cli.kinds import ConversationName, StoredText, Text
+from lcm_tui.cli.kinds import BriefId, ConversationName, Text
 from lcm_tui.cli.options import BriefOptions, Named
 from lcm_tui.cli.selecting import as_text, chosen
 from lcm_tui.tables.blocks import json_names, json_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # with the flows that it shows, it costs more than help may
     from lcm_tui.tables.focus import ListedBrief
 
 brief_id = click.argument(
-    "brief", type=StoredText(empty=False), metavar="BRIEF_ID", help="The brief, by its id or a unique prefix."
+    "brief", type=BriefId(empty=False), metavar="BRIEF_ID", help="The brief, by its id or a unique prefix."
 )
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import click
 from lcm_core.base.errors import ExitCode, RefusedError
 from lcm_core.base.files import forget_cache, reason_of
-from lcm_core.base.javascript import Json
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_or_none
@@ -32,7 +29,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import Sectioned, command, gather
 from lcm_tui.cli.kinds import Choice, Raw, StoredText, WholeNumber, invalid
 from lcm_tui.cli.progress import ProgressLine
-from lcm_tui.cli.recall import agent, as_engine, engine_answer, in_scope, whole_session
+from lcm_tui.cli.recall import agent, in_scope, whole_session
 from lcm_tui.tables.blocks import Facts, Note, Prose
 from lcm_tui.tables.blocks import OutputBlock as Block
 
@@ -40,8 +37,6 @@ from lcm_tui.tables.blocks import OutputBlock as Block
 _LEVELS = ("leaf", "condensed")
 KINDS = Choice(*DocumentKind, *_LEVELS)
 DEFAULT_LIMIT, _MAX_OFFSET = 20, 10**9
-#: What the engine's own tool can be narrowed to, one at a time, and what it calls that.
-_ENGINE_KINDS = {"message": "messages", "summary": "summaries", "file": "files"}
 
 
 class ScopeOptions(Record, frozen=True):
@@ -166,7 +161,6 @@ scope_options = gather(
     "nothing.",
 )
 @click.option("--fail-empty", is_flag=True, help="Exit with code 3 if nothing is found.")
-@as_engine
 def grep(
     run: Run,
     *,
@@ -179,7 +173,6 @@ def grep(
     cursor: int,
     index: str | None,
     fail_empty: bool,
-    as_engine: bool,
 ) -> Answer:
     """Search messages, tool calls, summaries, focus briefs and large files of all conversations."""
     path = run.settings.database.value
@@ -190,25 +183,6 @@ def grep(
     if regex and substring:
         raise invalid("regex", "cannot be combined with --substring")
     since, before = map(iso_or_none, times.span(run.clock))
-    if as_engine:
-        _check_for_the_engine(scope, {"--substring": substring, "--index": index, "--cursor": cursor})
-        given: dict[str, Json] = {
-            "pattern": query,
-            "mode": "regex" if regex else "full_text",
-            "limit": limit,
-            "since": since,
-            "before": before,
-        }
-        if scope.conversation_id is not None:
-            given["conversationId"] = scope.conversation_id
-        elif scope.session_key is None:
-            given["allConversations"] = True
-        if scope.kinds:
-            given["scope"] = _ENGINE_KINDS[scope.kinds[0]]
-        answer = engine_answer(run, "grep", "lcm_grep", given, scope.session_key)
-        details = answer.data["details"]
-        empty = not isinstance(details, Mapping) or not details.get("totalMatches")
-        return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and empty else answer
     if index == "update":
         _bring_up_index(run)
     if index == "update" and not query.strip():
@@ -239,29 +213,6 @@ def grep(
     data = to_json(FoundPage.of(parsed.text, named, found))
     answer = run.answer("grep", data, _grep_blocks(run, named, found))
     return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
-
-
-def _check_for_the_engine(scope: ScopeOptions, ours: Mapping[str, object]) -> None:
-    """Refuse what the engine's own tool does not know: it must not look as if it had been taken into account.
-
-    Raises:
-        UsageError: such an option was given.
-    """
-    given = {
-        **ours,
-        "--agent": scope.agent,
-        "--role": scope.role,
-        "--tool": scope.tool,
-        "--depth": scope.depth is not None,
-        "--context": scope.context,
-        "--broken": scope.broken,
-        "--kind": len(scope.kind) > 1 or not _ENGINE_KINDS.keys() >= set(scope.kind),
-    }
-    for option, value in given.items():
-        if value:
-            raise invalid(
-                option.removeprefix("--"), "cannot be combined with --as-engine: its tool has no such choice"
-            )
 
 
 def _bring_up_index(run: Run) -> None:

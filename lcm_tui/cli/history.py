@@ -39,7 +39,7 @@ from lcm_tui.cli import answer, changing, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command, gather
 from lcm_tui.cli.documents import some_of
-from lcm_tui.cli.kinds import ConversationName, Stamp, Text, When, WholeNumber
+from lcm_tui.cli.kinds import ConversationName, OperationId, Stamp, When, WholeNumber
 from lcm_tui.cli.options import ChangeFlags, PageOptions, SqlFlags
 from lcm_tui.cli.selecting import number_of
 from lcm_tui.cli.working import carry_out
@@ -146,26 +146,17 @@ async def operation_beginning(reader: Reader, wanted: str) -> str:
 class Back(Record, frozen=True):
     """What is to be taken back or made again."""
 
-    operation_id: str | None = None
-    last: bool = False
+    operation_id: str
+
+    @property
+    def last(self) -> bool:
+        """Whether the newest one is meant."""
+        return self.operation_id == "last"
 
     @property
     def batch(self) -> str | None:
         """The operations that were committed together, if they are meant."""
-        name = self.operation_id
-        return name if name is not None and name.startswith("batch_") else None
-
-    def check(self, command: str) -> None:
-        """Refuse it unless it is named in one way.
-
-        Raises:
-            UsageError: it is named in both, or in none.
-        """
-        if (self.operation_id is not None) is self.last:
-            raise UsageError(
-                f"`{command.replace('.', ' ')}` needs one of: OPERATION_ID, --last.",
-                details={"command": command},
-            )
+        return self.operation_id if self.operation_id.startswith("batch_") else None
 
 
 back = gather(
@@ -173,25 +164,21 @@ back = gather(
     Back,
     click.argument(
         "operation_id",
-        type=Text(),
-        required=False,
-        metavar="[OPERATION_ID]",
-        help="The operation, or a unique prefix of its id; or the batch_... of several that belong together.",
-    ),
-    click.option(
-        "--last", is_flag=True, help="Undo: the newest change in effect. Redo: the last undone change."
+        type=OperationId(),
+        metavar="OPERATION_ID",
+        help="The operation, or a unique prefix of its id; the batch_... of several that belong together; or "
+        "`last`: the newest change in effect, or to redo, the last undone one.",
     ),
 )
 
 
-@command("history undo", examples=("history undo --last --apply", "history undo op_4c4b --with-later"))
+@command("history undo", examples=("history undo last --apply", "history undo op_4c4b --with-later"))
 @back
 @click.option("--with-later", is_flag=True, help="Undo later operations that depend on it too, as a batch.")
 @options.budget
 @options.sql_flags()
 def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: SqlFlags) -> Answer:
     """Undo any operation (previews unless --apply). It can be redone."""
-    back.check("history.undo")
     planner = _planner(back, redo=False, with_later=with_later)
     told = changing.run_change(run, "history.undo", planner, flags, budget=budget)
     if not told.data.get("applied"):
@@ -203,20 +190,19 @@ def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: S
 
 
 async def _left(reader: Reader) -> Operation | None:
-    """What `history undo --last` would take back now."""
+    """What `history undo last` would take back now."""
     try:
         return await latest(reader)
     except NotFoundError:
         return None
 
 
-@command("history redo", examples=("history redo --last --apply",))
+@command("history redo", examples=("history redo last --apply",))
 @back
 @options.budget
 @options.sql_flags()
 def redo(run: Run, *, back: Back, budget: int | None, flags: SqlFlags) -> Answer:
     """Redo an undone operation (previews unless --apply)."""
-    back.check("history.redo")
     return changing.run_change(run, "history.redo", _planner(back, redo=True), flags, budget=budget)
 
 
@@ -225,7 +211,7 @@ def _planner(back: Back, *, redo: bool, with_later: bool = False) -> Planner:
     found: list[str] = []  # what was meant stays the same when it has to be planned again
 
     async def meant(reader: Reader) -> str:
-        if back.operation_id is None:
+        if back.last:
             return (await latest(reader, undone=redo)).id
         return await operation_beginning(reader, back.operation_id)
 

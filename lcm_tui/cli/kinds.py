@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import click
 from lcm_core.base.errors import JsonScalar, NotFoundError, UsageError
 from lcm_core.base.records import ConversationId
-from lcm_core.base.text import BLANKS, parse_budget
+from lcm_core.base.text import BLANKS, parse_budget, safe_line
 from lcm_core.base.times import DURATION, parse_utc, span_of, typed_moment
 from lcm_core.base.values import Record
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+    from lcm_core.base.settings import Settings
     from lcm_core.store.naming import Named
 
 T = TypeVar("T")
@@ -92,18 +93,25 @@ def _completed(words: Sequence[str], incomplete: str) -> list[CompletionItem[Any
 def _stored(ctx: click.Context, named: Named, incomplete: str) -> list[CompletionItem[Any]]:
     """What the database that a command line is about has of such names."""
     from click.shell_completion import CompletionItem
+    from lcm_core.store.naming import names_in
+
+    if (settings := _settings(ctx)) is None:
+        return []
+    found = names_in(settings.database.value, named, incomplete)
+    return [CompletionItem(name, help=words or None) for name, words in found]
+
+
+def _settings(ctx: click.Context) -> Settings | None:
+    """The settings under what a command line says so far; None: it cannot be used."""
     from lcm_core.base.errors import LcmError
     from lcm_core.base.settings import Options, resolve
-    from lcm_core.store.naming import names_in
 
     given = ctx.params
     options = Options(given.get("db"), given.get("config"), given.get("openclaw_dir"))
     try:
-        path = resolve(options, os.environ, home=Path.home()).database.value
+        return resolve(options, os.environ, home=Path.home())
     except LcmError:
-        return []
-    found = names_in(path, named, incomplete)
-    return [CompletionItem(name, help=words or None) for name, words in found]
+        return None
 
 
 def _a_file(incomplete: str) -> list[CompletionItem[Any]]:
@@ -364,6 +372,57 @@ class SummaryId(StoredText):
     ) -> list[CompletionItem[Any]]:
         """Summaries."""
         return _stored(ctx, "summary", incomplete)
+
+
+class OperationId(Text):
+    """The id of an operation, or how it begins; or the newest one."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Operations, the newest first."""
+        return [*_completed(["last"], incomplete), *_stored(ctx, "operation", incomplete)]
+
+
+class BriefId(StoredText):
+    """The id of a focus brief, or how it begins."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Briefs, the newest first."""
+        return _stored(ctx, "brief", incomplete)
+
+
+class AnyId(StoredText):
+    """The id of anything that has one, or how it begins."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """Conversations, summaries, briefs and operations, by how their ids begin."""
+        kinds: dict[str, Named] = {"s": "summary", "f": "brief", "o": "operation"}
+        return _stored(ctx, kinds.get(incomplete[:1], "conversation"), incomplete)
+
+
+class SettingPath(StoredText):
+    """The dotted name of a setting."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """The settings, each with its value."""
+        from click.shell_completion import CompletionItem
+        from lcm_core.base.settings_listed import sourced_settings
+
+        if (settings := _settings(ctx)) is None:
+            return []
+        named = sourced_settings(settings).items()
+        return [
+            CompletionItem(name, help=safe_line(str(held.value)))
+            for name, held in named
+            if name.startswith(incomplete)
+        ]
 
 
 class FilePath(Kind[Path]):

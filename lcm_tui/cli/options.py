@@ -465,7 +465,6 @@ class ModelOptions(Record, frozen=True):
     model: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
-    api_key_file: Path | None = None
     max_calls: int | None = None
     max_cost: float | None = None
 
@@ -487,7 +486,6 @@ model_options = gather(
     _model("--model", Text(), "NAME", "The model."),
     _model("--base-url", Text(), "URL", "The URL of an API-compatible server."),
     _model("--api-key-env", Text(), "NAME", "The environment variable with the key."),
-    _model("--api-key-file", FilePath(), "PATH", "The file with the key."),
     _model("--max-calls", WholeNumber(0), "N", "Maximum number of calls."),
     _model("--max-cost", Dollars(), "USD", "Maximum cost: no call starts that could exceed it."),
 )

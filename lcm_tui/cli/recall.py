@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import click
-from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.store.conversations import list_conversations, narrowed
 from lcm_core.store.database import Reader
-from lcm_recall.queries import recall_settings
 from lcm_recall.read import Passage
-from lcm_recall.tools import RecallTools
 
 from lcm_tui.cli import options
-from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.answer import Run
 from lcm_tui.cli.command import Sectioned
 from lcm_tui.cli.kinds import SessionKey, StoredText, SummaryId
-from lcm_tui.tables.blocks import Prose
 
-as_engine = click.option("--as-engine", is_flag=True, help="Search and answer like the engine's own tool.")
 #: All conversations of a session, where a session is searched and not one conversation chosen.
 whole_session = click.option(
     "--session-key", type=SessionKey(), metavar="KEY", help="All conversations of this session key."
@@ -48,14 +43,6 @@ async def in_scope(
     named, entries = narrowed(await list_conversations(reader), number, key, agent)
     ids = tuple(one.conversation.conversation_id for one in entries)
     return f"{named} ({counted(len(ids), 'conversation')})", ids
-
-
-def engine_answer(run: Run, name: str, tool: str, given: JsonObject, session_key: str | None) -> Answer:
-    """What the engine's own *tool* answers, as the command *name*."""
-    settings = recall_settings(run.settings)
-    answer = run.work(lambda database: RecallTools(database, settings).call(tool, given, session_key))
-    data: JsonObject = {"text": answer.text, "details": answer.details}
-    return run.answer(name, data, [Prose(answer.text)])
 
 
 def passage_title(run: Run, one: Passage) -> str:

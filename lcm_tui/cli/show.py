@@ -20,7 +20,7 @@ from lcm_recall.results import Described
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.kinds import StoredText, SummaryId, WholeNumber
+from lcm_tui.cli.kinds import AnyId, StoredText, WholeNumber
 from lcm_tui.tables.blocks import Facts, Note, Prose
 
 #: How ids begin, and what they are of; a number is that of a conversation, all else the id of a session.
@@ -48,7 +48,7 @@ _OF: Final = {"include-content": "file"} | dict.fromkeys(("agent", "limit", "cur
 )
 @click.argument(
     "name",
-    type=SummaryId(empty=False),
+    type=AnyId(empty=False),
     metavar="ID",
     help="m12, sum_..., file_..., focus_..., op_..., asm_... (a context that an engine sent), the number of "
     "a conversation, the id of a session of the host, or a citation, which is verified. A unique prefix is "

@@ -103,7 +103,6 @@ def choose_writer(
     summary: SummarySettings | None = None,
     *,
     key_variable: str | None = None,
-    key_file: Path | None = None,
     prompts: Path | None = None,
 ) -> Modelling:
     """Choose who is asked; *summary* are the settings with options over them. Nothing is sent.
@@ -115,7 +114,7 @@ def choose_writer(
         ConfigurationError: provider, model, address and key do not go together, or there are no prompts.
     """
     wanted = settings.summary if summary is None else summary
-    source = KeySource(os.environ, settings.credentials_dir, key_variable, key_file)
+    source = KeySource(os.environ, settings.credentials_dir, key_variable)
     own = operators_prompts(settings.user_config_file.value) if prompts is None else prompts_at(prompts)
     return Modelling(choose_model(wanted, source), wanted, own)
 
@@ -125,7 +124,6 @@ def named_model(
     summary: SummarySettings | None = None,
     *,
     key_variable: str | None = None,
-    key_file: Path | None = None,
 ) -> Modelling | None:
     """The model for a question that somebody named; *summary* as in `choose_writer`. None: nobody did.
 
@@ -137,7 +135,7 @@ def named_model(
     named = settings.summary if summary is None else summary
     if not any((named.provider.value, named.model.value, named.base_url.value)):
         return None
-    model = choose_writer(settings, summary, key_variable=key_variable, key_file=key_file)
+    model = choose_writer(settings, summary, key_variable=key_variable)
     return model if model.chosen.choice.base_url else None
 
 

@@ -49,7 +49,7 @@ async def stepped(pilot: Pilot[int], *keys: str) -> CommandScreen:
 
 async def test_operations_are_stepped_through_in_time_and_stay_a_diff(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    for words in (("dissolve", 1, "--summary", "sum_4c4bd5"), ("history", "undo", "--last")):
+    for words in (("dissolve", 1, "--summary", "sum_4c4bd5"), ("history", "undo", "last")):
         done = await asyncio.to_thread(command, *words, "--db", path, "--apply", "--yes")
         assert done.code == 0
     async with open_app(path, size=WIDE) as pilot:

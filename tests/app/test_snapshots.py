@@ -63,7 +63,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def dissolve(demo) -> None:
     """A change and its undoing, as the history keeps them."""
-    for words in (("dissolve", 1, "--summary", "sum_4c4bd5"), ("history", "undo", "--last")):
+    for words in (("dissolve", 1, "--summary", "sum_4c4bd5"), ("history", "undo", "last")):
         assert command(*words, "--db", demo.database, "--apply", "--yes").code == 0
     run(
         demo.database,

@@ -192,7 +192,7 @@ def test_every_command_exits_with_5_and_names_the_row(changed, kind):
     forge(path, FORGED[kind])
     before = path.read_bytes()
     undo = ("history", "undo")
-    for words in (("show", operation), (*undo, operation), (*undo, operation, "--sql"), (*undo, "--last")):
+    for words in (("show", operation), (*undo, operation), (*undo, operation, "--sql"), (*undo, "last")):
         result = run_command(*words, "--db", path)
         assert result.code == 5, (words, result)
         assert operation in result.out + result.err

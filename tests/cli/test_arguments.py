@@ -34,7 +34,7 @@ MISTAKES = [
     (
         ["--pretty", "history", "--lst"],
         "INVALID_ARGUMENT",
-        "--lst. Did you mean history list or history undo --last?",
+        "--lst. Did you mean history list?",
     ),
     (["summaries", "1"], "INVALID_COMMAND", "Did you mean summaries list 1?"),
     (["focus", "sum_1"], "INVALID_COMMAND", "Did you mean show sum_1?"),

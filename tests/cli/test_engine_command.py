@@ -220,11 +220,11 @@ def test_prepared_texts_are_shown_only_when_asked_for_and_as_prepared(database_f
     plain = run("engine", "2", "--db", path, "--json")
     assert "prepared" not in plain.data
     assert not any(text in plain.out for text in texts)
-    shown = run("engine", "2", "--show-prepared", "--db", path, "--json").data["prepared"]
+    shown = run("engine", "2", "--include-content", "--db", path, "--json").data["prepared"]
     assert [(one["text"], one["inConversation"]) for one in shown] == [(text, False) for text in texts]
-    people = run("engine", "2", "--show-prepared", "--db", path).out
+    people = run("engine", "2", "--include-content", "--db", path).out
     assert people.count("no model has received it") == len(texts)
-    refused = run("engine", "--show-prepared", "--db", path)
+    refused = run("engine", "--include-content", "--db", path)
     assert refused.code == 2
     assert "needs a conversation" in refused.err
 
@@ -257,7 +257,7 @@ def test_hostile_values_in_every_column_end_in_a_sentence(table: str, database_c
                     connection.execute(
                         f"UPDATE OR IGNORE {table} SET {name} = {hostile} WHERE rowid = {rowid}"
                     )
-            for words in (["--json"], [str(shown), "--show-prepared"]):
+            for words in (["--json"], [str(shown), "--include-content"]):
                 answer = run("engine", *words, "--db", path)
                 assert (answer.code, answer.err) == (0, ""), (name, shift)
                 assert "\x1b" not in answer.out, (name, shift)

@@ -97,7 +97,7 @@ def has_history(home: Path) -> None:
 
 def has_undone(home: Path) -> None:
     has_history(home)
-    done("history", "undo", "--last", "--apply", "--yes")
+    done("history", "undo", "last", "--apply", "--yes")
 
 
 #: What has to be there before the examples of a command; the first words of one stand for those of all.
@@ -131,6 +131,7 @@ def place(
     here.mkdir()
     shutil.copytree(_demonstration, home / ".openclaw")
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("EXAMPLE_KEY", "sk-no-key")
     monkeypatch.chdir(here)
     with MessagesApi() as model:
         yield home, model.url
@@ -147,8 +148,7 @@ def ended(example: str, model: str) -> tuple[int, str]:
     if words[0] == "ask" or {"--apply", "--draft"} & {*words}:
         words.append("--yes")
     if "--model" in words:
-        Path("key").write_text("sk-no-key")
-        words += ["--base-url", model, "--api-key-file", "key"]
+        words += ["--base-url", model, "--api-key-env", "EXAMPLE_KEY"]
     if words[0] == "mcp":  # it serves until its standard input ends
         served = subprocess.run(
             [sys.executable, "-m", "lcm_tui", *words],

@@ -28,10 +28,9 @@ def test_an_export_is_private_and_imported_again(tmp_path: Path, database_copy: 
 
 def test_without_a_name_it_is_written_to_the_folder_of_exports(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
-    for ending, options in ((".jsonl", ()), (".md", ("--markdown",))):
-        made = run("conversations", "export", "3", *options, "--json", "--db", path).data
-        assert Path(made["path"]).parent.name == "exports"
-        assert Path(made["path"]).suffix == ending
+    made = run("conversations", "export", "3", "--json", "--db", path).data
+    assert Path(made["path"]).parent.name == "exports"
+    assert Path(made["path"]).suffix == ".jsonl"
 
 
 def test_markdown_has_the_exact_texts_in_fences_that_they_cannot_end(tmp_path: Path) -> None:
@@ -41,26 +40,26 @@ def test_markdown_has_the_exact_texts_in_fences_that_they_cannot_end(tmp_path: P
         owner = rows.conversation(title="a\nb")
         rows.message(owner, hostile)
         rows.part(rows.message(owner, "", role="assistant"), "tool", None, tool_name="exec", tool_input="ls")
-    assert run("conversations", "export", owner, "--to", target, "--markdown", "--db", path).code == 0
+    assert run("conversations", "export", owner, "--to", target, "--db", path).code == 0
     text = target.read_text()
     assert f"\n`````\n{hostile}\n`````\n" in text
     assert [line for line in text.splitlines() if line.startswith("# ")] == ["# Conversation 1: a b"]
     assert "tool input:\n\n```\nls\n```\n" in text
 
 
-@pytest.mark.parametrize("form", [(), ("--markdown",)])
+@pytest.mark.parametrize("ending", [".jsonl", ".md"])
 def test_nothing_is_written_over_a_file_or_the_database(
-    form: tuple[str, ...], tmp_path: Path, database_copy: DatabaseFactory
+    ending: str, tmp_path: Path, database_copy: DatabaseFactory
 ) -> None:
     path = database_copy("0.15.3")
-    there = tmp_path / "there"
+    there = tmp_path / f"there{ending}"
     there.write_text("kept")
     for target, code in (
         (there, "FILE_EXISTS"),
         (path, "FILE_NOT_WRITTEN"),
-        (tmp_path / "no" / "x", "FOLDER_NOT_FOUND"),
+        (tmp_path / "no" / f"x{ending}", "FOLDER_NOT_FOUND"),
     ):
-        refused = run("conversations", "export", "3", *form, "--to", target, "--json", "--db", path)
+        refused = run("conversations", "export", "3", "--to", target, "--json", "--db", path)
         assert refused.error["code"] == code
     assert there.read_text() == "kept"
     assert sorted(one.name for one in tmp_path.iterdir() if one.name.endswith(".partial")) == []

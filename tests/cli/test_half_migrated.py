@@ -76,7 +76,7 @@ def check(start: Path, part: Part, words: tuple[str, ...], folder: Path) -> None
     else:
         assert done.code == 0, (part, words, done.err)
     if "forget" not in words and words[0] != "reindex":
-        while run("history", "undo", "--last", "--apply", "--yes", "--db", path).code == 0:
+        while run("history", "undo", "last", "--apply", "--yes", "--db", path).code == 0:
             pass
         assert dump(path) == before, (part, words)
 

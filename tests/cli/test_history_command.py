@@ -69,7 +69,7 @@ def test_a_database_that_nobody_changed_has_an_empty_history(database_copy: Data
     )
     assert history(path, "show", "op_x").code == 3
     assert history(path, "undo", "op_x").code == 3
-    assert history(path, "undo", "--last").code == 3
+    assert history(path, "undo", "last").code == 3
     assert history(path, "redo", "batch_x").code == 3
     assert history(path, "prune", "--keep-newest", 0, *DO).data == {"applied": False, "operations": 0}
     assert folder(path) == before
@@ -239,13 +239,13 @@ def test_last_walks_back_and_forth(path: Path):
         made.append(dissolve(path))
         states.append(dump(path))
     for state in (states[1], states[0]):
-        history(path, "undo", "--last", *DO)
+        history(path, "undo", "last", *DO)
         assert dump(path) == state
-    assert history(path, "undo", "--last").code == 3
+    assert history(path, "undo", "last").code == 3
     for state in states[1:]:
-        assert history(path, "redo", "--last", *DO).code == 0
+        assert history(path, "redo", "last", *DO).code == 0
         assert dump(path) == state
-    nothing = history(path, "redo", "--last", "--json")
+    nothing = history(path, "redo", "last", "--json")
     assert (nothing.code, nothing.error["code"]) == (3, "OPERATION_NOT_FOUND")
     assert {one for one, effective in listed(path) if effective} > set(made)
 
@@ -254,8 +254,8 @@ def test_last_walks_back_and_forth(path: Path):
     ("arguments", "words"),
     [
         (["undo"], "`history undo` needs one of"),
-        (["redo", "op_1", "--last"], "`history redo` needs one of"),
-        (["undo", "batch_b", "--last"], "`history undo` needs one of"),
+        (["redo", "op_1", "last"], "history.redo does not take last"),
+        (["undo"], "history.undo needs an argument: lcm-tui history undo OPERATION_ID"),
         (["prune"], "`history prune` needs --until TIME"),
         (["prune", "--until", "yesterday"], "--until must be a time"),
         (["prune", "--keep-newest", "some"], "--keep-newest must be"),
@@ -295,7 +295,7 @@ def test_an_operation_whose_undo_was_forgotten_is_told(path: Path):
     change_behind(path, f"DELETE FROM lcm_tui_operations WHERE id = '{undo}'")
     assert listed(path) == [(first, None)]
     assert "no longer in the history" in history(path, "show", first, "--json").data["whyNot"]
-    assert history(path, "redo", "--last").code == 3
+    assert history(path, "redo", "last").code == 3
 
 
 # -- reindex -----------------------------------------------------------------------------------------------
@@ -435,11 +435,11 @@ def test_what_stands_on_an_operation_is_named_and_undone_with_it(path: Path) -> 
 
 def test_after_an_undo_it_says_what_is_left(path: Path) -> None:
     first, second, third = recounted(path, 1, 2, 3)
-    done = history(path, "undo", "--last", *DO).data
+    done = history(path, "undo", "last", *DO).data
     assert done["newestInEffect"] == {"operationId": second, "title": "Count 2", "batch": None}
-    assert f"Still in effect, newest: {first}: Count 1." in history(path, "undo", "--last", *DO[:2]).out
-    assert "Nothing else is in effect." in history(path, "undo", "--last", *DO[:2]).out
-    assert history(path, "undo", "--last").code == 3
+    assert f"Still in effect, newest: {first}: Count 1." in history(path, "undo", "last", *DO[:2]).out
+    assert "Nothing else is in effect." in history(path, "undo", "last", *DO[:2]).out
+    assert history(path, "undo", "last").code == 3
     assert third != second
 
 

@@ -24,11 +24,6 @@ MISSING = [
     (("repair", "--from-draft", "NOWHERE"), "file of drafts", "DRAFTS_NOT_FOUND"),
     (("prompts", "leaf", "--prompt-dir", "NOWHERE"), "prompt", "PROMPT_NOT_FOUND"),
     (("prompts", "leaf", "--sent", "--with", "source=NOWHERE"), "file", "FILE_NOT_FOUND"),
-    (
-        ("rewrite", "1", "--all", "--provider", "anthropic", "--api-key-file", "NOWHERE"),
-        "key file",
-        "KEY_FILE_NOT_FOUND",
-    ),
     (("backup", "--to", "NOWHERE/copy.db"), "folder", "FOLDER_NOT_FOUND"),
     (("status", "--report", "--to", "NOWHERE/report.json"), "folder", "FOLDER_NOT_FOUND"),
 ]

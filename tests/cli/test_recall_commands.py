@@ -91,7 +91,7 @@ def test_reading_down_gives_the_messages_with_their_tool_calls(memory: Path) -> 
     ]
     assert run("expand", "sum_", "--json", "--db", memory).data == {**data, "id": "sum_a"}
     assert run("show", "sum_", "--json", "--db", memory).data["summary"]["summaryId"] == "sum_a"
-    assert run("expand", "sum_", "--by-level", "--json", "--db", memory).data["id"] == "sum_a"
+    assert run("expand", "sum_", "--level", "all", "--json", "--db", memory).data["id"] == "sum_a"
     assert "### sum_ (leaf, 0 tokens)" in run("expand", "sum_", "--as-engine", "--db", memory).out
     citation = data["passages"][1]["citation"]
     assert run("show", citation, "--json", "--db", memory).data["verdict"] == "holds"
@@ -107,41 +107,10 @@ def test_reading_down_gives_the_messages_with_their_tool_calls(memory: Path) -> 
 
 
 def test_as_the_engine_is_the_engines_own_text(memory: Path) -> None:
-    assert run("grep", "needle", "--as-engine", "--db", memory).out.startswith("## LCM Grep Results")
     text = run("expand", "sum_a", "--as-engine", "--db", memory).out
     assert "### sum_a (leaf, " in text
     assert "Messages: msg#1 (user, " in text
     assert "needle" not in text
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--role", "user"),
-        ("--tool", "exec"),
-        ("--agent", "main"),
-        ("--depth", "0"),
-        ("--kind", "leaf"),
-        ("--kind", "message", "--kind", "file"),
-        ("--context", "in"),
-        ("--broken",),
-        ("--cursor", "2"),
-        ("--substring",),
-    ],
-)
-def test_what_the_engines_tool_cannot_do_is_not_left_out_in_silence(
-    options: tuple[str, ...], memory: Path
-) -> None:
-    refused = run("grep", "needle", "--as-engine", *options, "--db", memory)
-    assert refused.code == 2
-    assert "cannot be combined with --as-engine" in refused.err
-
-
-def test_a_script_sees_that_the_engines_tool_found_nothing(memory: Path) -> None:
-    asked = ("--as-engine", "--regex", "--fail-empty", "--db", memory)
-    assert run("grep", "needle", *asked).code == 0
-    assert run("grep", "nowhere", *asked).code == 3
-    assert run("expand", "sum_a", "--as-engine", "--cursor", "1.0", "--db", memory).code == 2
 
 
 def test_a_scope_without_a_text_is_said(memory: Path) -> None:
@@ -183,18 +152,22 @@ def test_without_the_cache_a_search_keeps_nothing_and_forgetting_leaves_no_byte(
 def test_the_levels_below_a_summary_and_the_texts_of_one(memory: Path) -> None:
     with building(memory) as rows:
         rows.summary(1, "sum_top", "above the \x1b[31mneedle", depth=1, sources=["sum_a", "sum_gone"])
-    levels = run("expand", "sum_top", "--by-level", "--json", "--db", memory).data["levels"]
+    levels = run("expand", "sum_top", "--level", "all", "--json", "--db", memory).data["levels"]
     assert [one["summaries"] for one in levels] == [["sum_top"], ["sum_a"], []]
     assert [one["messages"] for one in levels] == [[], [], [1]]
     assert [one["missing"] for one in levels] == [0, 1, 0]
     assert levels[2]["tokensToHere"] == sum(one["tokens"] for one in levels)
-    told = run("expand", "sum_top", "--by-level", "--db", memory).out
+    told = run("expand", "sum_top", "--level", "all", "--db", memory).out
     assert "1 D1 summary" in told
     assert "1 leaf summary, 1 missing" in told
     texts = run("expand", "sum_top", "--level", "2", "--json", "--db", memory).data["passages"]
     assert [one["text"].splitlines()[-1] for one in texts] == ["[tool input] find needle"]
     assert run("show", texts[0]["citation"], "--json", "--db", memory).data["verdict"] == "holds"
-    wrong = (("--level", "3"), 3), (("--level", "-1"), 2), (("--by-level", "--level", "1"), 2)
-    for options, code in (*wrong, (("--by-level", "--as-engine"), 2), (("--by-level", "--no-messages"), 2)):
+    wrong = (("--level", "3"), 3), (("--level", "-1"), 2)
+    for options, code in (
+        *wrong,
+        *((("--level", "all", one), 2) for one in ("--as-engine", "--no-messages")),
+    ):
         assert run("expand", "sum_top", *options, "--db", memory).code == code, options
-    assert run("expand", "msg#1", "--by-level", "--db", memory).code == 3
+    assert run("expand", "sum_a", "--as-engine", "--cursor", "1.0", "--db", memory).code == 2
+    assert run("expand", "msg#1", "--level", "all", "--db", memory).code == 3

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from lcm_core.api import ConfigurationError, Options, resolve
-from lcm_core.base.errors import FileMissingError
 from lcm_core.base.setting_values import SettingSource
 from lcm_core.base.settings import SummarySettings
 from lcm_core.base.settings_listed import config_view
@@ -262,24 +261,17 @@ def test_the_key_of_our_own_variable_belongs_to_the_provider_beside_it(tmp_path:
         chosen(tmp_path, environ, provider="openai")
 
 
-def test_a_key_that_the_command_line_names_is_for_this_run(tmp_path: Path):
+def test_a_key_that_the_command_line_names_is_for_this_run():
     settings = SummarySettings().with_flags(provider="anthropic", base_url="https://gateway.example.com")
     by_name = KeySource({"MINE": f" {KEY}\n"}, key_variable="MINE")
     assert secret_of(choose_model(settings, by_name)) == KEY
-    path = tmp_path / "key"
-    path.write_text(KEY + "\n")
-    by_file = choose_model(settings, KeySource({}, key_file=path))
-    assert (secret_of(by_file), by_file.key_origin) == (KEY, f"sk-…CRET from {path}")
     for bad, says in (
         (KeySource({}, key_variable="MINE"), "MINE is not set"),
-        (KeySource({}, key_file=tmp_path), "cannot be read"),
         (KeySource({"MINE": "two words"}, key_variable="MINE"), "does not contain a key"),
     ):
         with pytest.raises(CredentialError, match=says) as caught:
             choose_model(settings, bad)
         assert "two words" not in caught.value.message
-    with pytest.raises(FileMissingError, match="There is no key file at"):
-        choose_model(settings, KeySource({}, key_file=tmp_path / "none"))
 
 
 def profiles(tmp_path: Path, document: Any, agent: str = "main") -> Path:

@@ -529,7 +529,7 @@ async def get_snapshot(reader: Reader, conversation_id: ConversationId | None, s
     if row is None:
         raise NotFoundError(
             f"There is no snapshot {snapshot_id}: newer ones may have replaced it. `lcm-tui context "
-            f"snapshots {conversation_id or 'CONVERSATION_ID'}` lists those that exist.",
+            f"{conversation_id or 'CONVERSATION'} --snapshots` lists those that exist.",
             code="SNAPSHOT_NOT_FOUND",
             details={"snapshotId": snapshot_id},
         )

@@ -14,7 +14,7 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.text import safe_line
 from lcm_core.store.opening import Access, choose_way
 
-Named: TypeAlias = Literal["conversation", "session key", "summary"]
+Named: TypeAlias = Literal["conversation", "session key", "summary", "brief", "operation"]
 
 #: Seconds that a person waits for, and rows that are looked at.
 _MOST_SECONDS, _MOST_ROWS = 0.3, 500
@@ -26,12 +26,16 @@ _SQL: Final[Mapping[Named, str]] = {
     "session key": "SELECT * FROM conversations WHERE session_key BETWEEN ?1 AND ?1 || char(1114111) "
     "ORDER BY conversation_id DESC LIMIT ?2",
     "summary": "SELECT * FROM summaries WHERE summary_id BETWEEN ?1 AND ?1 || char(1114111) LIMIT ?2",
+    "brief": "SELECT * FROM focus_briefs ORDER BY rowid DESC LIMIT ?2",
+    "operation": "SELECT id, title FROM lcm_tui_operations ORDER BY rowid DESC LIMIT ?2",
 }
 #: The column that names each, and those of which the first with a text describes it.
 _COLUMNS: Final[Mapping[Named, tuple[str, tuple[str, ...]]]] = {
     "conversation": ("conversation_id", ("title", "session_key", "session_id")),
     "session key": ("session_key", ("title",)),
     "summary": ("summary_id", ("content",)),
+    "brief": ("brief_id", ("prompt",)),
+    "operation": ("id", ("title",)),
 }
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 from urllib.parse import quote
 
-from lcm_core.base.errors import DatabaseError, FileMissingError
+from lcm_core.base.errors import DatabaseError
 from lcm_core.base.files import read_limited
 from lcm_core.base.setting_values import Json, object_or_empty
 from lcm_core.base.settings import API_KEY_VARIABLE
@@ -261,12 +261,11 @@ class KeySource(Record, frozen=True):
     environ: Mapping[str, str]
     state_dir: Path | None = None  #: OpenClaw's; None: its profiles are not looked at
     key_variable: str | None = None  #: ``--api-key-env``
-    key_file: Path | None = None  #: ``--api-key-file``
 
     @property
     def is_explicit(self) -> bool:
         """Whether the command line names the key for just this run."""
-        return self.key_variable is not None or self.key_file is not None
+        return self.key_variable is not None
 
 
 def find_credential(choice: ModelChoice, source: KeySource) -> Credential | None:
@@ -320,22 +319,10 @@ def _missing(choice: ModelChoice, refusals: list[str]) -> CredentialError:
 
 def _named(choice: ModelChoice, source: KeySource) -> Credential:
     """The key that the command line names; it belongs to what the same command line asks."""
-    if source.key_variable is not None:
-        origin, secret = source.key_variable, source.environ.get(source.key_variable, "")
-        problem = "is not set"
-    else:
-        assert source.key_file is not None
-        origin, problem = str(source.key_file), "is empty"
-        try:
-            secret = _read(source.key_file)
-        except FileNotFoundError:
-            raise FileMissingError(
-                "key file", source.key_file, "Check --api-key-file.", code="KEY_FILE_NOT_FOUND"
-            ) from None
-        except (OSError, ValueError) as error:
-            secret, problem = "", f"cannot be read ({getattr(error, 'strerror', None) or error})"
+    origin = source.key_variable or ""
+    secret = _usable(source.environ.get(origin, ""), origin, "is not set")
     kind = KeyKind.OAUTH if origin in choice.provider.tokens else KeyKind.API_KEY
-    return Credential(choice.provider.name, choice.host, kind, origin, _usable(secret, origin, problem))
+    return Credential(choice.provider.name, choice.host, kind, origin, secret)
 
 
 def _known(provider: Provider, source: KeySource, refusals: list[str]) -> Iterator[Credential]:
