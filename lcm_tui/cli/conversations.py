@@ -34,7 +34,6 @@ from lcm_core.store.state import (
 from lcm_core.store.statistics import (
     Statistics,
     growth_of,
-    statistics_of,
 )
 
 from lcm_tui.cli import documents, options
@@ -61,6 +60,7 @@ from lcm_tui.tables.conversations import ShownConversation, conversation_blocks
 
 if TYPE_CHECKING:
     from lcm_core.operations.prune import Criteria
+    from lcm_core.store.remembered import FileMemory
 
 #: State columns that hold 0 or 1.
 _SWITCHES = frozenset({"fork_bounded", "pending", "running"})
@@ -72,7 +72,7 @@ _SWITCHES = frozenset({"fork_bounded", "pending", "running"})
 def list_(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -> Answer:
     """List all conversations, including archived ones, last updated first."""
     window = options.window(run, "conversations", paged, times, as_engine=True)
-    schema, page = run.read(_load_list, run.settings, window)
+    schema, page = run.read_remembering(_load_list, run.settings, window)
     return run.answer(
         "conversations.list",
         {"items": [json_of(CONVERSATION_COLUMNS, row) for row in page.items]},
@@ -83,13 +83,16 @@ def list_(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -
     )
 
 
-async def _load_list(reader: Reader, settings: Settings, window: Window) -> tuple[Schema, Page[Row]]:
+async def _load_list(
+    reader: Reader, memory: FileMemory, settings: Settings, window: Window
+) -> tuple[Schema, Page[Row]]:
     page = await conversation_page(reader, window)
-    raw = await context_messages(reader, [record.conversation_id for record in page.items])
+    ids = [record.conversation_id for record in page.items]
+    raw, counted = await context_messages(reader, ids), await memory.statistics_of(reader, ids)
     rows = [
         _row(
             record,
-            await statistics_of(reader, record.conversation_id),
+            counted[record.conversation_id],
             tail_of(raw[record.conversation_id], reader.schema, settings, record.session_key),
         )
         for record in page.items
@@ -110,7 +113,7 @@ def show(run: Run, *, conversation: options.EngineConversation) -> Answer:
 
 def show_conversation(run: Run, named: Named) -> Answer:
     """Show the one that is named."""
-    found = run.read(_load, run.settings, named)
+    found = run.read_remembering(_load, run.settings, named)
     return run.answer(
         "conversations.show",
         _document(found),
@@ -119,14 +122,15 @@ def show_conversation(run: Run, named: Named) -> Answer:
     )
 
 
-async def _load(reader: Reader, settings: Settings, named: Named) -> ShownConversation:
+async def _load(reader: Reader, memory: FileMemory, settings: Settings, named: Named) -> ShownConversation:
     record = await chosen(reader, named)
     raw = await context_messages(reader, [record.conversation_id])
+    counted = await memory.statistics_of(reader, [record.conversation_id])
     active = await active_brief(reader, record.conversation_id)
     return ShownConversation(
         reader.schema,
         record,
-        await statistics_of(reader, record.conversation_id),
+        counted[record.conversation_id],
         tail_of(raw[record.conversation_id], reader.schema, settings, record.session_key),
         await engine_state(reader, record.conversation_id),
         len(await list_briefs(reader, record.conversation_id)),

@@ -18,7 +18,7 @@ from lcm_core.change.guard import OWN_TABLES
 from lcm_core.store import remembered
 from lcm_core.store.conversations import count_rows, first_words, list_conversations
 from lcm_core.store.remembered import Figures, FileMemory, Memory, Place, Verdict, mark_of, place_of, since
-from lcm_core.store.statistics import History, sums_of, sums_since, text_bytes
+from lcm_core.store.statistics import History, Statistics, statistics_of, sums_of, sums_since, text_bytes
 
 from tests.conftest import DatabaseFactory
 from tests.databases import building, connect, run
@@ -190,6 +190,43 @@ async def test_the_sum_of_an_unchanged_file_is_taken_from_the_figures(
     assert (known, statements) == (figures.sums.history, 0)
     run(path, "UPDATE messages SET token_count = token_count + 1 WHERE conversation_id = 1")
     assert await read_history(path, folder) == (replace(known, tokens=known.tokens + known.messages), 1)
+
+
+async def test_the_statistics_of_a_long_conversation_are_read_once(
+    database_copy: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, folder, asked = database_copy("0.15.3"), tmp_path / "cache", list[int]()
+
+    async def noted(reader, conversation_id):
+        asked.append(conversation_id)
+        return await statistics_of(reader, conversation_id)
+
+    async def load(reader, memory: FileMemory):
+        return await memory.statistics_of(reader, [1, 2, 3])
+
+    async def read() -> tuple[dict[int, Statistics], list[int]]:
+        asked.clear()
+        await settled(path)
+        async with Database.open(path) as database:
+            memory = FileMemory(path, allowed=True, folder=folder, access=lambda: database.access.value)
+            return await database.read(load, memory), list(asked)
+
+    monkeypatch.setattr(remembered, "statistics_of", noted)
+    known, _ = await read()
+    assert not folder.exists()  # they cost nothing to read
+    longest = max(known, key=lambda one: known[one].messages.count)
+    others = [one for one in known if one != longest]
+    monkeypatch.setattr(remembered, "LONG", known[longest].messages.count)
+    assert await read() == (known, [1, 2, 3])
+    assert await read() == (known, others)
+    assert (await read_history(path, folder))[1] == 1  # both are kept
+    assert await read() == (known, others)
+    run(path, f"UPDATE messages SET token_count = token_count + 5 WHERE conversation_id = {longest}")
+    heavier, again = await read()
+    assert again == [1, 2, 3]
+    assert heavier[longest].messages.tokens == (
+        known[longest].messages.tokens + 5 * known[longest].messages.count
+    )
 
 
 async def test_several_at_once_leave_a_whole_one(database_file: DatabaseFactory, tmp_path: Path):

@@ -195,12 +195,16 @@ def _odd_marks() -> re.Pattern[str]:
     return re.compile(rf"(?<!\S){mark}+|{mark}{{{_MARKS_KEPT + 1},}}")
 
 
-#: Not one of the common characters that stay as they are: most text is found safe by this one fast pass.
-_UNCOMMON: Final = re.compile(
-    r"[^\n -~\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2100-\u23ff\u2500-\u2bff"
-    r"\u3000-\u3029\u3030-\u3098\u309b-\u3163\u3165-\ua4c6\uac00-\ud7a3\uff01-\uff9f"
-    r"\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
-)
+@cache
+def _uncommon() -> re.Pattern[str]:
+    """Not one of the common characters that stay as they are: one fast pass finds most text safe."""
+    return re.compile(
+        r"[^\n -~\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2100-\u23ff\u2500-\u2bff"
+        r"\u3000-\u3029\u3030-\u3098\u309b-\u3163\u3165-\ua4c6\uac00-\ud7a3\uff01-\uff9f"
+        r"\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
+    )
+
+
 _BREAKS: Final = re.compile(r"[\t\n\v\f\r]+")
 _NEWLINES: Final = re.compile(r"\r\n?")
 _CONTROLS: Final = dict.fromkeys((*range(32), 127))
@@ -247,7 +251,7 @@ def _written_out(text: str) -> str:
     """*text* with everything unsafe but tab and newline made visible."""
     if text.isascii():
         return _UNSAFE_ASCII.sub(_picture, text)
-    if not _UNCOMMON.search(text):
+    if not _uncommon().search(text):
         return text
     return _odd_marks().sub(_tamed, _unsafe().sub(_visible, text))
 

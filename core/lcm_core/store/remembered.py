@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -26,7 +27,7 @@ from lcm_core.store.conversations import ConversationCounts, ConversationEntry, 
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import TICK_NS, real_path, sidecar
 from lcm_core.store.schema import JOURNAL
-from lcm_core.store.statistics import ConversationSums, History, history_of
+from lcm_core.store.statistics import ConversationSums, History, Statistics, history_of, statistics_of
 
 log = logging.getLogger(__name__)
 
@@ -129,8 +130,9 @@ class Memory(Record, frozen=True):
     mark: FileMark | None = None
     verdict: Verdict | None = None
     judged: FileMark | None = None  #: the state that the verdict is about
-    #: Sums that commands have read, by conversation, and the state of the file that they are of.
+    #: What commands have read, by conversation, and the state of the file that it is of.
     histories: tuple[tuple[int, History], ...] = ()
+    statistics: tuple[tuple[int, Statistics], ...] = ()
     summed: FileMark | None = None
     format: int = 3
     program: str = __version__  #: another one may count otherwise
@@ -138,7 +140,7 @@ class Memory(Record, frozen=True):
 
 #: Bytes of a file of ours, at most: 40,000 conversations.
 MOST_BYTES: Final = 16 * 1024 * 1024
-#: The messages of a conversation from which on a command remembers their sum, and how many sums at most.
+#: The messages of a conversation from which on a command remembers their sums, and how many of each at most.
 LONG: Final = 20_000
 _MOST_HISTORIES: Final = 100
 _GREATEST: Final = 2**62
@@ -154,7 +156,8 @@ def recall(source: Path, folder: Path | None = None) -> Memory | None:
             log.debug("%s cannot be used: %s", path, error)
         return None
     same = (known.format, known.program) == (3, __version__)
-    sums = (number for _, one in known.histories for number in (one.messages, one.last_id, one.tokens))
+    sums = [number for _, one in known.histories for number in (one.messages, one.last_id, one.tokens)]
+    sums += [number for _, one in known.statistics for number in _numbers_of(one)]
     sound = all(map(_is_sound, known.conversations)) and all(map(_is_possible, sums))
     return known if same and sound else None
 
@@ -167,6 +170,16 @@ def _is_sound(figures: Figures) -> bool:
     )
     known = sums.conversation_id == counts.conversation_id
     return known and all(map(_is_possible, numbers))
+
+
+def _numbers_of(found: Statistics) -> Iterator[int]:
+    yield found.covered_tokens
+    for extent in (found.messages, found.summaries):
+        yield from (extent.count, extent.tokens)
+    for depth in found.depths:
+        yield from (depth.depth, depth.count, depth.tokens)
+    for items in found.context:
+        yield from (items.count, items.tokens)
 
 
 def _is_possible(number: int) -> bool:
@@ -348,12 +361,35 @@ class FileMemory:
         if conversation_id in held:
             return held[conversation_id]
         found = await history_of(reader, conversation_id)
-        if found.messages >= LONG and now is not None and await self.now() == now:
-            memory = await self._again(now)
-            before = memory.histories if memory.summed == now else ()
-            kept = ((int(conversation_id), found), *before[: _MOST_HISTORIES - 1])
-            await self._write(replace(memory, histories=kept, summed=now))
+        if found.messages >= LONG:
+            await self._keep_read(now, "histories", [(int(conversation_id), found)])
         return found
+
+    async def statistics_of(
+        self, reader: Reader, ids: Sequence[ConversationId]
+    ) -> dict[ConversationId, Statistics]:
+        """The statistics of some conversations, likewise."""
+        if not await reader.row(f"SELECT 1 FROM messages LIMIT 1 OFFSET {LONG - 1}"):  # none is long
+            return {one: await statistics_of(reader, one) for one in ids}
+        known, now = await self.recall(), await self.now() if self._allowed else None
+        held: dict[int, Statistics] = {}
+        if known is not None and now is not None and known.summed == now:
+            held.update(known.statistics)
+        found = {one: held.get(one) or await statistics_of(reader, one) for one in ids}
+        long = [(int(key), one) for key, one in found.items() if one.messages.count >= LONG]
+        if any(key not in held for key, _ in long):
+            await self._keep_read(now, "statistics", long)
+        return found
+
+    async def _keep_read(self, now: FileMark | None, name: str, read: Sequence[tuple[int, object]]) -> None:
+        """Remember what was read of a file to which nothing was written since it was so."""
+        if now is not None and await self.now() == now:
+            memory = await self._again(now)
+            if memory.summed != now:
+                memory = replace(memory, histories=(), statistics=(), summed=now)
+            every = {**dict(read), **dict(getattr(memory, name))}
+            kept: dict[str, Any] = {name: tuple(islice(every.items(), _MOST_HISTORIES))}
+            await self._write(replace(memory, **kept))
 
     async def keep(self, file: FileMark, place: Place, figures: tuple[Figures, ...], *, exact: bool) -> None:
         """Remember figures that were read when the file was so; *exact*: nothing was written since."""
