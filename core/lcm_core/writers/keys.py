@@ -311,8 +311,8 @@ def _missing(choice: ModelChoice, refusals: list[str]) -> CredentialError:
     names = " or ".join(own) if own and at_own_address else f"--api-key-env or {API_KEY_VARIABLE}"
     passed_over = f" ({'; '.join(refusals)})" if refusals else ""
     return CredentialError(
-        f"There is no key for {choice.provider.name} at {choice.host}{passed_over}: set {names}, or use "
-        "--provider extractive, which needs none.",
+        f"There is no key for {choice.provider.name} at {choice.host}{passed_over}: set {names}. Summaries "
+        "need none with --provider extractive.",
         details={"provider": choice.provider.name, "host": choice.host},
     )
 
