@@ -16,6 +16,7 @@ from lcm_core.change.journal import (
     edits_of,
     encode_edits,
     get,
+    of_batch,
     operations,
 )
 from lcm_core.change.plan import Edit, Plan
@@ -38,7 +39,7 @@ from lcm_core.store.listing import CANDIDATES, Page, Position, the_one
 from lcm_tui.cli import answer, changing, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command, gather
-from lcm_tui.cli.documents import some_of
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import ConversationName, OperationId, Stamp, When, WholeNumber
 from lcm_tui.cli.options import ChangeFlags, PageOptions, SqlFlags
 from lcm_tui.cli.selecting import number_of
@@ -57,12 +58,11 @@ from lcm_tui.tables.history import (
 # -- looking ---------------------------------------------------------------------------------------------
 
 
-@command("history list", forms=("csv",), examples=("history list", "history list 3 --unfold"))
+@command("history list", forms=("csv",), examples=("history list", "history list 3"))
 @options.optional_conversation
 @options.page_options
-@click.option("--unfold", is_flag=True, help="List each operation of a batch separately.")
-def list_(run: Run, *, conversation: ConversationName | None, paged: PageOptions, unfold: bool) -> Answer:
-    """List the changes, newest first, with their undos; a batch is one line."""
+def list_(run: Run, *, conversation: ConversationName | None, paged: PageOptions) -> Answer:
+    """List the changes, newest first, with their undos; a batch is one line, and `show` has its parts."""
     window = options.window(run, "history", paged)
     below = None if window.position is None else int(window.position.id)
     owner, page = run.read(_load_list, conversation, window.limit, below)
@@ -72,7 +72,7 @@ def list_(run: Run, *, conversation: ConversationName | None, paged: PageOptions
             "conversationId": owner,
             "items": [json_of(LISTED_COLUMNS, one) for one in lines_of(page.items, unfold=True)],
         },
-        [list_table(LISTED_COLUMNS, lines_of(page.items, unfold=unfold), run.time, empty=EMPTY)],
+        [list_table(LISTED_COLUMNS, lines_of(page.items), run.time, empty=EMPTY)],
         paging=Paging("history", window.limit, len(page.items), page.next),
         names=json_names(LISTED_COLUMNS),
     )
@@ -95,6 +95,17 @@ async def _standing(reader: Reader, operation: Operation) -> ListedOperation:
         return ListedOperation(operation, None, operation.undone_by)
     batch = None if by is None or operation.batch is None else (await reader.run(get, by)).batch
     return ListedOperation(operation, by is None, by, batch)
+
+
+def show_batch(run: Run, batch: str) -> Answer:
+    """List the operations of a batch, the newest first."""
+
+    async def load(reader: Reader) -> list[ListedOperation]:
+        return [await _standing(reader, one) for one in await reader.run(of_batch, batch)]
+
+    lines = lines_of(run.read(load), unfold=True)
+    data: Document = {"batch": batch, "items": [json_of(LISTED_COLUMNS, one) for one in lines]}
+    return run.answer("show", data, [list_table(LISTED_COLUMNS, lines, run.time)])
 
 
 def show_operation(run: Run, operation_id: str) -> Answer:

@@ -73,7 +73,7 @@ PROMPT_COLUMNS: Final[tuple[ListColumn[PromptTemplate, None], ...]] = (
     examples=(
         "prompts",
         "prompts leaf --diff",
-        "prompts condensed-d1 --sent --with aggressive=yes",
+        "prompts condensed-d1 --with aggressive=yes",
         "prompts leaf --to prompts",
     ),
 )
@@ -86,16 +86,15 @@ PROMPT_COLUMNS: Final[tuple[ListColumn[PromptTemplate, None], ...]] = (
 )
 @options.prompt_folder
 @click.option("--diff", is_flag=True, help="Show how your version differs from the built-in one.")
-@click.option("--sent", is_flag=True, help="Show it as a model would receive it. Nothing is sent.")
 @click.option(
     "--with",
     "given",
     type=Pair(*_FILLED),
     metavar="NAME=VALUE",
     multiple=True,
-    help="With --sent: aggressive=yes (the prompt used after an answer that was too long), tokens=N (the "
-    "target; 1200 by default), source=FILE (default: a sample), previous=FILE (the previous context; "
-    "default: none); may be given several times.",
+    help="Show it as a model would receive it; nothing is sent. The values: aggressive=yes (the prompt "
+    "used after an answer that was too long), tokens=N (the target; 1200 by default), source=FILE (default: "
+    "a sample), previous=FILE (the previous context; default: none); may be given several times.",
 )
 @click.option(
     "--to",
@@ -110,7 +109,6 @@ def prompts(
     prompt: str | None,
     prompt_dir: Path | None,
     diff: bool,
-    sent: bool,
     given: tuple[tuple[str, str], ...],
     to: Path | None,
     force: bool,
@@ -121,16 +119,14 @@ def prompts(
         return _export(run, TEMPLATES if prompt is None else [prompt], to, replace=force)
     if force:
         raise UsageError("--force requires --to.", details={"option": "force"})
-    if diff and sent:
-        raise UsageError("--diff and --sent exclude each other.", details={"option": "diff"})
-    if (diff or sent) and prompt is None:
-        raise UsageError("prompts needs a PROMPT with --diff and --sent.", details={"option": "PROMPT"})
-    if given and not sent:
-        raise UsageError("--with requires --sent.", details={"option": "with"})
+    if diff and given:
+        raise UsageError("--diff and --with exclude each other.", details={"option": "diff"})
+    if (diff or given) and prompt is None:
+        raise UsageError("prompts needs a PROMPT with --diff and --with.", details={"option": "PROMPT"})
     known = prompts_of(run, prompt_dir)
     if prompt is None:
         return _listed(run, known)
-    if sent:
+    if given:
         return _sent(run, known, prompt, dict(given))
     if diff:
         return _compared(run, known, prompt)

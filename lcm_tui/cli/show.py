@@ -30,6 +30,7 @@ _KINDS: Final = (
     ("file", r"file_.*"),
     ("brief", r"focus_.*"),
     ("operation", r"op_.*"),
+    ("batch", r"batch_.*"),
     ("snapshot", r"asm_.*"),
     ("conversation", r"[0-9]+"),
 )
@@ -50,9 +51,9 @@ _OF: Final = {"include-content": "file"} | dict.fromkeys(("agent", "limit", "cur
     "name",
     type=AnyId(empty=False),
     metavar="ID",
-    help="m12, sum_..., file_..., focus_..., op_..., asm_... (a context that an engine sent), the number of "
-    "a conversation, the id of a session of the host, or a citation, which is verified. A unique prefix is "
-    "enough.",
+    help="m12, sum_..., file_..., focus_..., op_..., batch_..., asm_... (a context that an engine sent), the "
+    "number of a conversation, the id of a session of the host, or a citation, which is verified. A unique "
+    "prefix is enough.",
 )
 @click.option("--include-content", is_flag=True, help="Of a file: print it too, if it exists and is text.")
 @click.option("--agent", type=StoredText(), metavar="AGENT", help="Of a session: only of this agent.")
@@ -127,6 +128,10 @@ def _shown(
         from lcm_tui.cli.history import show_operation
 
         return show_operation(run, name)
+    if kind == "batch":
+        from lcm_tui.cli.history import show_batch
+
+        return show_batch(run, name)
     if kind == "snapshot":
         from lcm_tui.cli.context import show_snapshot
 

@@ -409,7 +409,7 @@ T switches between this conversation and all of them. / filters.
         name, line = self.selected_id(), self._line()
         if name is None or line is None:
             return None
-        return of_operation(name) if len(line.listed) == 1 else Copies(name, ("history", "list", "--unfold"))
+        return of_operation(name) if len(line.listed) == 1 else Copies(name, ("show", name))
 
     async def _export(self) -> None:
         """The operations that are listed, each by itself."""

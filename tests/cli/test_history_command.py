@@ -423,7 +423,7 @@ def test_what_stands_on_an_operation_is_named_and_undone_with_it(path: Path) -> 
     listed = history(path, "list").out
     assert listed.count("Undo: 2 changes") == 1
     assert done["batch"] in listed
-    unfolded = history(path, "list", "--unfold").out
+    unfolded = run("show", done["batch"], "--db", path).out
     assert "2 changes" not in unfolded
     assert unfolded.count("Undo: ") == 2
     undone = history(path, "undo", done["batch"], *DO).data["batch"]

@@ -23,7 +23,7 @@ MISSING = [
     (("backfill", "--file", "NOWHERE"), "session file", "TRANSCRIPT_NOT_FOUND"),
     (("repair", "--from-draft", "NOWHERE"), "file of drafts", "DRAFTS_NOT_FOUND"),
     (("prompts", "leaf", "--prompt-dir", "NOWHERE"), "prompt", "PROMPT_NOT_FOUND"),
-    (("prompts", "leaf", "--sent", "--with", "source=NOWHERE"), "file", "FILE_NOT_FOUND"),
+    (("prompts", "leaf", "--with", "source=NOWHERE"), "file", "FILE_NOT_FOUND"),
     (("backup", "--to", "NOWHERE/copy.db"), "folder", "FOLDER_NOT_FOUND"),
     (("status", "--report", "--to", "NOWHERE/report.json"), "folder", "FOLDER_NOT_FOUND"),
 ]

@@ -195,12 +195,9 @@ def test_the_command_line_shows_compares_and_renders(tmp_path: Path):
     assert "+mine: {{ source }} {{ previous_context }}" in lines
     assert answer("prompts", "condensed-d1", "--diff", *folder)["data"]["lines"] == []
     files = ("--with", f"source={source}", "--with", f"previous={source}")
-    made = answer("prompts", "leaf", "--sent", *folder, *files)
+    made = answer("prompts", "leaf", *folder, *files)
     assert made["data"]["user"] == "mine: the very text the very text"
-    assert (
-        refusal(3, "prompts", "leaf", "--sent", "--with", f"source={tmp_path / 'none'}")["code"]
-        == "FILE_NOT_FOUND"
-    )
+    assert refusal(3, "prompts", "leaf", "--with", f"source={tmp_path / 'none'}")["code"] == "FILE_NOT_FOUND"
     assert refusal(3, "prompts", "nope")["code"] == "PROMPT_NOT_FOUND"
 
 
@@ -209,4 +206,4 @@ def test_the_folder_of_prompts_stands_beside_our_config_file(tmp_path: Path, mon
     (tmp_path / "config.toml").touch()
     monkeypatch.setenv("LCM_CUSTOM_INSTRUCTIONS", "Never mention the weather.")
     assert answer("prompts")["data"]["folder"] == str(tmp_path / "prompts")
-    assert "Never mention the weather." in answer("prompts", "leaf", "--sent")["data"]["user"]
+    assert "Never mention the weather." in answer("prompts", "leaf", "--with", "tokens=1200")["data"]["user"]
