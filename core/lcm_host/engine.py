@@ -687,8 +687,9 @@ class Engine:
         Where *prompt* names an identifier that they do not hold, what history says of it may stand before
         them (docs/spec/recall.md, "Recall cue").
 
-        All of *live* is sent of a session that nothing is stored of, and when the host says that it cannot
-        compact now although that is due (docs/spec/tokens.md, "When compaction is due and cannot run").
+        *live* is sent alone if the session is empty, if nothing is summarised and the database has fewer
+        messages, or if compaction is due but the host cannot run it (docs/spec/tokens.md,
+        "When compaction is due and cannot run").
         *model* is as for `compact`. *zone* is that of all times (None: that of the settings, else this
         machine's). A snapshot is kept afterwards, unless that fails: `snapshot_problem` says why.
 
