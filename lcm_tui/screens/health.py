@@ -48,6 +48,7 @@ from lcm_tui.tables.findings import FINDING_COLUMNS, REPEATING, can_fix
 from lcm_tui.tables.health import (
     FOLDED,
     ROWS_SHOWN,
+    CheckGroupKey,
     CheckKey,
     Examination,
     FindingKey,
@@ -57,6 +58,8 @@ from lcm_tui.tables.health import (
     MoreKey,
     RowKey,
     check_document,
+    check_group_cells,
+    check_group_document,
     check_line,
     finding_document,
     first_to_look_at,
@@ -405,6 +408,7 @@ class FindingList(ListPane[HealthKey]):
         self._checking = True
         self._groups: list[Group] = []
         self._folded: set[str] = set(FOLDED)
+        self._unfolded: set[CheckGroupKey] = set()
         self._opened: set[str] = set()  #: findings of which the rows are listed
         self._unread: set[str] = set()  #: findings of which the rows were not read since the last answers
         self._placed: HealthKey | None = None  #: where the cursor was put, as long as nobody moved it
@@ -447,40 +451,57 @@ class FindingList(ListPane[HealthKey]):
         keys = [key.key for group in self._groups for key in group.keys if isinstance(key, FindingKey)]
         return [found for key in keys if (found := self.examination.findings.get(key)) is not None]
 
+    def findings_of(self, key: CheckGroupKey) -> list[Finding]:
+        """Those that a line stands for."""
+        return [self.examination.findings[name] for name in self._below(key)]
+
     def chosen(self) -> list[Finding]:
-        """The marked findings; without marks the one under the cursor."""
-        findings = self.examination.findings
+        """The marked findings; without marks those under the cursor."""
+        selected, findings = self.table.selected, self.examination.findings
+        if not self.marks and isinstance(selected, CheckGroupKey):
+            return self.findings_of(selected)
         return [findings[key] for key in self.marks.chosen(self.finding_key) if key in findings]
 
     def markable(self) -> list[str]:
         """The findings under the cursor, below a heading all, that can be fixed together with others."""
-        keys = [self.finding_key]
-        if isinstance(selected := self.table.selected, GroupKey):
-            group = self._group(selected.name)
-            keys = [key.key for key in group.keys if isinstance(key, FindingKey)] if group else []
+        match self.table.selected:
+            case GroupKey() | CheckGroupKey() as heading:
+                keys = self._below(heading)
+            case _:
+                keys = [] if self.finding_key is None else [self.finding_key]
         findings = self.examination.findings
-        return [key for key in keys if key is not None and key in findings and can_fix(findings[key])]
+        return [key for key in keys if key in findings and can_fix(findings[key])]
+
+    def _below(self, heading: GroupKey | CheckGroupKey) -> list[str]:
+        """The keys of all findings below a heading, listed or folded away."""
+        group = self._group(heading.name if isinstance(heading, GroupKey) else heading.group)
+        if group is None:
+            return []
+        checks = group.by_check if isinstance(heading, GroupKey) else (heading.check,)
+        found = (name for check in checks for name in group.findings_of(check))
+        return [name for name in found if name in self.examination.findings]
 
     def mark(self) -> None:
-        """Mark a finding, or all of a group; once more takes the marks away."""
+        """Mark a finding, or all below a heading; once more takes the marks away."""
         keys = self.markable()
         self.marks.turn(keys)
-        if len(keys) == 1:
+        if self.finding_key is not None:
             self.table.action_move(1)
 
     def _marked(self, keys: Sequence[str]) -> None:
-        self.table.redraw([FindingKey(key) for key in keys])
+        headings = [key for key in self.table.keys if isinstance(key, CheckGroupKey)]
+        self.table.redraw([*headings, *(FindingKey(key) for key in keys)])
         if self._changed is not None:
             self._changed()
 
     # -- listing -----------------------------------------------------------------------------------------
 
     def matching(self, words: Sequence[str]) -> Sequence[HealthKey]:
-        """The lines of the groups that are unfolded and of the findings that are open."""
+        """The lines of the groups and checks that are unfolded and of the findings that are open."""
         self._groups = self.examination.groups(words)
         findings = self.examination.findings
         opened = {key: len(findings[key].rows) for key in self._opened if key in findings}
-        return lines_of(self._groups, self._folded_now, opened)
+        return lines_of(self._groups, self._folded_now, self.is_folded, opened)
 
     def relist(self, *, changed: bool = True) -> None:
         """List them; until somebody moves, what is found above the cursor pushes nothing out of sight."""
@@ -511,7 +532,11 @@ class FindingList(ListPane[HealthKey]):
         return [column for column in FINDING_COLUMNS if column.width and column.name != left_out]
 
     def cells(self, key: HealthKey) -> Mapping[str, Span]:
-        """What stands in the line of a finding."""
+        """What stands in the line of a finding, or of several of one check."""
+        if isinstance(key, CheckGroupKey):
+            fixable = [name for name in self._below(key) if can_fix(self.examination.findings[name])]
+            mark = MARK if fixable and all(name in self.marks for name in fixable) else ""
+            return check_group_cells(self.findings_of(key), mark, folded=self.is_folded(key))
         assert isinstance(key, FindingKey)
         mark = MARK if key.key in self.marks else ""
         return cells_of(FINDING_COLUMNS, self.examination.findings[key.key], mark)
@@ -530,6 +555,8 @@ class FindingList(ListPane[HealthKey]):
             case RowKey(name, place) if name in known.findings:
                 ref = known.findings[name].rows[place]
                 return (row_line(ref, self.rows.get(name, {}).get(place)),)
+            case CheckGroupKey() if self._below(key):
+                return super().draw(key, width)
             case FindingKey(name) if name in known.findings:
                 return super().draw(key, width)
         return ()
@@ -544,6 +571,18 @@ class FindingList(ListPane[HealthKey]):
         """The groups of which only the heading is shown: none under a filter."""
         return set() if self.filter.words else self._folded
 
+    def is_folded(self, key: CheckGroupKey) -> bool:
+        """Whether a line stands for its findings: not under a filter."""
+        return not self.filter.words and key not in self._unfolded
+
+    def _check_group_of(self, key: HealthKey) -> CheckGroupKey | None:
+        """The line below which a finding is listed."""
+        for group in self._groups:
+            for check, below in group.by_check.items():
+                if key in below:
+                    return CheckGroupKey(group.name, check) if len(below) > 1 else None
+        return None
+
     @on(LineView.Sided, "#list")
     def _sided(self, event: LineView.Sided) -> None:
         key: HealthKey | None = event.key
@@ -554,16 +593,34 @@ class FindingList(ListPane[HealthKey]):
         else:
             self._fold(key)
 
-    def toggle(self, group: GroupKey) -> None:
-        """Unfold a group, or fold it."""
-        if group.name in self._folded_now:
-            self._unfold(group)
+    def toggle(self, heading: GroupKey | CheckGroupKey) -> None:
+        """Unfold what a heading stands for, or fold it."""
+        if isinstance(heading, GroupKey):
+            folded = heading.name in self._folded_now
         else:
-            self._fold(group)
+            folded = self.is_folded(heading)
+        if folded:
+            self._unfold(heading)
+        else:
+            self._fold(heading)
+
+    def go_to(self, name: str) -> bool:
+        """Stand on a finding, by its key; what it is folded into unfolds."""
+        key = FindingKey(name)
+        group = next((one for one in self._groups if key in one.keys), None)
+        if group is None:
+            return False
+        self._folded.discard(group.name)
+        if (heading := self._check_group_of(key)) is not None:
+            self._unfolded.add(heading)
+        self._relist_at(key)
+        return self.table.selected == key
 
     def _unfold(self, key: HealthKey) -> None:
         if isinstance(key, GroupKey):
             self._folded.discard(key.name)
+        elif isinstance(key, CheckGroupKey):
+            self._unfolded.add(key)
         elif isinstance(key, FindingKey):
             self._opened.add(key.key)
             self._unread.add(key.key)
@@ -574,7 +631,13 @@ class FindingList(ListPane[HealthKey]):
             self._opened.discard(key.key)
             self._relist_at(FindingKey(key.key))
             return
+        heading = key if isinstance(key, CheckGroupKey) else self._check_group_of(key)
+        if heading is not None and heading in self._unfolded:
+            self._unfolded.discard(heading)
+            self._relist_at(heading)
+            return
         group = key.name if isinstance(key, GroupKey) else None
+        group = group or (heading.group if heading is not None else None)
         group = group or next((one.name for one in self._groups if key in one.keys), None)
         if group is not None:
             self._folded.add(group)
@@ -680,7 +743,8 @@ class HealthScreen(CommandScreen):
     HELP = """
 What is wrong with this database, or with one conversation of it (T switches).
 
-h folds, l unfolds; l on a finding lists its rows.
+Findings of one check are one line: enter unfolds it, x on it fixes all of them. h folds, l unfolds; l on a
+finding lists its rows.
 
 Checks run in the background; esc stops them. Checks that read no text come first, then those that do, then
 the slow ones: SQLite's integrity_check and the search index. For one conversation, or a database over 1 GB,
@@ -744,8 +808,10 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
 
     def selected_id(self) -> str | None:
         """The id of the finding, as `doctor --fix` takes it; of a check that was not run, its own."""
-        selected = self.list.table.selected
-        return selected.check if isinstance(selected, CheckKey) else self.list.finding_key
+        match self.list.table.selected:
+            case CheckKey(check) | CheckGroupKey(_, check):
+                return check
+        return self.list.finding_key
 
     def copies(self) -> Copies | None:
         """The finding; of a check that was not run its id."""
@@ -837,6 +903,8 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
                 return (Block(said),)
             case GroupKey(name):
                 return group_document(name)
+            case CheckGroupKey():
+                return check_group_document(self.list.findings_of(key))
             case FindingKey(name) | RowKey(name):
                 finding = self.list.finding
                 if finding is None:
@@ -874,9 +942,9 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
         return None
 
     async def _open(self) -> None:
-        """Go to the place that a finding or its row is about; a heading folds."""
+        """Go to the place that a finding or its row is about; a heading folds and unfolds."""
         key, finding = self.list.table.selected, self.list.finding
-        if isinstance(key, GroupKey):
+        if isinstance(key, GroupKey | CheckGroupKey):
             self.list.toggle(key)
         elif finding is not None:
             at = key.place if isinstance(key, RowKey) else 0
@@ -903,7 +971,9 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
             self.open(places.Trace(conversation, summary_id))
 
     async def _place_of(self, key: HealthKey) -> places.Place | None:
-        """Where a finding is, unless it is about the whole database."""
+        """Where a finding is, unless it is about the whole database; a heading unfolds."""
+        if isinstance(key, CheckGroupKey) and self.list.is_folded(key):
+            self.list.toggle(key)
         finding = self.list.examination.findings.get(key.key) if isinstance(key, FindingKey) else None
         if finding is None:
             return None

@@ -275,13 +275,14 @@ class Series(Generic[K]):
         view = self.view()
         at = view.cursor + down
         while 0 <= at < len(view.keys):
-            key = view.keys[at]
+            key, before = view.keys[at], len(view.keys)
             place = self.place_of(key)
             if isawaitable(place):
                 place = await place
             if place is not None and view.select(key):
                 return place
-            at += down
+            # A heading may unfold: its rows come behind it.
+            at = at + 1 if down > 0 else at - 1 + len(view.keys) - before
         return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from lcm_core.base.findings import (
@@ -54,6 +54,13 @@ class GroupKey(Record, frozen=True):
     name: str
 
 
+class CheckGroupKey(Record, frozen=True):
+    """Several findings of one check within a group, which fold into one line."""
+
+    group: str
+    check: str
+
+
 class FindingKey(Record, frozen=True):
     """A finding, by its key in the `Examination`."""
 
@@ -80,7 +87,7 @@ class CheckKey(Record, frozen=True):
 
 
 #: A line of the list: the same after another run of the checks.
-HealthKey: TypeAlias = GroupKey | FindingKey | RowKey | MoreKey | CheckKey
+HealthKey: TypeAlias = GroupKey | CheckGroupKey | FindingKey | RowKey | MoreKey | CheckKey
 
 
 class Group(Struct):
@@ -88,13 +95,26 @@ class Group(Struct):
 
     name: str
     title: str
-    keys: list[HealthKey] = field(default_factory=list)
+    by_check: dict[str, list[FindingKey | MoreKey | CheckKey]] = field(default_factory=dict)
     fixable: int = 0
+
+    @property
+    def keys(self) -> list[FindingKey | MoreKey | CheckKey]:
+        """All that it lists, by check."""
+        return [key for keys in self.by_check.values() for key in keys]
 
     @property
     def count(self) -> int:
         """How many findings or checks it lists."""
         return sum(not isinstance(key, MoreKey) for key in self.keys)
+
+    def add(self, check: str, key: FindingKey | MoreKey | CheckKey) -> None:
+        """List one more."""
+        self.by_check.setdefault(check, []).append(key)
+
+    def findings_of(self, check: str) -> list[str]:
+        """The keys of the findings of a check that it lists."""
+        return [key.key for key in self.by_check.get(check, ()) if isinstance(key, FindingKey)]
 
 
 class Examination(Struct):
@@ -162,36 +182,55 @@ class Examination(Struct):
         for key, finding in self.findings.items():
             if not words or _holds(_words_of(key, finding), words):
                 group = _group_of(found, finding)
-                group.keys.append(FindingKey(key))
+                group.add(finding.check, FindingKey(key))
                 group.fixable += can_fix(finding)
         for check in self.cut:
             last = next((one for one in self.findings.values() if one.check == check), None)
             if last is not None and not words:
-                _group_of(found, last).keys.append(MoreKey(check))
+                _group_of(found, last).add(check, MoreKey(check))
         groups = list(found.values())
         left = [one for one in self.not_run if _holds(_words_of_check(one), words)]
         if left:
-            groups.append(Group(NOT_RUN, f"– {NOT_RUN}", [CheckKey(one.check.id) for one in left]))
+            skipped = Group(NOT_RUN, f"– {NOT_RUN}")
+            for one in left:
+                skipped.add(one.check.id, CheckKey(one.check.id))
+            groups.append(skipped)
         return groups
 
 
-def lines_of(groups: Iterable[Group], folded: Collection[str], opened: Mapping[str, int]) -> list[HealthKey]:
-    """The lines of the list; *opened*: findings of which the rows are shown, and how many."""
+def lines_of(
+    groups: Iterable[Group],
+    folded: Collection[str],
+    is_folded: Callable[[CheckGroupKey], bool],
+    opened: Mapping[str, int],
+) -> list[HealthKey]:
+    """The lines of the list.
+
+    *is_folded*: whether a line stands for several findings of a check, instead of being above them.
+    *opened*: findings of which the rows are shown, and how many.
+    """
     keys: list[HealthKey] = []
     for group in groups:
         keys.append(GroupKey(group.name))
         if group.name in folded:
             continue
-        for key in group.keys:
-            keys.append(key)
-            if isinstance(key, FindingKey) and key.key in opened:
-                keys += (RowKey(key.key, place) for place in range(opened[key.key]))
+        for check, below in group.by_check.items():
+            if len(below) > 1:
+                heading_key = CheckGroupKey(group.name, check)
+                keys.append(heading_key)
+                if is_folded(heading_key):
+                    continue
+            for key in below:
+                keys.append(key)
+                if isinstance(key, FindingKey) and key.key in opened:
+                    keys += (RowKey(key.key, place) for place in range(opened[key.key]))
     return keys
 
 
 def first_to_look_at(keys: Sequence[HealthKey]) -> HealthKey | None:
-    """Where a cursor is at first: on the gravest finding, which is the first; else on the first line."""
-    return next((key for key in keys if isinstance(key, FindingKey)), next(iter(keys), None))
+    """Where a cursor is at first: on the gravest findings, which are the first; else on the first line."""
+    found = (key for key in keys if isinstance(key, CheckGroupKey | FindingKey))
+    return next(found, next(iter(keys), None))
 
 
 def _group_of(groups: dict[str, Group], finding: Finding) -> Group:
@@ -304,6 +343,24 @@ def group_line(group: Group, *, folded: bool) -> Line:
     return (Span("▸ " if folded else "▾ ", "key"), Span(group.title, "heading"), Span(said, "dim"))
 
 
+def check_group_cells(findings: Sequence[Finding], mark: str, *, folded: bool) -> Mapping[str, Span]:
+    """The cells of the line that stands for several findings of one check."""
+    first = findings[0]
+    check, fixable = CHECKS[first.check], sum(map(can_fix, findings))
+    owners = sorted({one.conversation_id for one in findings if one.conversation_id is not None})
+    where = f" in {counted(len(owners), 'conversation')}" if len(owners) > 1 else ""
+    fixes = "" if fixable in (0, len(findings)) else f", {fixable:,} with a fix"
+    return {
+        "mark": Span(mark, "key"),
+        "sign": Span("▸" if folded else "▾", "key"),
+        "check": Span(check.id, "key"),
+        "conversation": Span(str(owners[0]) if len(owners) == 1 else ""),
+        "rows": Span(f"{sum(one.row_count for one in findings):,}", "dim"),
+        "fix": Span("fix" if fixable else "", "ok"),
+        "what": Span(f"{check.title}: {counted(len(findings), 'finding')}{where}{fixes}"),
+    }
+
+
 def check_line(result: CheckResult) -> Line:
     """A check that was not asked, and why."""
     return (
@@ -388,20 +445,9 @@ def finding_document(
 ) -> Document:
     """Everything about a finding; *rows* by place, *repeated* None while it has not been read."""
     check = CHECKS[finding.check]
-    where = (
-        "no conversation" if finding.conversation_id is None else f"conversation {finding.conversation_id}"
-    )
+    owner = finding.conversation_id
     blocks = [
-        Block(
-            spans=(
-                Span(f"{check.id} {check.title}", "title"),
-                Span("  "),
-                confidence_sign(finding.confidence),
-                Span(f" {finding.confidence.value}, "),
-                severity_word(check.severity),
-                Span(f", {where}", "dim"),
-            )
-        ),
+        *_about(finding, "no conversation" if owner is None else f"conversation {owner}"),
         Block(finding.sentence),
         *_named("fix", _fix_text(finding)),
         *_named("why", check.why),
@@ -414,6 +460,19 @@ def finding_document(
     blocks += _rows(finding, rows)
     rule = f"check {check.id}: {FAMILIES[check.family]}"
     return (*blocks, Block(), Block(f"id {key}; {rule}", "dim"))
+
+
+def _about(finding: Finding, more: str) -> list[Block]:
+    check = CHECKS[finding.check]
+    spans = (
+        Span(f"{check.id} {check.title}", "title"),
+        Span("  "),
+        confidence_sign(finding.confidence),
+        Span(f" {finding.confidence.value}, "),
+        severity_word(check.severity),
+        Span(f", {more}", "dim"),
+    )
+    return [Block(spans=spans)]
 
 
 def _named(name: str, text: str) -> list[Block]:
@@ -490,6 +549,22 @@ def check_document(result: CheckResult) -> Document:
         *_named("asks", check.question),
         *_named("why", check.why),
     )
+
+
+def check_group_document(findings: Sequence[Finding]) -> Document:
+    """What several findings of one check have in common, and the sentences of the first of them."""
+    first, shown = findings[0], findings[:ROWS_SHOWN]
+    blocks = [
+        *_about(first, counted(len(findings), "finding")),
+        *_named("fix", _fix_text(next(filter(can_fix, findings), first))),
+        *_named("why", CHECKS[first.check].why),
+        Block(),
+        heading("Findings"),
+        *(Block(f" {one.sentence}", indent=1) for one in shown),
+    ]
+    if len(findings) > len(shown):
+        blocks.append(Block(f" … and {len(findings) - len(shown):,} more: enter lists them.", "dim"))
+    return tuple(blocks)
 
 
 def group_document(name: str) -> Document:

@@ -24,7 +24,9 @@ from lcm_tui.screens import health as examining
 from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.health import HealthScreen
 from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.tables.findings import can_fix
 from lcm_tui.tables.health import (
+    CheckGroupKey,
     Examination,
     FindingKey,
     GroupKey,
@@ -234,7 +236,7 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
         assert "▸ – skipped  11 checks" in shown(pilot)
         assert "▸ · by design  7" in shown(pilot)
         bad = next(key for key in screen.list.examination.findings if key.startswith("C1:"))
-        assert screen.list.table.select(FindingKey(bad))
+        assert screen.list.go_to(bad)
         refused = str(screen.why_not("fix"))
         assert refused.startswith("No automatic fix here; 17 other findings have one: space on a heading")
         await pilot.press("G")
@@ -245,18 +247,53 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
         await pilot.press("slash", *"by design a11", "enter")
         await wait_for_text(pilot, "32 messages", "A11 message hole")
         await pilot.press("escape")
-        assert screen.list.table.select(FindingKey(HOLE))
+        assert screen.list.go_to(HOLE)
         await wait_for_text(pilot, "the model does not see", "Add the messages to the context again")
         await pilot.press("enter")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "), "the message")
         await wait_for_text(pilot, "#111")
 
 
+async def test_findings_of_one_check_are_one_line_that_unfolds(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
+        screen = await health(pilot)
+        table, fallbacks = screen.list.table, CheckGroupKey("broken E", "C3")
+        assert sum(isinstance(key, FindingKey) and key.key.startswith("C3:") for key in table.keys) == 0
+        assert "▸ C3            15       summariser fallback: 15 findings in 4 convers" in shown(pilot)
+        assert table.select(fallbacks)
+        await wait_for_text(pilot, "C3 summariser fallback  ✗ broken, error, 15 findings")
+        assert screen.selected_id() == "C3"
+        await pilot.press("enter")
+        below = table.keys[table.cursor + 1 : table.cursor + 16]
+        assert all(isinstance(key, FindingKey) and key.key.startswith("C3:") for key in below)
+        await pilot.press("down", "h")
+        assert table.selected == fallbacks
+        assert not any(key in table.keys for key in below)
+        await pilot.press("slash", *"c3 fallback", "enter")
+        await settled(pilot)
+        assert below[-1] in table.keys, "under a filter all that matches is listed"
+
+
+async def test_what_a_folded_line_stands_for_is_marked_and_fixed_together(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
+        screen = await health(pilot)
+        folded = [key for key in screen.list.table.keys if isinstance(key, CheckGroupKey)]
+        several = next(key for key in folded if any(map(can_fix, screen.list.findings_of(key))))
+        expected = [finding_key(one) for one in screen.list.findings_of(several) if can_fix(one)]
+        assert screen.list.table.select(several)
+        assert [finding_key(one) for one in screen.list.chosen() if can_fix(one)] == expected
+        await pilot.press("space")
+        assert sorted(screen.list.marks.keys) == sorted(expected)
+        assert screen.list.table.selected == several
+        await pilot.press("space")
+        assert not screen.list.marks
+
+
 @pytest.mark.long
 async def test_the_rows_of_a_finding_are_listed_and_lead_on(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED)) as pilot:
         screen = await health(pilot, 4)
-        assert screen.list.table.select(FindingKey(DANGLING))
+        assert screen.list.go_to(DANGLING)
         await pilot.press("l", "j")
         assert screen.list.table.selected == RowKey(DANGLING, 0)
         await wait_for_text(pilot, "context item at 13  m286: deleted (row missing)")
@@ -284,7 +321,7 @@ async def test_what_was_stored_again_is_shown_as_ranges(database_copy: DatabaseF
         replay = next(key for key, one in screen.list.examination.findings.items() if one.check == "E3")
         assert screen.list.table.select(GroupKey("by design"))
         await pilot.press("l")
-        assert screen.list.table.select(FindingKey(replay))
+        assert screen.list.go_to(replay)
         tokens = value(path, "SELECT sum(token_count) FROM messages WHERE conversation_id = 3 AND seq > 1000")
         await wait_for_text(pilot, "seq 1-12 again at 1001-1012", f"12 messages, {tokens:,} tokens")
 
@@ -306,7 +343,7 @@ async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
             assert screen.list.table.select(GroupKey(name))
             await pilot.press("space")
         assert set(screen.list.marks.keys) == set(wanted)
-        assert screen.list.table.select(FindingKey(HOLE))
+        assert screen.list.go_to(HOLE)
         await pilot.press("x")
         await previewed(pilot)
         await wait_for_text(pilot, "Fix 15 findings", "updated afterwards")
@@ -352,7 +389,7 @@ async def test_search_tables_alone_are_mended_without_a_plan(database_copy: Data
     async with open_app(path) as pilot:
         screen = await health(pilot)
         for key, times in (("escape", 1), ("a", 2)):
-            assert screen.list.table.select(FindingKey(STALE))
+            assert screen.list.go_to(STALE)
             await pilot.press("x")
             await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the question")
             await wait_for_text(pilot, "No conversation row changes", "messages_fts")
@@ -387,7 +424,7 @@ async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
     async with open_app(path) as pilot:
         screen = await health(pilot)
         none = next(key for key, one in screen.list.examination.findings.items() if one.check == "C3")
-        assert screen.list.table.select(FindingKey(none))
+        assert screen.list.go_to(none)
         assert screen.why_not("fix") == "No safe automatic fix for this finding"
         assert screen.why_not("mark") == "only findings with a fix are marked"
         await wait_for_text(pilot, "No automatic fix. Press R")
@@ -397,7 +434,7 @@ async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the findings")
         split = next(key for key, one in screen.list.examination.findings.items() if one.check == "G4")
-        assert screen.list.table.select(FindingKey(split))
+        assert screen.list.go_to(split)
         await wait_for_text(pilot, "Rejoin the session into one conversation")
         await pilot.press("x")
         await previewed(pilot)
@@ -418,7 +455,7 @@ async def test_a_change_of_the_file_is_said_and_nothing_runs_by_itself(database_
     path = database_copy(DAMAGED)
     async with open_app(path) as pilot:
         screen = await health(pilot, 4)
-        assert screen.list.table.select(FindingKey(DANGLING))
+        assert screen.list.go_to(DANGLING)
         run(path, "DELETE FROM message_parts WHERE message_id = 286")
         await wait_for_text(pilot, "changed since: ^r")
         await settled(pilot)
@@ -484,7 +521,7 @@ async def test_the_pane_says_rule_fix_and_rows(database_file: DatabaseFactory):
             (HOLE, "A11 ", CHECKS["A11"].why, "Add the messages to the context again, in", "m521 #111"),
             (stand_in, "C3 ", "No automatic fix. Press R"),
         ):
-            assert screen.list.table.select(FindingKey(key))
+            assert screen.list.go_to(key)
             await settled(pilot)
             pane = " ".join(screen.text.text.split())
             for text in said:

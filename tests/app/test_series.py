@@ -135,12 +135,18 @@ async def test_hits_and_findings_lead_on_to_the_next_one(database_file: Database
         await wait_for(pilot, lambda: not health.examiner.running)
         await pilot.press("tab", ON)  # from the text, too
         assert health.text.has_focus
-        finding = health.list.finding_key
-        await pilot.press("escape", "enter")
+        assert health.list.finding_key is None, "the findings of a check are one line"
+        await pilot.press("escape", "enter", "down", "down")
+        finding = str(health.list.finding_key)
+        assert finding.startswith("C3:")
+        await pilot.press("enter")
         await wait_for(pilot, lambda: pilot.app.screen is not health)
         await settled(pilot)
         assert isinstance(await stepped(pilot, ON), CommandScreen)
         assert health.list.finding_key not in (None, finding)
+        for before in ("C3:", "C3:", "C1:"):  # which is folded
+            await stepped(pilot, BACK)
+            assert str(health.list.finding_key).startswith(before)
 
 
 async def test_a_snapshot_leads_to_the_older_one(database_copy: DatabaseFactory):
