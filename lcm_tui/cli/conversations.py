@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -54,7 +53,7 @@ from lcm_tui.cli.kinds import (
 )
 from lcm_tui.cli.options import Named
 from lcm_tui.cli.selecting import as_text, chosen, numbers_of
-from lcm_tui.tables.blocks import Facts, json_names, json_of, list_table, not_recorded
+from lcm_tui.tables.blocks import Facts, ListColumn, json_names, json_of, list_table, not_recorded
 from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
 from lcm_tui.tables.conversations import ShownConversation, conversation_blocks
 
@@ -116,9 +115,12 @@ def show_conversation(run: Run, named: Named) -> Answer:
     found = run.read_remembering(_load, run.settings, named)
     return run.answer(
         "conversations.show",
-        _document(found),
+        json_of(SHOWN_COLUMNS, found),
         conversation_blocks(run.time, found),
-        not_recorded=_not_recorded(found.schema),
+        not_recorded=[
+            *not_recorded(CONVERSATION_COLUMNS, found.schema, "conversation"),
+            *not_recorded(SHOWN_COLUMNS, found.schema),
+        ],
     )
 
 
@@ -349,26 +351,6 @@ def delete(run: Run, *, which: Chosen, to: Path | None, forever: bool, flags: op
 # -- as JSON ---------------------------------------------------------------------------------------------
 
 
-def _document(found: ShownConversation) -> Document:
-    return {
-        "conversation": json_of(CONVERSATION_COLUMNS, _row(found.conversation, found.counted, found.tail)),
-        "summaryDepths": to_json(found.counted.depths),
-        "context": to_json(found.counted.context),
-        "telemetry": _state_document(found.state.telemetry),
-        "maintenance": _state_document(found.state.maintenance),
-        "bootstrap": _state_document(found.state.bootstrap),
-        "focusBriefs": {
-            "count": found.briefs,
-            "activeBrief": None if found.active is None else documents.active_brief(found.active),
-        },
-        "largeFiles": to_json(found.state.files),
-        OURS: {
-            "archiveCause": found.conversation.archive_cause,
-            "transcriptCursor": _state_document(found.state.cursor),
-        },
-    }
-
-
 def _state_document(row: StateRow | None) -> Document | None:
     if row is None:
         return None
@@ -380,14 +362,29 @@ def _state_document(row: StateRow | None) -> Document | None:
     return {**theirs, OURS: ours} if ours else theirs
 
 
-def _not_recorded(schema: Schema) -> list[str]:
-    fields = not_recorded(CONVERSATION_COLUMNS, schema, "conversation")
-    tables: Mapping[str, str] = {
-        "telemetry": TELEMETRY,
-        "maintenance": MAINTENANCE,
-        "bootstrap": BOOTSTRAP,
-        "focusBriefs": "focus_briefs",
-        f"{OURS}.transcriptCursor": CURSORS,
-    }
-    fields += [field for field, table in tables.items() if not schema.has(table)]
-    return fields if schema.has("conversations", "archive_cause") else [*fields, f"{OURS}.archiveCause"]
+def _brief_document(found: ShownConversation) -> Document:
+    active = None if found.active is None else documents.active_brief(found.active)
+    return {"count": found.briefs, "activeBrief": active}
+
+
+# fmt: off
+#: What is said of one conversation.
+SHOWN_COLUMNS: Final[tuple[ListColumn[ShownConversation, None], ...]] = (
+    ListColumn("conversation", json="conversation", value=lambda one: json_of(
+        CONVERSATION_COLUMNS, _row(one.conversation, one.counted, one.tail))),
+    ListColumn("depths", json="summaryDepths", value=lambda one: to_json(one.counted.depths)),
+    ListColumn("context", json="context", value=lambda one: to_json(one.counted.context)),
+    ListColumn("telemetry", json="telemetry", stored=TELEMETRY,
+               value=lambda one: _state_document(one.state.telemetry)),
+    ListColumn("maintenance", json="maintenance", stored=MAINTENANCE,
+               value=lambda one: _state_document(one.state.maintenance)),
+    ListColumn("bootstrap", json="bootstrap", stored=BOOTSTRAP,
+               value=lambda one: _state_document(one.state.bootstrap)),
+    ListColumn("briefs", json="focusBriefs", stored="focus_briefs", value=_brief_document),
+    ListColumn("files", json="largeFiles", value=lambda one: to_json(one.state.files)),
+    ListColumn("cause", json=f"{OURS}.archiveCause", stored="conversations.archive_cause",
+               value="conversation.archive_cause"),
+    ListColumn("cursor", json=f"{OURS}.transcriptCursor", stored=CURSORS,
+               value=lambda one: _state_document(one.state.cursor)),
+)
+# fmt: on

@@ -98,9 +98,9 @@ class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
     spare: int = 0  #: as in `OutputColumn`, like the next two
     wide: bool = False
     colors: tuple[tuple[str, str], ...] = ()
-    json: str = ""  #: its name in JSON and CSV; empty: it is not there
+    json: str = ""  #: its name in JSON and CSV, dotted where it is in a group; empty: it is not there
     agents: str = ""  #: its name in answers to agents; empty: it is not there
-    stored: str = ""  #: table and column behind it, where older files do not have that
+    stored: str = ""  #: the table, or table and column, behind it, where older files do not have that
     counted: bool = False  #: the app reads it behind the first page
     time: bool = False
 
@@ -159,8 +159,13 @@ def cells_of(columns: Iterable[ListColumn[R, D]], row: R, drawing: D) -> dict[st
 
 def json_of(columns: Iterable[ListColumn[R, D]], row: R) -> dict[str, Any]:
     """A row for programs."""
-    values = ((one, one.of(row)) for one in columns if one.json)
-    return {one.json: (value or None) if one.time else value for one, value in values}
+    made: dict[str, Any] = {}
+    for one in columns:
+        if one.json:
+            group, dot, name = one.json.rpartition(".")
+            value = one.of(row)
+            (made.setdefault(group, {}) if dot else made)[name] = (value or None) if one.time else value
+    return made
 
 
 def json_names(columns: Iterable[ListColumn[R, D]]) -> list[str]:
@@ -168,9 +173,10 @@ def json_names(columns: Iterable[ListColumn[R, D]]) -> list[str]:
     return [column.json for column in columns if column.json]
 
 
-def not_recorded(columns: Iterable[ListColumn[R, D]], schema: Schema, place: str) -> list[str]:
+def not_recorded(columns: Iterable[ListColumn[R, D]], schema: Schema, place: str = "") -> list[str]:
     """What stands in JSON at *place* and this file's version does not record."""
-    return [f"{place}.{one.json}" for one in columns if one.json and not one.is_stored(schema)]
+    missing = (one.json for one in columns if one.json and not one.is_stored(schema))
+    return [f"{place}.{name}" if place else name for name in missing]
 
 
 OutputBlock: TypeAlias = "Table | Facts | Prose | Note | Verbatim"
