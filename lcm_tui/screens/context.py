@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -17,7 +15,7 @@ from lcm_core.base.errors import LcmError, UsageError
 from lcm_core.base.files import FileNotWrittenError, write_private
 from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
 from lcm_core.base.text import parse_budget, step
-from lcm_core.base.values import Record
+from lcm_core.base.values import replace
 from lcm_core.engine.sent import ItemOutcome, Ledger, MessageKey, ledger_of, markdown, request_text
 from lcm_core.operations.past_point import parse_point
 from lcm_core.store.context_view import (
@@ -43,27 +41,25 @@ from lcm_tui.kit.commands import Key
 from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
-from lcm_tui.kit.panes import Aside
+from lcm_tui.kit.panes import LOW, Aside
 from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.places import Side
-from lcm_tui.kit.spans import Document, Layout, Line, Span
+from lcm_tui.kit.spans import Document, Layout, Line, text_of
 from lcm_tui.screens import actions, exporting, picks, pruning
 from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
 from lcm_tui.screens.frame import RELOAD_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.picks import NO_PROMPT, NOW, OPENED
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import budget_problem
-from lcm_tui.tables.composition import Measured, bar_line, legend_line, numbers_line, share_out
 from lcm_tui.tables.context import columns, fate_at
 from lcm_tui.tables.items import SHOWN, between_document, cut, item_document, load_item
 from lcm_tui.tables.sent import (
-    SHARES,
-    asked_line,
-    counts_line,
+    FRESH_TAIL,
+    SUMMARIES,
+    ContextHead,
+    head_lines,
     sent_columns,
-    shares_line,
     under_budget,
-    why_line,
 )
 
 if TYPE_CHECKING:
@@ -71,127 +67,34 @@ if TYPE_CHECKING:
     from lcm_core.operations.assembly import AssemblyBasis
 
 
-# -- composition ------------------------------------------------------------------------------------------
-# What a context is made of: its bar, the legend and the numbers.
+# -- the head --------------------------------------------------------------------------------------------
 
 
-class CompositionBar(Drawn):
-    """What a context is made of."""
-
-    DEFAULT_CSS = """
-    CompositionBar { height: 3; width: 1fr; background: $surface; }
-    """
-
-    class Clicked(Message):
-        """A part of the bar was clicked."""
-
-        def __init__(self, group: Group) -> None:
-            super().__init__()
-            self.group = group
-
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
-        super().__init__(id=id)
-        self._measured: Measured | None = None
-        self._said: dict[int, Line] = {}  #: what stands in each line
-
-    @property
-    def measured(self) -> Measured | None:
-        """What is shown."""
-        return self._measured
-
-    def measure(self, measured: Measured) -> None:
-        """Show other numbers."""
-        if measured != self._measured:
-            self._measured = measured
-            for y in range(self.size.height):
-                if self._said.get(y) != self._line(y, self.size.width):
-                    self.refresh(Region(0, y, self.size.width, 1))
-
-    async def on_click(self, event: events.Click) -> None:
-        """Go to the part that was clicked."""
-        totals = self._measured.totals if self._measured is not None else None
-        if totals is None or event.y != 0:
-            return
-        cells = share_out([group.tokens for group in totals.groups], self.size.width)
-        place = bisect_right(list(accumulate(cells)), event.x)
-        if place < len(totals.groups):
-            self.post_message(self.Clicked(totals.groups[place]))
-
-    def render_line(self, y: int) -> Strip:
-        """The bar, its legend, or the numbers."""
-        width = self.size.width
-        self._said[y] = self._line(y, width)
-        return strip_of(self._said[y], self.style_of, width)
-
-    def _line(self, y: int, width: int) -> Line:
-        measured = self._measured
-        if measured is None:
-            return ()
-        if y == 2:
-            return numbers_line(measured, width)
-        if measured.totals is None:
-            return () if y else (Span(" reading …", "dim"),)
-        plain = self.app.no_color
-        groups = measured.totals.groups
-        if y:
-            return legend_line(groups, measured.tail, plain=plain, width=width)
-        return bar_line(groups, width, plain=plain)
-
-
-# -- the account of an assembly --------------------------------------------------------------------------
-# In two to four lines.
-
-
-class Account(Record, frozen=True, eq=False):
-    """What is said of an assembly."""
-
-    ledger: Ledger | None = None  #: None: nothing was assembled yet
-    distance: Distance | None = None  #: how far the next compaction is; None: not known yet
-    prompt: str = ""  #: what the user asks
-    clamps: bool = True  #: with the engine's hard limit
-    problem: str | None = None  #: why nothing could be assembled
-    working: bool = False  #: it is of other settings than those that are asked for
-
-    ordinal: int | None = None  #: of the selected item
-    fate: ItemOutcome | None = None  #: what becomes of the selected item
-
-    def lines(self, width: int) -> Iterator[Line]:
-        """What is sent and left out; how it is spread, and when compaction comes; what else is asked for;
-        why the selected item is not sent, or others are not; where all are, what the shares are of."""
-        yield counts_line(self.ledger, self.problem, working=self.working, width=width)
-        yield shares_line(self.ledger, self.distance, width)
-        if self.prompt or not self.clamps:
-            yield asked_line(self.ledger, self.prompt, clamps=self.clamps, width=width)
-        if self.ledger is not None and (
-            self.ledger.assembled.evicted_items or self.ledger.assembled.over_budget
-        ):
-            yield why_line(self.ledger, self.ordinal, self.fate, width)
-        elif self.problem is None:
-            yield (Span(f" {SHARES}", "dim"),)
-
-
-class AccountBar(Drawn):
-    """The head of an assembly.
-
-    A third line says what else is asked for than the engine would do by itself, when there is such a thing;
-    the last one why items are not sent, or, where all are, what the words of the shares mean.
-    """
+class HeadBar(Drawn):
+    """The head of a context: two lines, and more where something is wrong or asked for."""
 
     SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
-    AccountBar { height: 2; width: 1fr; background: $surface; }
+    HeadBar { height: 2; width: 1fr; background: $surface; }
     """
 
-    def __init__(self) -> None:
-        super().__init__(id="account")
-        self._account = Account()
-        self._lines: list[Line] = []
-        self._width = -1  #: for which they were made
+    class Clicked(Message):
+        """A part of the context was clicked."""
 
-    def show_account(self, account: Account) -> None:
+        def __init__(self, group: Group | None) -> None:
+            super().__init__()
+            self.group = group  #: None: the fresh tail
+
+    def __init__(self) -> None:
+        super().__init__(id="head")
+        self._head = ContextHead(0)
+        self._lines: list[Line] = []
+        self._made_for = (-1, False)  #: the width, and whether the terminal is low
+
+    def show_head(self, head: ContextHead) -> None:
         """Show another one; lines that say the same are not drawn again."""
-        before, self._account = self._lines, account
-        self._make(self.size.width)
+        before, self._head = self._lines, head
+        self._make()
         height = len(self._lines)
         if self.styles.height is None or self.styles.height.value != height:
             self.styles.height = height
@@ -199,13 +102,35 @@ class AccountBar(Drawn):
             if before[y : y + 1] != [line]:
                 self.refresh(Region(0, y, self.size.width, 1))
 
-    def _make(self, width: int) -> None:
-        self._lines, self._width = list(self._account.lines(width)), width
+    @property
+    def _room(self) -> tuple[int, bool]:
+        return self.size.width, self.app.size.height < LOW
+
+    def _make(self) -> None:
+        self._made_for = width, low = self._room
+        self._lines = list(head_lines(self._head, width, plain=self.app.no_color, low=low))
+
+    def on_resize(self) -> None:
+        """Other lines may be needed for another width."""
+        self.show_head(self._head)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Go to the part whose name was clicked, or the figure behind it."""
+        groups = () if self._head.totals is None else self._head.totals.groups
+        if not groups or event.y != 1 or len(self._lines) < 2:
+            return
+        parts: list[tuple[str, Group | None]]
+        parts = [(f"{group.name} ", group) for group in reversed(groups)]  # the first of a name counts
+        parts += [(SUMMARIES, groups[0]), (FRESH_TAIL, None)]
+        said = text_of(self._lines[1])
+        starts = {said.find(name): group for name, group in parts}
+        if (at := max((start for start in starts if 0 <= start <= event.x), default=None)) is not None:
+            self.post_message(self.Clicked(starts[at]))
 
     def render_line(self, y: int) -> Strip:
         """One of the lines."""
-        if self._width != self.size.width:
-            self._make(self.size.width)
+        if self._made_for != self._room:
+            self._make()
         line = self._lines[y] if y < len(self._lines) else ()
         return strip_of(line, self.style_of, self.size.width)
 
@@ -495,7 +420,9 @@ class ContextScreen(DataScreen[ContextView]):
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
 raw messages.
 
-The bar shows what the context is made of, the gauge how much of the budget it uses.
+The first line is how much of the budget the context takes, and what is sent of it; the second what it is
+made of: tokens of summaries and of the fresh tail, what is always sent, and how far the next compaction is.
+A click on a part leads to its first item. Below stands what is wrong, left out or adjusted.
 
 "stored" are the engine's stored counts, "sent" is what the item costs as sent under the budget. Items the
 model does not receive are dimmed, marked -, and "sent" names why: missing (the database lacks it), in brief
@@ -505,12 +432,10 @@ selected item is dropped; its text and its own screen say so too. ~ marks a mess
 * one kept for the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in "stored": the stored
 count matches neither of the engine's two counting rules.
 
-Below: what is sent and what is left out; "in no summary" counts messages that are left out and that no
-summary which is sent covers: the model sees them in no form. "pastes as a note" are users' messages of which
-a file holds what was pasted, and only a note of it is sent. Then the shares of the sent tokens. "always sent"
-is the fresh tail, the newest items that the budget never drops; "root" are the deepest summaries, "recent"
-are leaves and a focus brief, "older" is what lies between, raw messages before the tail too. Then how many
-tokens remain until the next compaction. + and - change the budget, B sets it, and everything is recalculated:
+"always sent" is the fresh tail as it is sent, the newest items that the budget never drops. "in no summary"
+counts messages that are left out and that no summary which is sent covers: the model sees them in no form.
+"pastes as a note" are users' messages of which a file holds what was pasted, and only a note of it is sent.
++ and - change the budget, B sets it, and everything is recalculated:
 a what-if of this screen, named in its title; other screens go by the configured budget.
 
 Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
@@ -546,11 +471,11 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self.conversation = conversation
         self.marks = Marks[SummaryId](self._marked)
         self.steps = actions.Steps(self, conversation)
-        self.assembly = Assembly(self, conversation, self._show_assembly, self._show_account)
-        self.head = CompositionBar(id="head")
-        self.account = AccountBar()
+        self.assembly = Assembly(self, conversation, self._show_assembly, self._show_head)
         self.items = ItemList(self, conversation, self.marks, lambda: self.assembly.asked)
         self.items.stand_on(select)
+        self.head = HeadBar()
+        self._counted = ContextHead(0)  #: what the head says without an assembly
         self.sent = SentList(self.marks)
         self.sent.display = False
         self._heading = Heading(self._columns, id="heading")
@@ -567,7 +492,6 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
     def compose_body(self) -> ComposeResult:
         """The head, the items or the messages, and the text of what is selected."""
         yield self.head
-        yield self.account
         yield self._aside
 
     def where(self) -> str:
@@ -582,11 +506,15 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         """The list of items, or of messages: their keys look alike."""
         return self._list
 
-    @on(CompositionBar.Clicked)
-    def _clicked_bar(self, event: CompositionBar.Clicked) -> None:
+    @on(HeadBar.Clicked)
+    def _clicked_head(self, event: HeadBar.Clicked) -> None:
         """Stand on the first item of the part that was clicked."""
-        if not self._as_sent:
-            self.items.focus()
+        if self._as_sent:
+            return
+        self.items.focus()
+        if event.group is None:
+            self.items.select_ordinal(self.items.view.tail.first_ordinal)
+        else:
             self.items.select_group(event.group)
 
     def finder(self) -> Finder:
@@ -629,12 +557,12 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
     def _show_counted(self) -> None:
         """The budget or the items are others: how far the next compaction is follows from them."""
         self._show_text()
-        self.head.measure(self.items.measured())
-        self._show_account()
+        self._counted = self.items.head()
+        self._show_head()
 
     def _show_assembly(self, ledger: Ledger) -> None:
         """Show an assembly in place of the one before."""
-        self._show_account()
+        self._show_head()
         self.items.show_fates(ledger)
         self.sent.show_sent(ledger)
         self._show_text()
@@ -674,19 +602,20 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         if self.items.was_read:
             self.assembly.settings_changed()
 
-    def _show_account(self) -> None:
-        if self.account.is_attached:
+    def _show_head(self) -> None:
+        if self.head.is_attached:
             one, (ordinal, fate) = self.assembly, self._fate()
-            self.account.show_account(
-                Account(
-                    one.ledger,
-                    self.distance,
-                    one.prompt,
-                    one.clamps,
-                    one.problem,
-                    one.outdated,
-                    ordinal,
-                    fate,
+            self.head.show_head(
+                replace(
+                    self._counted,
+                    ledger=one.ledger,
+                    distance=self.distance,
+                    prompt=one.prompt,
+                    clamps=one.clamps,
+                    problem=one.problem,
+                    working=one.outdated,
+                    ordinal=ordinal,
+                    fate=fate,
                 )
             )
 
@@ -715,7 +644,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         now = time.monotonic()
         self._hurries, self._moved_at = now - self._moved_at < DEBOUNCE_SECONDS, now
         self._show_text()
-        self._show_account()
+        self._show_head()
 
     def _show_text(self) -> None:
         """Show what is selected beside the list, where it has room; what stands there stays until then."""

@@ -34,10 +34,16 @@ from lcm_tui.kit.spans import Block, Document, Line
 from lcm_tui.kit.text import TextView, mark
 from lcm_tui.screens import actions, pruning
 from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen
-from lcm_tui.tables.composition import Measured
 from lcm_tui.tables.context import findings_line, item_line, line_between
 from lcm_tui.tables.items import ItemData, document, facts, load_item, name_of
-from lcm_tui.tables.sent import account_document, account_line, message_document, searched_text, sent_line
+from lcm_tui.tables.sent import (
+    ContextHead,
+    account_document,
+    account_line,
+    message_document,
+    searched_text,
+    sent_line,
+)
 
 # -- the screen of an item -------------------------------------------------------------------------------
 # An item in full: as text, and as it is wrapped for the model.
@@ -209,10 +215,10 @@ class ItemList(LineView[RowKey]):
         """What the items add up to; None until they have been read."""
         return self.view.totals if self.was_read else None
 
-    def measured(self) -> Measured:
+    def head(self) -> ContextHead:
         """What the head says of it."""
         view = self.view
-        return Measured(self._budget(), self.totals, view.tail, findings_line(view))
+        return ContextHead(self._budget(), self.totals, view.tail, findings_line(view))
 
     # -- what is selected --------------------------------------------------------------------------------
 

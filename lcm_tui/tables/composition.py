@@ -1,32 +1,14 @@
-"""The head of a context: what it is made of, and how much of the budget it takes.
-
-Three lines: a bar over the whole width, cut up by depth and role; its legend with tokens; and the numbers
-with a gauge of the budget. The bar is to the scale of the context, the gauge to that of the budget: a
-context of three thousand tokens would be a sliver of 128,000.
-"""
+"""What a context is made of, as a bar that is cut up by depth and role, with its legend; and gauges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from lcm_core.base.text import cell_width
-from lcm_core.base.values import Record
 from lcm_core.engine.rules import FreshTail
-from lcm_core.store.context_view import Group, Totals
+from lcm_core.store.context_view import Group
 
-from lcm_tui.kit.spans import Line, Span, StyleName, depth_style, role_style, share_text, text_of
-
-#: A gauge shorter than this says nothing.
-LEAST_GAUGE = 8
-
-
-class Measured(Record, frozen=True):
-    """What the head of a context says; totals are None until they have been read."""
-
-    budget: int  #: tokens
-    totals: Totals | None = None
-    tail: FreshTail | None = None
-    findings: Line = ()  #: what is wrong with the context, in short
+from lcm_tui.kit.spans import Line, Span, StyleName, depth_style, role_style, text_of
 
 
 def share_out(amounts: Sequence[int], width: int) -> list[int]:
@@ -105,30 +87,16 @@ def legend_line(
     return tuple(spans)
 
 
-def numbers_line(measured: Measured, width: int) -> Line:
-    """Items, tokens, the share of the budget, what is wrong, and a gauge in the rest of the line."""
-    totals, budget = measured.totals, measured.budget
-    if totals is None:
-        return (Span(f" … of {budget:,} tokens", "dim"),)
-    items = f" {totals.items:,} item{'s' if totals.items != 1 else ''} · "
-    share = totals.share(budget)
-    spans = [Span(items), Span(f"{totals.tokens:,} stored tokens of {budget:,} = {share_text(share)}")]
-    over = totals.tokens - budget
-    rest = Span(f" · over budget by {over:,}", "error") if over > 0 else Span(f" · {-over:,} free")
-    if over > 0 or cell_width(text_of((*spans, rest, *measured.findings))) <= width:
-        spans.append(rest)
-    spans += measured.findings
-    room = width - cell_width(text_of(spans)) - 3
-    if room >= LEAST_GAUGE:
-        spans += gauge(share, room)
-    return tuple(spans)
-
-
 def gauge(share: float, width: int) -> list[Span]:
     """How much of a budget is taken, *width* cells long; its ends take two more."""
-    used = min(max(round(share * width), 1 if share > 0 else 0), width)
+    used = cells_taken(share, width)
     style: StyleName = "error" if share > 1 else "warn" if share > 0.9 else "ok"
     return [Span(" ▕"), Span("█" * used, style), Span("░" * (width - used), "dim"), Span("▏")]
+
+
+def cells_taken(share: float, width: int) -> int:
+    """How many cells of a gauge a share takes: one at least where it is anything."""
+    return min(max(round(share * width), 1 if share > 0 else 0), width)
 
 
 def glyph_of(group: Group, *, plain: bool) -> str:

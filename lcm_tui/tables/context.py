@@ -349,9 +349,9 @@ def findings_line(view: ContextView) -> Line:
         (mismatched, "wrong type", "wrong types", "error"),
     ]
     found = [
-        Span(f" · {count:,} {one if count == 1 else many}", style)
+        Span(f"{count:,} {one if count == 1 else many}", style)
         for count, one, many, style in counted
         if count
     ]
     sent = view.tokens_with_brief()
-    return (*found, Span(f" · {sent:,} with the focus brief", "brief")) if sent is not None else tuple(found)
+    return (*found, Span(f"{sent:,} with the focus brief", "brief")) if sent is not None else tuple(found)

@@ -14,8 +14,9 @@ from lcm_core.engine.assembly import Assembled, AssemblyStep, Evicted, SentSourc
 from lcm_core.engine.assembly import Assembled as Assembly
 from lcm_core.engine.messages import BlockKind, Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.pairing import Repair
+from lcm_core.engine.rules import FreshTail
 from lcm_core.engine.sent import ItemOutcome, Ledger, beginning, spoken
-from lcm_core.store.context_view import Distance
+from lcm_core.store.context_view import Distance, Totals
 
 from lcm_tui.kit.spans import (
     Block,
@@ -43,6 +44,7 @@ from lcm_tui.tables.blocks import (
     json_of,
     list_table,
 )
+from lcm_tui.tables.composition import bar_line, cells_taken, legend_line
 from lcm_tui.tables.context import NO_VALUE, PENDING, WIDEST_ID, number
 from lcm_tui.tables.messages import laid_out
 
@@ -152,21 +154,16 @@ def tail_words(one: Assembly) -> str:
     return f"{said}, {dropped:,} of them dropped by the hard limit" if dropped else said
 
 
-def _named_shares(one: Assembly) -> Sequence[tuple[str, int, StyleName]]:
-    """How the tokens that are sent are spread."""
-    shares = one.shares
-    return (
-        ("always sent", shares.tail, "tail"),
-        ("recent", shares.recent, "leaf"),
-        ("older", shares.older, "d1"),
-        ("root", shares.root, "d3"),
-    )
-
-
 def _shares(one: Assembly) -> str:
-    total = sum(one.weights) or 1
-    named = (f"{name} {tokens:,} ({tokens / total:.0%})" for name, tokens, _ in _named_shares(one))
-    return ", ".join(named)
+    """How the tokens that are sent are spread."""
+    total, shares = sum(one.weights) or 1, one.shares
+    named = (
+        ("always sent", shares.tail),
+        ("recent", shares.recent),
+        ("older", shares.older),
+        ("root", shares.root),
+    )
+    return ", ".join(f"{name} {tokens:,} ({tokens / total:.0%})" for name, tokens in named)
 
 
 def prompt_score(one: Assembly, ordinal: int | None) -> float | None:
@@ -176,10 +173,13 @@ def prompt_score(one: Assembly, ordinal: int | None) -> float | None:
 
 
 # -- an assembly on the screen ---------------------------------------------------------------------------
-# Its head in two lines, its messages as a list, and one message to read.
+# The head of a context, its messages as a list, and one message to read.
 
-#: What the shares of the sent tokens are of.
-SHARES: Final = "always sent: fresh tail · recent: leaves, brief · older: rest · root: deepest"
+#: A gauge shorter than this says nothing.
+LEAST_GAUGE: Final = 8
+#: Parts of the head that lead to the items that they count.
+SUMMARIES: Final = "summaries"
+FRESH_TAIL: Final = "fresh tail"
 #: Fields of a document about a message.
 FIELD: Final = 9
 #: Reasons that the account names of each step.
@@ -205,28 +205,121 @@ def fitted(parts: Sequence[Line], width: int, between: str = " · ") -> Line:
     return tuple(spans)
 
 
-def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, width: int) -> Line:
-    """What is sent, what is not and since which step, and what was adjusted."""
-    if ledger is None:
-        return (Span(f" {problem}", "error"),) if problem else (Span(" assembling …", "dim"),)
-    one = ledger.assembled
-    begin: list[Line] = [(Span("assembling …", "dim"),)] if working else []
-    if one.metadata.source is not SentSource.ASSEMBLED:
-        begin.append((Span(str(one.metadata.source), "warn"),))
-    begin.append((Span(f"sent {counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
-    over: list[Line] = []
-    if one.over_budget:
-        over.append((Span("what is always sent alone exceeds the budget", "error"),))
-    adjusted = f"~ {counted(len(one.repairs), 'message')} adjusted"
-    repaired: list[Line] = [(Span(adjusted, "warn"),)] if one.repairs else []
-    rest: list[Line] = [(Span(f"engine {one.rules}", "dim"),)]
-    short, long = _left_out(ledger)
-    unseen: list[Line] = [(Span(text, "warn"),)] if (text := unseen_text(one)) else []
-    pasted: list[Line] = [(Span(text, "warn"),)] if (text := pasted_text(one)) else []
-    behind = [*unseen, *over, *repaired, *pasted]
-    needed = [*begin, long, *behind]
-    left_out = long if fitted(needed, width) == fitted(needed, 1_000) else short
-    return fitted([*begin, left_out, *behind, *rest], width)
+class ContextHead(Record, frozen=True, eq=False):
+    """What the head of a context says; totals and tail are None until they have been read."""
+
+    budget: int  #: tokens
+    totals: Totals | None = None
+    tail: FreshTail | None = None
+    findings: Line = ()  #: what is wrong with the context, in short
+    ledger: Ledger | None = None  #: None: nothing was assembled yet
+    distance: Distance | None = None  #: how far the next compaction is; None: not known yet
+    prompt: str = ""  #: what the user asks
+    clamps: bool = True  #: with the engine's hard limit
+    problem: str | None = None  #: why nothing could be assembled
+    working: bool = False  #: it is of other settings than those that are asked for
+    ordinal: int | None = None  #: of the selected item
+    fate: ItemOutcome | None = None  #: what becomes of the selected item
+
+
+def head_lines(head: ContextHead, width: int, *, plain: bool, low: bool) -> Iterator[Line]:
+    """How much of the budget is taken; what the context is made of, and when compaction comes.
+
+    Below, where there is such a thing: what else is asked for than the engine would do by itself; what is
+    wrong, left out or adjusted; why the selected item is not sent, or others are not. *low*: the last two in
+    one line.
+    """
+    yield budget_line(head, width, plain=plain)
+    yield made_of_line(head, width, plain=plain)
+    if head.prompt or not head.clamps:
+        yield asked_line(head.ledger, head.prompt, clamps=head.clamps, width=width)
+    warnings = list(_warnings(head, width))
+    one = None if head.ledger is None else head.ledger.assembled
+    if head.ledger is None or one is None or not (one.evicted_items or one.over_budget):
+        yield from warnings[: 1 if low else None]
+    elif low:
+        left_out = head.fate is not None and head.fate.step is not None
+        yield why_line(head.ledger, head.ordinal, head.fate, width) if left_out else warnings[0]
+    else:
+        yield from (*warnings, why_line(head.ledger, head.ordinal, head.fate, width))
+
+
+def budget_line(head: ContextHead, width: int, *, plain: bool) -> Line:
+    """The tokens of the context and of the budget, what is sent, and a gauge in the colours of its parts."""
+    totals = head.totals
+    if totals is None:
+        return (Span(f" reading … of {head.budget:,} tokens", "dim"),)
+    share = totals.share(head.budget)
+    taken = Span(share_text(share), "error" if share > 1 else "text")
+    spans: Line = (Span(f" {totals.tokens:,} stored tokens of {head.budget:,} = "), taken)
+    if head.ledger is not None:
+        with_sent = (*spans, Span(f" · sent {head.ledger.assembled.sent_tokens:,}"))
+        spans = with_sent if cell_width(text_of(with_sent)) + LEAST_GAUGE < width else spans
+    room = width - cell_width(text_of(spans)) - 4
+    if room < LEAST_GAUGE:
+        return spans
+    used = cells_taken(share, room)
+    filled = bar_line(totals.groups, used, plain=plain)
+    return (*spans, Span(" ▕"), *filled, Span("░" * (room - used), "dim"), Span("▏"))
+
+
+def made_of_line(head: ContextHead, width: int, *, plain: bool) -> Line:
+    """Summaries, the fresh tail, what is always sent, and how far the next compaction is.
+
+    Where it has room, each depth and role in its colour.
+    """
+    totals, tail = head.totals, head.tail
+    if totals is None or tail is None:
+        return ()
+    one = None if head.ledger is None else head.ledger.assembled
+    summaries = sum(group.tokens for group in totals.groups if group.depth is not None)
+    always: Line = (Span("always sent "), Span(PENDING if one is None else f"{one.shares.tail:,}"))
+    parts: list[Line] = [
+        (Span(SUMMARIES, "d2"), Span(f" {summaries:,}")),
+        (Span(FRESH_TAIL, "tail"), Span(f" {tail.tokens:,}")),
+    ]
+    legend = legend_line(totals.groups, tail, plain=plain)
+    begin = (Span(text_of(legend[:1]).lstrip(), legend[0].style), *legend[1:]) if legend else ()
+    rest: list[Line] = [(Span("assembling …", "dim"),)] if head.working else []
+    if one is not None:
+        rest += [] if one.evicted_items else [(Span("nothing left out", "ok"),)]
+        rest.append((Span(f"engine {one.rules}", "dim"),))
+    long, short = distance_line(head.distance), distance_line(head.distance, short=True)
+    for needed in ([begin, always, long], [*parts, always, long], [*parts, always, short]):
+        if fitted(needed, width) == fitted(needed, 1_000):
+            return fitted([*needed, *rest], width)
+    return fitted([*parts, short, always], width)
+
+
+def _warnings(head: ContextHead, width: int) -> Iterator[Line]:
+    """What is wrong with the context or its assembly, what is not sent, and what is sent otherwise."""
+    parts: list[Line] = [(Span(head.problem, "error"),)] if head.problem else []
+    parts += [(span,) for span in head.findings]
+    one = None if head.ledger is None else head.ledger.assembled
+    if one is not None and one.metadata.source is not SentSource.ASSEMBLED:
+        parts.append((Span(str(one.metadata.source), "warn"),))
+    if head.totals is not None and head.totals.tokens > head.budget:
+        parts.append((Span(f"over budget by {head.totals.tokens - head.budget:,}", "error"),))
+    if one is not None and one.over_budget:
+        parts.append((Span("what is always sent alone exceeds the budget", "error"),))
+    if head.ledger is not None and one is not None and one.evicted_items:
+        parts.append(_left_out(head.ledger))
+    if one is not None:
+        parts += [(Span(text, "warn"),) for text in (unseen_text(one), pasted_text(one)) if text]
+        adjusted = f"~ {counted(len(one.repairs), 'message')} adjusted"
+        parts += [(Span(adjusted, "warn"),)] if one.repairs else []
+    while parts:
+        taken = next((n for n in range(len(parts), 1, -1) if _fits(parts[:n], width)), 1)
+        yield fitted(parts[:taken], width) if _fits(parts[:taken], width) else _clipped(parts[0], width)
+        parts = parts[taken:]
+
+
+def _fits(parts: Sequence[Line], width: int) -> bool:
+    return fitted(parts, width) == fitted(parts, 1_000)
+
+
+def _clipped(part: Line, width: int) -> Line:
+    return (Span(" "), Span(clip(text_of(part), width - 1), part[0].style))
 
 
 def unseen_text(one: Assembled) -> str:
@@ -250,43 +343,12 @@ def _size(file: LargeFile) -> str:
     return "size not recorded" if file.byte_size is None else f"{file.byte_size:,} bytes"
 
 
-def _left_out(ledger: Ledger) -> tuple[Line, Line]:
-    """How many items are not sent; then also in which steps they went."""
-    total = ledger.assembled.evicted_items
-    if not total:
-        nothing = (Span("nothing left out", "ok"),)
-        return nothing, nothing
+def _left_out(ledger: Ledger) -> Line:
+    """How many items are not sent, and in which steps they went."""
     steps = ", ".join(
         f"{step.words} {ledger.left_out[step]:,}" for step in AssemblyStep if ledger.left_out.get(step)
     )
-    short = (Span(f"{total:,} not sent", "warn"),)
-    return short, (*short, Span(f": {steps}", "dim"))
-
-
-def shares_line(ledger: Ledger | None, distance: Distance | None, width: int) -> Line:
-    """How the tokens that are sent are spread, and how far the next compaction is; as much as has room."""
-    long, short = distance_line(distance), distance_line(distance, short=True)
-    whole, parts = _sent_shares(ledger, whole=True), _sent_shares(ledger)
-    some = _sent_shares(ledger, zero=False)
-    for line in ((*whole, long), (*parts, long), (*some, long), (*parts, short), (*some, short)):
-        fits = fitted(line, width)
-        if fits == fitted(line, 1_000):
-            return fits
-    return fitted((*parts, short), width)
-
-
-def _sent_shares(ledger: Ledger | None, *, whole: bool = False, zero: bool = True) -> list[Line]:
-    """Each share, *whole* with its tokens; without *zero* only those of something."""
-    total = 0 if ledger is None else sum(ledger.assembled.weights)
-    if ledger is None or not total:
-        return []
-    found: list[Line] = []
-    for name, tokens, style in _named_shares(ledger.assembled):
-        if not (tokens or zero):
-            continue
-        part = share_text(tokens / total) if tokens else "0"
-        found.append((Span(f"{name} ", style), Span(f"{tokens:,} = {part}" if whole and tokens else part)))
-    return [(Span("sent: ", "dim"), *found[0]), *found[1:]] if whole else found
+    return Span(f"{ledger.assembled.evicted_items:,} not sent", "warn"), Span(f": {steps}", "dim")
 
 
 def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
@@ -330,10 +392,7 @@ def _effect(ledger: Ledger | None) -> str:
 
 
 def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, width: int) -> Line:
-    """Why an item is not sent; of one that is, why others are not, the most frequent reasons first.
-
-    What the shares are of is said behind that where it has room.
-    """
+    """Why an item is not sent; of one that is, why others are not, the most frequent reasons first."""
     if fate is not None and fate.step is not None:
         begin = "" if ordinal is None else f"ordinal {ordinal} · "
         unseen = "; no summary covers it" if fate.unseen else ""
@@ -348,7 +407,7 @@ def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, widt
         return (Span(f" {clip(said, width - 1)}", "warn"),)
     words = [why_text(step, why) for (step, why), _ in reasons.most_common()]
     first: Line = (Span(clip(words[0], width - 1), "warn"),)
-    return fitted([first, *((Span(more, "warn"),) for more in words[1:]), (Span(SHARES, "dim"),)], width)
+    return fitted([first, *((Span(more, "warn"),) for more in words[1:])], width)
 
 
 def why_text(step: AssemblyStep, why: str) -> str:
@@ -710,6 +769,7 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
         ("sent", f"{counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
         ("estimated", f"{one.estimated_tokens:,} tokens before adjustments; stored {one.stored_tokens:,}"),
         ("always sent", f"{tail_words(one)} (rule: {counted(tail.count, 'newest message')}{cap})"),
+        ("shares", _shares(one)),
         ("compaction", text_of(distance_line(distance)).removeprefix("compaction ")),
         ("cache", f"{meta.cache.state}: {meta.cache.reason}{sensitive}"),
         ("hash", one.messages_hash),

@@ -73,7 +73,7 @@ def rows(pilot: Pilot[int]) -> list[str]:
 
 
 def head(pilot: Pilot[int]) -> list[str]:
-    """The bar, its legend, and the numbers."""
+    """How much of the budget is taken, what the context is made of, and what is wrong, if anything is."""
     return shown_lines(pilot)[1:4]
 
 
@@ -100,13 +100,9 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
         assert lines[1].split()[:6] == ["┆", "0", "D2", "sum_253c14ef…", "248", "in"]
         assert lines[2].startswith("── fresh tail: 25 messages, 1,987 stored tokens ──")
         assert lines[3].split()[:7] == ["│", "1", "user", "m569", "#91", "104", "111"]
-        legend = " █ D2 248 █ user 400 █ assistant 1,231 █ tool 356 ▓ fresh tail 1,987 tokens"
-        assert head(pilot)[1] == legend
-        # The free budget gives way to what else there is to say.
-        assert (
-            " 26 items · 2,235 stored tokens of 128,000 = 1.7 % · 2,027 with the focus brief"
-            in head(pilot)[2]
-        )
+        await wait_for_text(pilot, "2,235 stored tokens of 128,000 = 1.7 % · sent ")
+        assert head(pilot)[1].startswith(" summaries 248 · fresh tail 1,987 · always sent ")
+        assert "2,027 with the focus brief" in head(pilot)[2]
         assert shown_lines(pilot)[0].startswith(" Context 2  main telegram:direct:4242")
 
 
@@ -153,7 +149,7 @@ async def test_older_versions(database_file: DatabaseFactory, version: str):
         screen = await opened(pilot, 1)
         totals = screen.items.totals
         assert totals is not None
-        assert f"{totals.tokens:,} stored tokens of 128,000" in head(pilot)[2]
+        assert f"{totals.tokens:,} stored tokens of 128,000" in head(pilot)[0]
         assert all("…" not in line[31:60] for line in rows(pilot)), "all is read; ids may be short"
         assert ("tail", 0, 0) in screen.items.keys
 
@@ -165,10 +161,12 @@ async def test_without_colours_the_bar_is_made_of_letters(
     monkeypatch.setenv("NO_COLOR", "1")
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         await opened(pilot, 1)
-        bar, legend, _ = head(pilot)
-        assert len(bar) == 80
-        assert "".join(dict.fromkeys(bar)) == "32UAT"
-        assert legend.split()[:3] == ["3=D3", "509", "2=D2"]
+        await pilot.press("B", *"4000", "enter")
+        await wait_for_text(pilot, "= 82.6 % · sent ")
+        bar = head(pilot)[0].split("▕")[1]
+        assert "".join(dict.fromkeys(bar)) == "32UAT░▏"
+        await resize(pilot, *WIDE)
+        assert head(pilot)[1].split()[:3] == ["3=D3", "509", "2=D2"]
 
 
 @pytest.mark.long
@@ -191,7 +189,7 @@ async def test_a_long_context_is_read_at_once(database_copy: DatabaseFactory):
         assert screen.items.view.totals.tokens == 1_480 + 3 * 3_000
         await pilot.press("end")
         await wait_for_text(pilot, "message 2999", "10,480")
-        assert "3,019 items" in head(pilot)[2]
+        assert "3,019 of 3,019" in shown_lines(pilot)[0]
         assert screen.items.select(("tail", 0, 0))
         await wait_for_text(pilot, "── fresh tail: 64 messages, 192 stored tokens")
 
@@ -228,7 +226,7 @@ async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
     async with open_sound_app(path, size=NARROW) as pilot:
         await opened(pilot, 1)
         assert "The context is empty: the model receives nothing of this conversation." in shown(pilot)
-        assert "0 items · 0 stored tokens of 128,000 = 0.0 %" in head(pilot)[2]
+        assert "0 stored tokens of 128,000 = 0.0 %" in head(pilot)[0]
 
 
 # -- beside the list -------------------------------------------------------------------------------------
@@ -275,14 +273,14 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
         await pilot.press("plus")
-        assert "3,304 stored tokens of 200,000 = 1.7 %" in head(pilot)[2]
+        assert "3,304 stored tokens of 200,000 = 1.7 %" in head(pilot)[0]
         for _ in range(9):
             await pilot.press("minus")
-        assert "3,304 stored tokens of 4,000 = 82.6 % · 696 free" in head(pilot)[2]
+        assert "3,304 stored tokens of 4,000 = 82.6 %" in head(pilot)[0]
         await pilot.press("B")
         assert screen.asking
         await pilot.press(*"2k", "enter")
-        await wait_for_text(pilot, "3,304 stored tokens of 2,000 = 165.2 % · over budget by 1,304")
+        await wait_for_text(pilot, "3,304 stored tokens of 2,000 = 165.2 %", "over budget by 1,304")
         await pilot.press("B", *"lots", "enter")
         await wait_until_refused(pilot, "“lots” is not a number of tokens")
         await pilot.press("escape")
@@ -290,14 +288,14 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
         assert pilot.app.session.budget == 128_000
         await pilot.press("escape")
         await opened(pilot, 7)
-        assert "stored tokens of 128,000" in head(pilot)[2], "what was asked there holds there"
+        assert "stored tokens of 128,000" in head(pilot)[0], "what was asked there holds there"
         assert "what if" not in shown_lines(pilot)[0]
 
 
 async def test_the_budget_of_the_command_line(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=16_000) as pilot:
         await opened(pilot, 1)
-        assert "3,304 stored tokens of 16,000" in head(pilot)[2]
+        assert "3,304 stored tokens of 16,000" in head(pilot)[0]
 
 
 # -- keys ------------------------------------------------------------------------------------------------
@@ -411,7 +409,7 @@ async def test_new_items_are_marked_and_nothing_moves(database_copy: DatabaseFac
             assert screen.text.text == text
             await wait_for_text(
                 pilot,
-                "27 items · 3,329 stored tokens of 128,000",
+                "3,329 stored tokens of 128,000",
                 "live 4",
                 "23 messages, 2,364 stored tokens",
             )
@@ -529,12 +527,14 @@ async def test_the_bar_in_letters_its_legend_and_counts_that_differ(
         made.message(owner, "y", role="tool", token_count=249)
     async with open_sound_app(path, size=WIDE) as pilot:
         await opened(pilot, owner)
-        bar, legend, numbers = head(pilot)
-        assert len(bar) == 160
+        numbers, legend, _ = head(pilot)
+        assert "1,000 stored tokens of 128,000 = 0.8 %" in numbers
+        assert legend.startswith(" 1=D1 600 L=leaf 1 u=user 150 t=tool 249 ")
+        await pilot.press("B", *"1000", "enter")
+        await wait_for_text(pilot, "= 100.0 %")
+        bar = head(pilot)[0].split("▕")[1].rstrip("▏")
         assert "".join(dict.fromkeys(bar)) == "1LUT"
         assert bar.count("L") == 1, "of 1,000 tokens 1"
-        assert legend.startswith(" 1=D1 600 L=leaf 1 u=user 150 t=tool 249 ")
-        assert "6 items · 1,000 stored tokens of 128,000 = 0.8 % · 127,000 free" in numbers
         [first] = [row for row in rows(pilot) if " sum_1 " in row]
         assert re.search(r" 300 ≠ ~13 +\d", first)
         await resize(pilot, *NARROW)
@@ -588,3 +588,44 @@ async def test_no_key_typed_right_behind_the_key_of_a_prompt_is_lost(database_co
         for key in "B64k":
             pilot.app.post_message(Key(key, key))
         await wait_for(pilot, lambda: screen.asking and screen.query_one(Prompt).value == "64k")
+
+
+# -- the head --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 15)])
+async def test_the_head_is_two_lines_where_nothing_is_wrong(
+    database_file: DatabaseFactory, size: tuple[int, int]
+):
+    async with open_sound_app(database_file("0.15.3"), size=size) as pilot:
+        screen = await opened(pilot, 1)
+        await wait_for(pilot, lambda: screen.assembly.ledger is not None, "the assembly")
+        await settled(pilot)
+        lines = shown_lines(pilot)
+        assert lines[1].startswith(" 3,304 stored tokens of 128,000 = 2.6 % ")
+        assert lines[1].endswith("░▏")
+        assert "fresh tail 2,339" in lines[2]
+        assert "compaction" in lines[2]
+        assert lines[3].split()[:3] == ["#", "kind", "id"]
+
+
+async def test_a_low_head_has_one_line_of_what_is_wrong(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=(60, 15), budget=3_500) as pilot:
+        screen = await opened(pilot, 1)
+        await wait_for_text(pilot, "ordinal 0 · budget: the first that does not fit")
+        assert screen.items.select(("message", 850, 0))
+        await wait_for_text(pilot, "5 not sent: budget 1, hard limit 4")
+        assert screen.head.size.height == 3
+        await pilot.press("home")
+        await wait_for_text(pilot, "ordinal 0 · budget: the first that does not fit")
+        await resize(pilot, *NARROW)
+        await wait_for_text(pilot, "5 not sent: budget 1", "ordinal 0 · budget: the first that does not fit")
+
+
+async def test_the_shares_and_the_rules_stand_in_the_whole_request(database_file: DatabaseFactory):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await opened(pilot, 1)
+        await pilot.press("m", "home", "enter")
+        await wait_for_text(
+            pilot, "rules       0.15", "shares      always sent 3,079 (70%), recent 0", "root 702"
+        )

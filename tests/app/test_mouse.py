@@ -14,7 +14,7 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.places import is_id_of
 from lcm_tui.kit.spans import Block
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.context import CompositionBar
+from lcm_tui.screens.context import HeadBar
 from lcm_tui.screens.message_pane import MessageList
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.screens import leave, open_screen, walk_to
@@ -77,16 +77,18 @@ async def test_enter_on_a_short_message_shows_its_columns(database_file: Databas
         await wait_for_text(pilot, f"message_id {screen.selected_id()} · seq ", "token_count ")
 
 
-async def test_a_part_of_the_bar_leads_to_its_first_item(database_file: DatabaseFactory):
+async def test_a_part_of_the_head_leads_to_its_first_item(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await open_screen(pilot, "ContextScreen")
         assert at(screen, "Context ")
         await pilot.press("G")
-        await pilot.click(CompositionBar, offset=(0, 0))
+        await settled(pilot)
+        line = shown_lines(pilot)[2]
+        await pilot.click(HeadBar, offset=(line.index("summaries") + 3, 1))
         await wait_for(pilot, lambda: isinstance(screen.item(), str), "the first summary")
-        await pilot.click(CompositionBar, offset=(79, 0))
-        await wait_for(pilot, lambda: isinstance(screen.item(), int), "the messages of the last part")
-        assert "tool" in shown_lines(pilot)[0] or screen.items.ordinal is not None
+        await pilot.click(HeadBar, offset=(line.index("fresh tail") + len("fresh tail 2"), 1))
+        await wait_for(pilot, lambda: isinstance(screen.item(), int), "the first message of the tail")
+        assert screen.items.ordinal == screen.items.view.tail.first_ordinal
 
 
 @pytest.mark.long
