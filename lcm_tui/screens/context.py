@@ -420,9 +420,11 @@ class ContextScreen(DataScreen[ContextView]):
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
 raw messages.
 
-The first line is how much of the budget the context takes, and what is sent of it; the second what it is
-made of: tokens of summaries and of the fresh tail, what is always sent, and how far the next compaction is.
-A click on a part leads to its first item. Below stands what is wrong, left out or adjusted.
+The head says how much of the budget they take and how far the next compaction is; below it, what is wrong,
+left out or adjusted.
+
+The second line is what the context is made of: tokens of summaries and of the fresh tail, and what is always
+sent. A click on a part leads to its first item.
 
 "stored" are the engine's stored counts, "sent" is what the item costs as sent under the budget. Items the
 model does not receive are dimmed, marked -, and "sent" names why: missing (the database lacks it), in brief
