@@ -114,7 +114,7 @@ def _settings(ctx: click.Context) -> Settings | None:
         return None
 
 
-def _a_file(incomplete: str) -> list[CompletionItem[Any]]:
+def a_file(incomplete: str) -> list[CompletionItem[Any]]:
     """What tells a shell to complete a path as it does everywhere."""
     from click.shell_completion import CompletionItem
 
@@ -136,7 +136,7 @@ class RawPath(Raw):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem[Any]]:
         """Paths."""
-        return _a_file(incomplete)
+        return a_file(incomplete)
 
 
 class WholeNumber(Kind[int]):
@@ -419,7 +419,7 @@ class SettingPath(StoredText):
             return []
         named = sourced_settings(settings).items()
         return [
-            CompletionItem(name, help=safe_line(str(held.value)))
+            CompletionItem(name, help=safe_line(str(held.value)) if held.value not in (None, "") else None)
             for name, held in named
             if name.startswith(incomplete)
         ]
@@ -448,7 +448,7 @@ class FilePath(Kind[Path]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem[Any]]:
         """Paths."""
-        return _a_file(incomplete)
+        return a_file(incomplete)
 
 
 class Stamp(Record, frozen=True):

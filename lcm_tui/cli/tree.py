@@ -14,9 +14,12 @@ import click
 from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli.command import COMMON, Command, Paged, Sectioned, outer_parameters, takes_value
+from lcm_tui.cli.kinds import a_file
 from lcm_tui.cli.presentation import PROGRAM
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from lcm_tui.cli.answer import Outcome
 
 #: The first words in the groups and the order in which help lists them, each with a line of what it is for.
@@ -178,13 +181,23 @@ class Group(Paged, click.Group):
         group = str(self.name)
         return declared(group)[cmd_name] if cmd_name in last_words(group) else None
 
+    def lines(self) -> Mapping[str, str]:
+        """The words that may come next, each with a line of what it is for."""
+        return {word: beginning(str(one.help)) for word, one in declared(str(self.name)).items()}
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """The words that begin so, or options."""
+        from click.shell_completion import CompletionItem
+
+        words = self.lines().items() if incomplete[:1] != "-" else ()
+        found = [CompletionItem(word, help=line) for word, line in words if word.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what there is, each with the beginning of its help."""
         super().format_options(ctx, formatter)
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [(word, beginning(str(one.help))) for word, one in declared(str(self.name)).items()]
-            )
+            formatter.write_dl([*self.lines().items()])
 
     def shown(self) -> list[click.Parameter]:
         """What its help tells of: the common options stand in that of the commands."""
@@ -214,6 +227,14 @@ class Program(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The first words."""
         return list(WORDS)
+
+    def lines(self) -> Mapping[str, str]:
+        """The first words; their modules are not needed."""
+        return WORDS
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """The same, or the path of a database."""
+        return super().shell_complete(ctx, incomplete) or a_file(incomplete)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, or the group, of a first word."""
