@@ -390,7 +390,7 @@ class Undoing(Change):
         self._verb = kind_back(one, redo=not holds).capitalize()
         self._one, self._holds, self._batch = one, holds, batch
         self._whole = Choice("with all of its batch", ("no", "yes"), chosen="yes" if batch else "no")
-        self._later = Choice.switch("with later operations that depend on it")
+        self._later = Choice.switch("with later changes that depend on it")
         choices = (*([self._whole] if one.batch is not None else []), *([self._later] if holds else []))
         super().__init__(self._plan, about=ABOUT_UNDOING, choices=choices)
 

@@ -266,6 +266,22 @@ class Block(Record, frozen=True):
 Document = tuple[Block, ...]
 
 
+def choices_line(choices: Iterable[tuple[str, str, str | None]]) -> Line:
+    """What can be chosen, in a row: the key that turns it, its title and its value (None: not used now).
+
+    The key stands in brackets, since a digit before a title reads as a count of it.
+    """
+    spans = [Span(" ")]
+    for key, title, value in choices:
+        spans += [
+            Span("(", "dim"),
+            Span(key, "dim" if value is None else "key"),
+            Span(f") {title}: ", "dim"),
+            Span("–  ", "dim") if value is None else Span(f"{value}  "),
+        ]
+    return tuple(spans)
+
+
 def heading(text: str) -> Block:
     """A heading within a document."""
     return Block(spans=(Span(text, "heading"),))

@@ -18,7 +18,7 @@ from lcm_tui.flows.focus import BriefOnScreen, BriefOutlook, InForce, Step, make
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder, TextFinder
-from lcm_tui.kit.spans import Line, Span, WrappedBlock
+from lcm_tui.kit.spans import Line, WrappedBlock, choices_line
 from lcm_tui.kit.terminal import edit_outside
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.change_pane import Lines
@@ -103,7 +103,7 @@ paths, ids, numbers and names that are in no text the model was shown.
         lines: list[Line] = []
         chosen = "yes" if self.work.sweeps else "no"
         key = self.key_of("choice-1")
-        lines.append((Span(" "), Span(f"{key} ", "key"), Span("sweep first: ", "dim"), Span(chosen)))
+        lines.append(choices_line([(key, "sweep first", chosen)]))
         for block in head_blocks(self.work, self._outlook, self._failure):
             wrapped = WrappedBlock(block, max(width - 1, 12))
             lines += [wrapped.line(at) for at in range(len(wrapped))]

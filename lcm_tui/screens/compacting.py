@@ -40,7 +40,7 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.session import rest_after
-from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock
+from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock, choices_line
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, picks
 from lcm_tui.screens.change_pane import Lines
@@ -297,22 +297,17 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _choices_line(self) -> Line:
         """The choices, each with its key."""
-        spans = [Span(" ")]
-        for number, choice in enumerate((self.mode, self.target, self.rule), 1):
-            used = choice is not self.target or self._why_no_target() is None
-            key = self.key_of(f"choice-{number}")
-            spans += [
-                Span(f"{key} ", "key" if used else "dim"),
-                Span(f"{choice.title}: ", "dim"),
-                Span(f"{choice.value}  ") if used else Span("–  ", "dim"),
-            ]
+        target = None if self._why_no_target() else self.target.value
+        said = [
+            (self.key_of("choice-1"), self.mode.title, self.mode.value),
+            (self.key_of("choice-2"), self.target.title, target),
+            (self.key_of("choice-3"), self.rule.title, self.rule.value),
+        ]
         if self.what_if is not None:
-            key = self.key_of("budget")
-            spans += [Span(f"{key} ", "key"), Span("budget: ", "dim"), Span(f"{self.budget:,}  ")]
+            said.append((self.key_of("budget"), "budget", f"{self.budget:,}"))
         if self.tail is not None:
-            key = self.key_of("tail")
-            spans += [Span(f"{key} ", "key"), Span("tail: ", "dim"), Span(f"{self.tail:,}")]
-        return tuple(spans)
+            said.append((self.key_of("tail"), "tail", f"{self.tail:,}"))
+        return choices_line(said)
 
     # -- turning them ------------------------------------------------------------------------------------
 

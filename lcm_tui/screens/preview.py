@@ -25,7 +25,7 @@ from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.session import rest_after
-from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
+from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_line
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.questions import backup_settled, wal_settled
@@ -222,15 +222,13 @@ if there are any.
             block = WrappedBlock(Block(spans=(Span(" "), said), indent=3), max(width - 1, 12))
             lines += [block.line(at) for at in range(len(block))]
         if self._change.choices:
-            spans = [Span(" ")]
-            for number, choice in enumerate(self._change.choices[:MOST_CHOICES], 1):
-                key = self.key_of(f"choice-{number}")
-                spans += [
-                    Span(f"{key} ", "key"),
-                    Span(f"{choice.title}: ", "dim"),
-                    Span(f"{choice.value}   "),
-                ]
-            lines.append(tuple(spans))
+            choices = enumerate(self._change.choices[:MOST_CHOICES], 1)
+            lines.append(
+                choices_line(
+                    (self.key_of(f"choice-{number}"), choice.title, choice.value)
+                    for number, choice in choices
+                )
+            )
         return lines
 
     def _say_state(self) -> None:

@@ -73,7 +73,7 @@ class HistoryLine(Record, frozen=True):
             return title_of_several(
                 kinds.pop(), many, owners, [row for one in operations for row in one.rows]
             )
-        return f"{self.main.title} and {many - 1:,} more"
+        return f"{many:,} changes: {self.main.title}"
 
     @property
     def _without_brief(self) -> bool:

@@ -205,12 +205,12 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         screen = pilot.app.screen
         assert at(screen, "History")
         assert list(screen.list.table.keys) == ["batch-1"]
-        await wait_for_text(pilot, "▸", "and 1 more")
+        await wait_for_text(pilot, "▸", "2 changes: ")
         await pilot.press("enter")
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the batch, unfolded")
         await pilot.press("j", "u")  # one of them alone
         await previewed(pilot)
-        await wait_for_text(pilot, "1 with all of its batch: no")
+        await wait_for_text(pilot, "(1) with all of its batch: no")
         await pilot.press("escape", "k", "enter")
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 1, "the batch, folded")
         await pilot.press("u")
@@ -241,7 +241,7 @@ async def test_a_compaction_is_undone_as_a_whole_and_what_holds_of_it_in_part_is
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the batch, unfolded")
         await pilot.press("j", "u")  # one of them alone
         await previewed(pilot)
-        await wait_for_text(pilot, "1 with all of its batch: yes")
+        await wait_for_text(pilot, "(1) with all of its batch: yes")
         await pilot.press("escape")
         commit(path, await planned(path, plan_undo, done[1]))
         await wait_for_text(pilot, "in part")
@@ -290,7 +290,7 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
         await wait_for_text(
             pilot,
             f"1 later change depends on it and goes with it: {done[1]}: Count 6018. Press 1 to undo both",
-            "1 with later operations that depend on it: no",
+            "(1) with later changes that depend on it: no",
             "blocked by later changes",
         )
         assert shown_lines(pilot)[-1].startswith(" 1 Undo both ")
@@ -340,7 +340,7 @@ async def test_what_stands_on_a_batch_is_named_and_goes_with_it(
         await wait_for_text(
             pilot,
             f"1 later change depends on the batch and goes with it: {done[2]}: Count 6018.",
-            "1 with all of its batch: yes",
+            "(1) with all of its batch: yes",
         )
         assert shown_lines(pilot)[-1].startswith(" 2 Undo both  1 With all of its batch: no ")
         assert "--with-later" not in shown(pilot)

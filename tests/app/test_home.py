@@ -266,10 +266,10 @@ async def test_what_was_undone_together_is_one_line_and_offers_no_undo(database_
             plan = await database.read(plan_archive, [number])
             commit(path, replace(plan, batch="batch-1"))
     async with open_app(path, size=NARROW) as pilot:
-        await wait_for_text(pilot, "Archive", "and 1 more")
+        await wait_for_text(pilot, "2 changes: Archive")
         assert [line.rstrip()[-1] for line in shown_lines(pilot) if line.startswith(" changes")] == ["u"]
         await pilot.press("u")
-        await wait_for_text(pilot, "1 with all of its batch: yes", "Undo, 2 conversations")
+        await wait_for_text(pilot, "(1) with all of its batch: yes", "Undo, 2 conversations")
     async with await Database.open(path) as database:
         for plan in await database.read(plan_undo_batch, "batch-1"):
             commit(path, plan)

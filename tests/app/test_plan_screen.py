@@ -150,7 +150,7 @@ async def test_choices_are_planned_anew(database_copy: DatabaseFactory, no_offer
         await context_of_one(pilot)
         await pilot.press("d")
         await previewed(pilot)
-        await wait_for_text(pilot, "1 keep the dissolved summary in the database: no   2 levels: 1")
+        await wait_for_text(pilot, "(1) keep the dissolved summary in the database: no  (2) levels: 1")
         await pilot.press("2")
         await wait_for_text(pilot, "levels: 2", "with 2 below into 5 summaries")
         await pilot.press("1")
