@@ -38,7 +38,7 @@ from lcm_core.store.statistics import (
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
 from lcm_tui.cli.command import Decorator, Sectioned, command, gather
-from lcm_tui.cli.documents import Document, tail_of
+from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import (
     Choice,
     ConversationArgument,
@@ -52,7 +52,7 @@ from lcm_tui.cli.kinds import (
     WholeNumber,
 )
 from lcm_tui.cli.options import Named
-from lcm_tui.cli.selecting import as_text, chosen, numbers_of
+from lcm_tui.cli.selecting import as_text, chosen, numbers_of, tail_of
 from lcm_tui.tables.blocks import Facts, ListColumn, json_names, json_of, list_table, not_recorded
 from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
 from lcm_tui.tables.conversations import ShownConversation, conversation_blocks

@@ -1,4 +1,4 @@
-"""Records as JSON objects, named and ordered as in docs/spec/command.md, "Commands"; and the fresh tail.
+"""Records as JSON objects, named and ordered as in docs/spec/command.md, "Commands".
 
 A field of a column that this file does not have is null; the answer's ``notRecorded`` names those fields.
 """
@@ -12,13 +12,8 @@ from typing import Generic, TypeVar, overload
 
 from lcm_core.base.records import Conversation, FocusBrief
 from lcm_core.base.setting_values import Json
-from lcm_core.base.settings import Settings
-from lcm_core.base.values import Struct, replace, to_json
-from lcm_core.engine.rules import FreshTail, TailRules, configured, engine_rules, fresh_tail
-from lcm_core.engine.sessions import settings_for_session
-from lcm_core.store.context import ContextMessage
+from lcm_core.base.values import Struct, to_json
 from lcm_core.store.conversations import ConversationEntry
-from lcm_core.store.schema import Schema
 
 from lcm_tui.tables.blocks import json_of
 from lcm_tui.tables.conversation_rows import ROW_COLUMNS, Row
@@ -94,27 +89,3 @@ def scalar(value: object) -> Json:
             return None
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     return value if isinstance(value, bool | int | str) else None
-
-
-# -- the fresh tail --------------------------------------------------------------------------------------
-# By the settings of the operator and the rules of the engine that wrote the context.
-
-
-def tail_rules(schema: Schema, settings: Settings, session_key: str | None) -> TailRules:
-    """The rules for the fresh tail of a session."""
-    return configured(engine_rules(schema), settings_for_session(settings.engine, session_key)).tail
-
-
-def tail_of(
-    messages: Sequence[ContextMessage],
-    schema: Schema,
-    settings: Settings,
-    session_key: str | None = None,
-    *,
-    count: int | None = None,
-) -> FreshTail:
-    """Where the fresh tail of a session's context begins; or its newest *count* messages, and no more."""
-    rules = tail_rules(schema, settings, session_key)
-    if count is not None:
-        rules = replace(rules, fresh_tail_count=count, keeps_turn_whole=False)
-    return fresh_tail(messages, rules)

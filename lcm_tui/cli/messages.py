@@ -22,10 +22,10 @@ from lcm_core.store.statistics import History
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document, tail_of
+from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import WholeNumber
 from lcm_tui.cli.options import Named
-from lcm_tui.cli.selecting import chosen
+from lcm_tui.cli.selecting import chosen, tail_of
 from lcm_tui.tables.blocks import (
     Cell,
     Facts,

@@ -7,11 +7,16 @@ from typing import Any, Final, TypeVar
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.settings import Settings
 from lcm_core.base.text import BLANKS, safe_line, some
 from lcm_core.base.values import replace
+from lcm_core.engine.rules import FreshTail, TailRules, configured, engine_rules, fresh_tail
+from lcm_core.engine.sessions import settings_for_session
+from lcm_core.store.context import ContextMessage
 from lcm_core.store.conversations import find_by_session_key, get_conversation, titles_with
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import CANDIDATES, summary_ids_beginning, the_one
+from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import summaries_in
 
 from lcm_tui.cli.kinds import ConversationName
@@ -134,3 +139,27 @@ async def summary_beginning(reader: Reader, wanted: str) -> SummaryId:
             f"No summary matched id {wanted}.", code="SUMMARY_NOT_FOUND", details={"summaryId": wanted}
         )
     return SummaryId(the_one(wanted, found, "summaries", "summaryId"))
+
+
+# -- the fresh tail --------------------------------------------------------------------------------------
+# By the settings of the operator and the rules of the engine that wrote the context.
+
+
+def tail_rules(schema: Schema, settings: Settings, session_key: str | None) -> TailRules:
+    """The rules for the fresh tail of a session."""
+    return configured(engine_rules(schema), settings_for_session(settings.engine, session_key)).tail
+
+
+def tail_of(
+    messages: Sequence[ContextMessage],
+    schema: Schema,
+    settings: Settings,
+    session_key: str | None = None,
+    *,
+    count: int | None = None,
+) -> FreshTail:
+    """Where the fresh tail of a session's context begins; or its newest *count* messages, and no more."""
+    rules = tail_rules(schema, settings, session_key)
+    if count is not None:
+        rules = replace(rules, fresh_tail_count=count, keeps_turn_whole=False)
+    return fresh_tail(messages, rules)

@@ -32,9 +32,10 @@ from lcm_host.sessions import list_sessions
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import OURS, Answer, Outcome, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.documents import Document, some_of, tail_of
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import FilePath, Kind, invalid
 from lcm_tui.cli.presentation import PROGRAM
+from lcm_tui.cli.selecting import tail_of
 from lcm_tui.cli.working import watched
 from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Mark, Note, OutputBlock, json_of, list_table
 from lcm_tui.tables.status import CELLS, Ingesting, spark_text, summary
