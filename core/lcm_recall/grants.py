@@ -90,34 +90,6 @@ class Grants:
             self._by_session[session] = grant.grant_id
         return grant
 
-    def inherit(
-        self,
-        parent_session: str,
-        child_session: str,
-        *,
-        max_expand_tokens: int,
-        current: ConversationId | None,
-    ) -> Grant | None:
-        """Give a session that a granted one started its share; None when that one has no live grant.
-
-        The cap is what is left of it, the depth one less, the roots are the same; *current* is the
-        conversation that the parent is in, which becomes the only one when the grant covers it.
-        """
-        parent = self.of_session(parent_session)
-        if parent is None:
-            return None
-        covered = current is not None and current in parent.conversations
-        return self.create(
-            parent_session,
-            (current,) if covered and current is not None else parent.conversations,
-            summaries=parent.summaries,
-            max_depth=parent.max_depth - 1,
-            token_cap=min(self.remaining(parent.grant_id) or 0, max_expand_tokens),
-            life=parent.expires_at - self._clock(),
-            session=child_session,
-            family=None if covered else parent.family,
-        )
-
     def revoke(self, grant_id: str) -> bool:
         """Take a grant back; a session that is bound to it hears that it was revoked."""
         grant = self._grants.get(grant_id)

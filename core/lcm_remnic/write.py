@@ -19,10 +19,10 @@ from lcm_core.base.errors import DatabaseBusyError, NotFoundError, RefusedError
 from lcm_core.base.files import PROGRAM, make_private, sync_folder
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, Struct, field, replace
-from lcm_core.change.connection import Writer, explained, open_writer
+from lcm_core.change.connection import Writer, creating, open_writer
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.journal import CodecError, decode_values, encode_values
-from lcm_core.change.plan import Cell, Cells, ReadOnlyError, Symbol
+from lcm_core.change.plan import Cell, Cells, Symbol
 from lcm_core.store.opening import Rows, SqlValue, quoted, real_path
 
 from lcm_remnic import records as schema
@@ -523,36 +523,12 @@ def writing(path: Path, source: Path, wait: float, stopped: Stop | None = None) 
 
 
 def create(path: Path) -> None:
-    """Make an empty database of schema 2, private to its user, in WAL mode; blocks.
-
-    Raises:
-        RefusedError: something is at *path* already.
-        ReadOnlyError: its folder cannot be written.
-        DatabaseError: SQLite refused.
-    """
-    try:
+    """Make an empty database of schema 2, and its folder; blocks. Raises what `creating` does."""
+    with contextlib.suppress(OSError):  # making the file says why
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError as error:
-        raise RefusedError(f"{path} already exists. Nothing was changed.") from error
-    except OSError as error:
-        raise ReadOnlyError(
-            f"{path} cannot be created ({error.strerror or error}): check its folder's permissions."
-        ) from error
-    try:
-        with open_writer(path, 5.0) as writer:
-            writer.execute("PRAGMA journal_mode = WAL")
-            writer.begin()
-            for statement in schema.statements():
-                writer.execute(statement)
-            writer.commit()
-    except BaseException as error:
-        for ending in ("", "-wal", "-shm"):
-            with contextlib.suppress(OSError):
-                os.unlink(f"{path}{ending}")
-        if isinstance(error, sqlite3.Error):
-            raise explained(error, path, 0.0) from error
-        raise
+    with creating(path) as writer:
+        for statement in schema.statements():
+            writer.execute(statement)
 
 
 # -- undo ------------------------------------------------------------------------------------------------

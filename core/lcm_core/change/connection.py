@@ -574,6 +574,39 @@ def open_writer(path: Path, wait: float, stopped: Stop | None = None) -> Iterato
             raise explained(error, path, time.monotonic() - begun) from error
 
 
+@contextlib.contextmanager
+def creating(path: Path) -> Iterator[Writer]:
+    """Make a database, private to its user, in WAL mode; blocks. What goes wrong leaves no file.
+
+    Raises:
+        RefusedError: something lies there already.
+        ReadOnlyError: its folder is missing or cannot be written.
+        DatabaseError: SQLite refused.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
+    except FileExistsError as error:
+        raise RefusedError(f"{path} already exists and is not replaced.") from error
+    except OSError as error:
+        raise ReadOnlyError(
+            f"{path} cannot be created ({error.strerror or error}): check that its folder is there and that "
+            "you may write to it."
+        ) from error
+    try:
+        with open_writer(path, 5.0) as writer:
+            writer.execute("PRAGMA journal_mode = WAL")
+            writer.begin()
+            yield writer
+            writer.commit()
+    except BaseException as error:
+        for ending in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                os.unlink(f"{path}{ending}")
+        if isinstance(error, sqlite3.Error):
+            raise explained(error, path, 0.0) from error
+        raise
+
+
 def _load_schema(writer: Writer) -> None:
     """Have SQLite read the schema.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -12,9 +10,9 @@ from typing import Final
 
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.values import Record
-from lcm_core.change.connection import Writer, explained, open_writer
+from lcm_core.change.connection import Writer, creating
 from lcm_core.change.place import Verified
-from lcm_core.change.plan import CONTEXT, KEYS, Cells, ReadOnlyError, RowChange, row_name
+from lcm_core.change.plan import CONTEXT, KEYS, Cells, RowChange, row_name
 from lcm_core.store.opening import CHUNK, Rows, SqlValue, quoted, rows_in
 from lcm_core.store.schema import Schema
 
@@ -373,46 +371,17 @@ OBSOLETE_INDEXES: Final = ("conversations_session_key_idx",)
 # -- a new database -------------------------------------------------------------------------------------
 
 
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-
-
 def create_database(path: Path) -> None:
-    """Make the file, private to its user, in WAL mode; blocks. What goes wrong leaves no file.
-
-    Raises:
-        RefusedError: something lies there already.
-        ReadOnlyError: its folder is missing or cannot be written.
-        DatabaseError: SQLite refused.
-    """
-    try:
-        os.close(os.open(path, _FLAGS, 0o600))
-    except FileExistsError as error:
-        raise RefusedError(f"{path} already exists and is not replaced.") from error
-    except OSError as error:
-        raise ReadOnlyError(
-            f"{path} cannot be created ({error.strerror or error}): check that its folder is there and that "
-            "you may write to it."
-        ) from error
-    try:
-        with open_writer(path, 5.0) as writer:
-            writer.execute("PRAGMA journal_mode = WAL")
-            writer.begin()
-            for statement in (*TABLES, *INDEXES):
-                writer.execute(statement.sql)
-            add_search_tables(writer, frozenset())
-            for step, version in MIGRATION_STEPS:
-                writer.execute(
-                    "INSERT INTO lcm_migration_state (step_name, algorithm_version) VALUES (?, ?)",
-                    (step, version),
-                )
-            writer.commit()
-    except BaseException as error:
-        for ending in ("", "-wal", "-shm"):
-            with contextlib.suppress(OSError):
-                os.unlink(f"{path}{ending}")
-        if isinstance(error, sqlite3.Error):
-            raise explained(error, path, 0.0) from error
-        raise
+    """Make an empty database of the present schema; blocks. Raises what `creating` does."""
+    with creating(path) as writer:
+        for statement in (*TABLES, *INDEXES):
+            writer.execute(statement.sql)
+        add_search_tables(writer, frozenset())
+        for step, version in MIGRATION_STEPS:
+            writer.execute(
+                "INSERT INTO lcm_migration_state (step_name, algorithm_version) VALUES (?, ?)",
+                (step, version),
+            )
 
 
 def add_search_tables(writer: Writer, present: frozenset[str]) -> tuple[str, ...]:
