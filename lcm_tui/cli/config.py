@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import click
@@ -14,8 +14,8 @@ from lcm_tui.cli.answer import OURS, Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import SettingPath, StoredText
-from lcm_tui.tables.blocks import Cell, Facts, OutputBlock, OutputColumn, Prose, Table
-from lcm_tui.tables.machine import json_text
+from lcm_tui.tables.blocks import Cell, Facts, OutputBlock, Prose, list_table
+from lcm_tui.tables.settings import SETTING_COLUMNS, all_settings, effect_note, setting_text
 
 #: Where a setting comes from, in the words of the engine's command.
 _ENGINE_WORDS: Final = {
@@ -69,20 +69,8 @@ def show(run: Run) -> Answer:
         ("Our config", str(settings.user_config_file.value)),
         ("Environment", ", ".join(view.active_env) or None),
     ]
-    columns = (OutputColumn("Setting"), OutputColumn("Value", grows=True), OutputColumn("From"))
-    rows = [
-        (
-            name,
-            _shown(value),
-            _from(
-                view.sources.get(name, ""),
-                has_effect=name not in view.without_effect,
-                retired=view.retired.get(name),
-            ),
-        )
-        for name, value in _leaves(view.effective, view.sources)
-    ]
-    blocks: list[OutputBlock] = [Facts(facts), Table(columns, rows)]
+    rows = list(all_settings(settings))
+    blocks: list[OutputBlock] = [Facts(facts), list_table(SETTING_COLUMNS, rows, run.time)]
     if view.diagnostics:
         blocks.append(Prose("\n".join(note.message for note in view.diagnostics), title="Skipped"))
     return run.answer("config.show", data, blocks)
@@ -93,9 +81,10 @@ def show(run: Run) -> Answer:
 def get(run: Run, *, path: str) -> Answer:
     """Show one setting by its path."""
     found = config_value(run.settings, path)
+    note = effect_note(has_effect=found.has_effect, retired=found.retired)
     facts: list[tuple[str, Cell]] = [
-        (found.path, _shown(found.value)),
-        ("from", _from(found.source or found.origin, has_effect=found.has_effect, retired=found.retired)),
+        (found.path, setting_text(found.value)),
+        ("from", f"{found.source or found.origin}{note}"),
     ]
     data = {
         **some_of(found, "path is_set raw effective"),
@@ -132,29 +121,3 @@ def _divided(tree: Mapping[str, Json]) -> tuple[Document, Document]:
         else:
             (ours if value is None or name in _NOT_THEIRS else theirs)[name] = value
     return theirs, ours
-
-
-def _from(source: str, *, has_effect: bool, retired: str | None) -> str:
-    """Where a setting comes from, and that it is the engine's alone where nothing here goes by it."""
-    if retired:
-        return f"{source}; retired in {retired}"
-    return source if has_effect else f"{source}; no effect here"
-
-
-def _leaves(
-    tree: Mapping[str, Json], sources: Mapping[str, str], place: str = ""
-) -> Iterator[tuple[str, Json]]:
-    for name, value in tree.items():
-        dotted = f"{place}{name}"
-        if isinstance(value, Mapping) and dotted not in sources:
-            yield from _leaves(value, sources, f"{dotted}.")
-        else:
-            yield dotted, value
-
-
-def _shown(value: Json) -> Cell:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
-        return ", ".join(map(str, value)) or None
-    return json_text(value)
