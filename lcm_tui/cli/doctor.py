@@ -16,6 +16,7 @@ from lcm_core.base.text import counted
 from lcm_core.base.values import Struct, replace
 from lcm_core.change.reindex import resync, resync_sql
 from lcm_core.checks.messages import repetitions_of
+from lcm_core.checks.verified import VerifiedTexts
 from lcm_core.operations.fix import Keep
 from lcm_core.operations.fixing import Fixes, plan_fixes
 from lcm_core.store.database import Database, Reader
@@ -65,6 +66,10 @@ def _report_document(report: Report, repeated: Sequence[Repeated]) -> Document:
         ],
         "repetitions": [json_of(REPEATED_COLUMNS, one) for one in repeated],
         "notRun": [{"check": one.check.id, "reason": one.reason} for one in report.not_run],
+        "verifiedBefore": {
+            "messages": report.verified_messages,
+            "conversations": report.verified_conversations,
+        },
         "checks": len(report.results),
         "seconds": round(report.seconds, 3),
     }
@@ -102,7 +107,7 @@ FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
     "--all",
     "whole_file",
     is_flag=True,
-    help="Also run the slow checks: search tables and pages of the whole database.",
+    help="Also run the slow checks (search tables, pages of the file), and check verified texts again.",
 )
 @click.option(
     "--timeout",
@@ -159,7 +164,7 @@ def doctor(
         return _fixed(run, conversation, checks, _split(fix) or (), flags, keep_sources=keep_sources)
 
     def examined() -> Answer:
-        report, repeated = asyncio.run(_examine(run, conversation, checks, whole_file=whole_file))
+        report, repeated = asyncio.run(_examine(run, conversation, checks, everything=whole_file))
         failing = any(
             CHECKS[one.check].severity in FAIL_ON[fail_on or "info"]
             for one in report.findings(Confidence.BROKEN, Confidence.SUSPICIOUS)
@@ -179,9 +184,12 @@ def _split(values: Sequence[str]) -> tuple[str, ...] | None:
 
 
 async def _examine(
-    run: Run, named: Named | None, checks: Collection[str] | None, *, whole_file: bool
+    run: Run, named: Named | None, checks: Collection[str] | None, *, everything: bool
 ) -> tuple[Report, list[Repeated]]:
-    """What the checks say, and the messages that were stored again."""
+    """What the checks say, and the messages that were stored again.
+
+    *everything*: the slow checks too, and nothing is taken as verified.
+    """
     settings = run.settings
     path = settings.database.value
     meter = CheckMeter()
@@ -194,9 +202,10 @@ async def _examine(
                 conversation=owner,
                 only=checks,
                 folders=folders_of(settings),
-                whole_file=whole_file or reads_whole_file(owner, size),
+                whole_file=everything or reads_whole_file(owner, size),
                 limits=limits_of(settings, database.schema),
                 progress=meter,
+                verified=VerifiedTexts.of(database, allowed=settings.search_cache.value, anew=everything),
             )
         finally:
             meter.clear()
@@ -224,7 +233,7 @@ def _fixed(
     keep_sources: bool,
 ) -> Answer:
     """Show what would fix the findings that are *wanted*, or do it."""
-    report, _ = asyncio.run(_examine(run, named, checks or _checks_of(wanted), whole_file=True))
+    report, _ = asyncio.run(_examine(run, named, checks or _checks_of(wanted), everything=True))
     selected = _selected(report, wanted)
     keep = Keep.SOURCES if keep_sources else Keep.SUMMARIES
     passed = _suspicious(report) if "all" in wanted else frozenset[str]()

@@ -208,6 +208,10 @@ def report_blocks(when: When, report: Report, repeated: Sequence[Repeated]) -> l
         tokens = sum(one.tokens for _, one in repeated)
         title = f"Stored again, by seq: {tokens:,} tokens"
         blocks.append(list_table(REPEATED_COLUMNS, repeated, when, title=title))
+    if report.verified_messages:
+        messages = counted(report.verified_messages, "message")
+        where = counted(report.verified_conversations, "conversation")
+        blocks.append(Note(f"Verified before: the texts of {messages} in {where}. --all checks them again."))
     reasons: dict[str, list[str]] = {}
     for result in report.not_run:
         reasons.setdefault(result.reason, []).append(result.check.id)

@@ -43,6 +43,7 @@ DIFFERENCES: dict[str, set[tuple[str, str]]] = {
                 "findings",
                 "notRun",
                 "repetitions",
+                "verifiedBefore",
                 "seconds",
                 "truncated",
             )

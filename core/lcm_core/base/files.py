@@ -98,8 +98,8 @@ def sync_folder(folder: Path) -> None:
 # -- what is kept about a database ---------------------------------------------------------------------------
 # In the cache folder of an operator; all of it may be deleted at any time.
 
-#: The private index, recent searches, and what was worked out at earlier starts.
-INDEX, RECENT, FIGURES = ".index", ".recent", ".figures"
+#: The private index, recent searches, what was worked out at earlier starts, and what the checks have judged.
+INDEX, RECENT, FIGURES, VERIFIED = ".index", ".recent", ".figures", ".verified"
 
 
 def cache_folder() -> Path:
@@ -120,8 +120,10 @@ def forget_cache(source: Path, folder: Path | None = None, *, searches: bool = T
         OSError: one cannot be removed.
     """
     kept = cache_path(source, "", folder)
-    suffixes = (INDEX, f"{INDEX}-journal", FIGURES, *([RECENT] if searches else []))
-    drafts = kept.parent.glob(f".{kept.name}{FIGURES}.*")  # of a run that was killed while it wrote
+    suffixes = (INDEX, f"{INDEX}-journal", FIGURES, VERIFIED, *([RECENT] if searches else []))
+    drafts = [  # of a run that was killed while it wrote
+        draft for kind in (FIGURES, VERIFIED) for draft in kept.parent.glob(f".{kept.name}{kind}.*")
+    ]
     removed = 0
     for path in (*(kept.with_name(kept.name + suffix) for suffix in suffixes), *drafts):
         with contextlib.suppress(FileNotFoundError):

@@ -199,6 +199,48 @@ def finding_key(finding: Finding) -> str:
     )
 
 
+class Proof(StrEnum):
+    """Why a repetition is a copy; the value continues a sentence."""
+
+    SAME_TIMES = "with the times of the originals"
+    SAME_CALLS = "with the tool call ids of the originals"
+    BURST = "in one burst, although the originals were spread over time"
+    LENGTH = "verbatim, which rarely happens by chance"
+
+
+class Repeat(Record, frozen=True):
+    """Messages that were stored again, by place; as many originals as copies, or a single one."""
+
+    originals: tuple[int, ...]
+    copies: tuple[int, ...]
+    proof: Proof | None
+    certain: bool
+    flood: bool = False
+
+    @property
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Each copy behind its original."""
+        single = len(self.originals) < len(self.copies)
+        originals = self.originals * len(self.copies) if single else self.originals
+        return zip(originals, self.copies, strict=True)
+
+
+class VerifiedMessages(Record, frozen=True):
+    """What was found in the messages of a conversation, and what they were."""
+
+    conversation: int
+    about: str  #: a digest of all that the checks go by, but the texts
+    texts: str  #: a digest of the texts and parts
+    checks: frozenset[str]  #: that were asked
+    messages: int
+    left_out: int  #: messages that were not read
+    findings: tuple[Finding, ...]  #: that depend on the messages alone
+    repeats: tuple[Repeat, ...]
+    heartbeats: tuple[int, ...]  #: places
+    doubtful: tuple[int, ...]  #: messages whose count only their whole parts can explain
+    mark: str = ""  #: a state of the file in which it was so; empty: not known
+
+
 class CheckState(StrEnum):
     """Whether a check was asked; the value is the word to show."""
 
@@ -223,6 +265,9 @@ class Report(Record, frozen=True):
     started_at: datetime
     seconds: float
     results: tuple[CheckResult, ...]
+    #: Whose texts an earlier run judged, and that are the same since.
+    verified_messages: int = 0
+    verified_conversations: int = 0
 
     def findings(self, *confidences: Confidence) -> Iterator[Finding]:
         """The findings of some confidences (of all when none is named), in order of check."""

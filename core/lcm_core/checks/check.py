@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import LcmError
@@ -23,6 +23,9 @@ from lcm_core.base.values import Record, Struct, field
 from lcm_core.engine.rules import RULES_PRESENT, configured, engine_rules
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
+
+if TYPE_CHECKING:
+    from lcm_core.checks.verified import VerifiedTexts
 
 # -- a check ---------------------------------------------------------------------------------------------
 # Everything about it is in one object, beside the function that finds.
@@ -355,6 +358,7 @@ class Run(Struct):
     stage: int = 0
     title: str = ""
     pause: Callable[[], Awaitable[object]] | None = None  #: awaited between conversations
+    verified: VerifiedTexts | None = None  #: what earlier runs found in texts of messages
     clock: asyncio.Timeout | None = None  #: of what is waited for at present
 
     def ask(self, rules: Iterable[Rule[SeenRows]], seen: SeenRows) -> None:

@@ -7,17 +7,17 @@ kept; they are asked of one message after the other, or when all were read.
 from __future__ import annotations
 
 import asyncio
+import marshal
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from hashlib import sha256
 from itertools import islice, pairwise
 from operator import attrgetter, le
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from lcm_core.base.findings import Finding, FixId, KeyPart, RowRef
+from lcm_core.base.findings import Finding, FixId, KeyPart, Proof, Repeat, RowRef, VerifiedMessages
 from lcm_core.base.records import Conversation, ConversationId, Message, MessageId, MessagePart
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.tokens import (
@@ -248,15 +248,6 @@ FLOOD_OF_OTHERS: Final = 32
 BULK: Final = 10
 
 
-class Proof(StrEnum):
-    """Why a repetition is a copy; the value continues a sentence."""
-
-    SAME_TIMES = "with the times of the originals"
-    SAME_CALLS = "with the tool call ids of the originals"
-    BURST = "in one burst, although the originals were spread over time"
-    LENGTH = "verbatim, which rarely happens by chance"
-
-
 class Replay(Record, frozen=True):
     """A block of messages that repeats an earlier one; places in the columns of the conversation."""
 
@@ -410,41 +401,12 @@ def _different_calls(keys: Keys, places: Sequence[int]) -> bool:
     return len(set(calls)) > 1
 
 
-class _Repeat(Record, frozen=True):
-    """Messages that were stored again, by place; as many originals as copies, or a single one."""
-
-    originals: Sequence[int]
-    copies: Sequence[int]
-    proof: Proof | None
-    certain: bool
-    flood: bool = False
-
-    @property
-    def pairs(self) -> Iterator[tuple[int, int]]:
-        """Each copy behind its original."""
-        single = len(self.originals) < len(self.copies)
-        originals = [self.originals[0]] * len(self.copies) if single else self.originals
-        return zip(originals, self.copies, strict=True)
-
-
-def repetitions(structure: Structure, keys: Keys) -> list[Repetition]:
-    """Replayed blocks, floods and duplicates, in order."""
-    repeats = _repeats(structure, keys)
-    seen = _in_sight(structure, repeats)
-    return [_described(structure, one, seen) for one in repeats]
-
-
-def spare_copies(structure: Structure, keys: Keys) -> frozenset[int]:
-    """The places of all proven copies of something that the context reaches without them."""
-    return frozenset(_in_sight(structure, _repeats(structure, keys)))
-
-
-def _repeats(structure: Structure, keys: Keys) -> list[_Repeat]:
+def _repeats(structure: Structure, keys: Keys) -> list[Repeat]:
     replays = find_replays(structure.messages, keys)
     found = [
-        _Repeat(
-            range(one.original, one.original + one.length),
-            range(one.copy, one.copy + one.length),
+        Repeat(
+            tuple(range(one.original, one.original + one.length)),
+            tuple(range(one.copy, one.copy + one.length)),
             one.proof,
             one.certain,
         )
@@ -452,11 +414,11 @@ def _repeats(structure: Structure, keys: Keys) -> list[_Repeat]:
     ]
     for cluster in find_clusters(structure.messages, keys, replays):
         first, *copies = cluster.places
-        found.append(_Repeat([first], copies, None, cluster.certain, cluster.flood))
+        found.append(Repeat((first,), tuple(copies), None, cluster.certain, cluster.flood))
     return found
 
 
-def _in_sight(structure: Structure, repeats: Sequence[_Repeat]) -> Mapping[int, int]:
+def _in_sight(structure: Structure, repeats: Sequence[Repeat]) -> Mapping[int, int]:
     """Originals by copy: of proven copies whose original the context reaches, itself or as a copy."""
     origins = {
         copy: original for one in repeats if one.proof is not Proof.LENGTH for original, copy in one.pairs
@@ -468,7 +430,7 @@ def _in_sight(structure: Structure, repeats: Sequence[_Repeat]) -> Mapping[int, 
     return found
 
 
-def _described(structure: Structure, one: _Repeat, seen: Mapping[int, int]) -> Repetition:
+def _described(structure: Structure, one: Repeat, seen: Mapping[int, int]) -> Repetition:
     messages, raw = structure.messages, structure.raw
     return Repetition(
         original_ids=tuple(messages.ids[place] for place in one.originals),
@@ -516,9 +478,6 @@ class PartBody(NamedTuple):  # of which there are millions: a frozen dataclass t
     session_id: str | None  #: None: the conversation's own
     metadata: str | None
     unreadable: str | None  #: the part's id when its metadata is no JSON
-
-
-_Parts = dict[SqlValue, list[PartBody]]
 
 
 class MessageBody(NamedTuple):
@@ -711,8 +670,15 @@ class Messages:
     """What is known of the messages of one conversation when all their texts were read."""
 
     def __init__(
-        self, structure: Structure, limits: Limits, wanted: frozenset[str], *, backfilled: bool
+        self,
+        structure: Structure,
+        limits: Limits,
+        wanted: frozenset[str],
+        *,
+        backfilled: bool,
+        verified: VerifiedMessages | None = None,
     ) -> None:
+        """*verified*: what an earlier run found in the same texts, of which none is taken then."""
         size = len(structure.messages)
         self.structure = structure
         self.backfilled = backfilled  #: the migration ran that fills the tool columns of parts
@@ -730,7 +696,14 @@ class Messages:
         self._weights = bytearray(size)
         self._before: tuple[int, MessageBody] | None = None
         self._doubtful: list[int] = []  #: messages
+        self._repeats: Sequence[Repeat] | None = None
         self._repetitions: list[Repetition] | None = None
+        self._verified = verified
+        if verified is not None:
+            self._repeats = verified.repeats
+            self._doubtful = list(verified.doubtful) if "D1" in wanted else []
+            for place in verified.heartbeats:
+                self.heartbeats[place] = 1
 
     def take(self, bodies: Iterable[MessageBody]) -> None:
         """Look at some messages, in order of seq."""
@@ -816,19 +789,52 @@ class Messages:
     def repetitions(self) -> list[Repetition]:
         """Replayed blocks, floods and duplicates of the whole conversation, once all messages were taken."""
         if self._repetitions is None:
-            self._repetitions = repetitions(self.structure, self.keys)
+            seen = _in_sight(self.structure, self.repeats())
+            self._repetitions = [_described(self.structure, one, seen) for one in self.repeats()]
         return self._repetitions
+
+    def repeats(self) -> Sequence[Repeat]:
+        """The same by place, whatever the context holds of it."""
+        if self._repeats is None:
+            self._repeats = _repeats(self.structure, self.keys)
+        return self._repeats
 
     def copies(self) -> frozenset[int]:
         """The places of all proven copies of something that the context reaches without them."""
-        return spare_copies(self.structure, self.keys)
+        return frozenset(_in_sight(self.structure, self.repeats()))
+
+    def of_texts(self) -> Iterator[Finding]:
+        """What was found that depends on the messages alone, not on what contexts and summaries hold."""
+        owner = self.structure.id
+        if self._verified is not None:
+            yield from self._verified.findings
+            return
+        yield from self._gathering.findings(owner)
+        for rule in CHECKS:
+            if rule.id in self._wanted - _BY_CONTEXT:
+                yield from rule.findings(self, self._limits, owner)
+
+    def as_verified(self, about: str, texts: str, left_out: int, doubtful: Iterable[int]) -> VerifiedMessages:
+        """What a later run need not find again, if the messages are the same then."""
+        return VerifiedMessages(
+            self.structure.id,
+            about,
+            texts,
+            self._wanted,
+            len(self.structure.messages),
+            left_out,
+            tuple(self.of_texts()),
+            tuple(self.repeats()),
+            tuple(place for place, heartbeat in enumerate(self.heartbeats) if heartbeat),
+            tuple(doubtful),
+        )
 
     def findings(self) -> Iterator[Finding]:
         """What was found."""
         owner = self.structure.id
-        yield from self._gathering.findings(owner)
+        yield from self.of_texts()
         for rule in CHECKS:
-            if rule.id in self._wanted:
+            if rule.id in self._wanted & _BY_CONTEXT:
                 yield from rule.findings(self, self._limits, owner)
         yield from TOKEN_COUNT.findings(Miscounted(owner, "message", self._miscounted), self._limits)
 
@@ -1079,6 +1085,10 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
 )
 
 
+#: Those that ask what the context or a summary has of the messages, too.
+_BY_CONTEXT: Final = frozenset({"E3", "E4", "C19"})
+
+
 async def read_message_texts(
     run: Run,
     structure: Structure,
@@ -1087,31 +1097,80 @@ async def read_message_texts(
     total: int,
     *,
     backfilled: bool,
-    ahead: Sequence[MessageBody] | None = None,
+    ahead: MessageRows | None = None,
 ) -> Messages:
     """Read the messages of a conversation; of all that are looked at, *done* of *total* were before.
 
     *ahead* are all of a small one that were read together with others.
     """
-    seen = Messages(structure, run.limits, wanted, backfilled=backfilled)
-    read = 0
+    about, known = "", None
+    if run.verified is not None:
+        about = _all_but_texts(structure, run.limits, backfilled=backfilled)
+        known = run.verified.of_conversation(structure.id, about, wanted)
+        if known is not None and not (
+            run.verified.holds(known) or await _digest_of(run, structure, ahead) == known.texts
+        ):
+            known = None
+    seen = Messages(structure, run.limits, wanted, backfilled=backfilled, verified=known)
+    if known is not None and run.verified is not None:
+        await _weigh_doubtful(run, seen)
+        run.verified.take(known)
+        note_left_out(run, wanted, structure, known.left_out, "messages")
+        return seen
+    read, digests, doubtful = 0, list[bytes](), list[int]()
     for batch in _batches(structure.messages):
         if ahead is not None:
-            seen.take(ahead)
-            read += len(ahead)
+            seen.take(ahead.bodies())
+            read += len(ahead.messages)
+            digests.append(ahead.digest() if about else b"")
         else:
-            read += await run.database.read(_take_batch, seen, batch)
-        if doubtful := [MessageId(one) for one in seen.doubtful()]:
-            await asyncio.to_thread(seen.weigh, await run.database.read(whole_messages, doubtful))
+            count, digest = await run.database.read(_take_batch, seen, batch, digested=bool(about))
+            read += count
+            digests.append(digest)
+        doubtful += await _weigh_doubtful(run, seen)
         run.progress(done + read, total)
-    note_left_out(run, wanted, structure, len(structure.messages) - read, "messages")
+    left_out = len(structure.messages) - read
+    if run.verified is not None:
+        texts = sha256(b"".join(digests)).hexdigest()
+        run.verified.note(await asyncio.to_thread(seen.as_verified, about, texts, left_out, doubtful))
+    note_left_out(run, wanted, structure, left_out, "messages")
     return seen
 
 
-async def all_bodies(reader: Reader, structure: Structure) -> list[MessageBody] | None:
+async def _weigh_doubtful(run: Run, seen: Messages) -> list[int]:
+    """Judge the counts that are in doubt so far; of which messages they are."""
+    doubtful = seen.doubtful()
+    if doubtful:
+        whole = await run.database.read(whole_messages, [MessageId(one) for one in doubtful])
+        await asyncio.to_thread(seen.weigh, whole)
+    return doubtful
+
+
+def _all_but_texts(structure: Structure, limits: Limits, *, backfilled: bool) -> str:
+    """A digest of what the checks of messages go by beside texts and parts."""
+    messages = structure.messages
+    columns = (messages.ids, messages.seqs, messages.tokens, messages.days)
+    known = [column.tobytes() for column in columns]
+    settings = (limits.rows, limits.findings, limits.large_payload, backfilled)
+    session = str(structure.conversation.session_id)
+    return sha256(marshal.dumps((known, messages.roles, messages.events, session, settings), 2)).hexdigest()
+
+
+async def _digest_of(run: Run, structure: Structure, ahead: MessageRows | None) -> str:
+    """A digest of the texts and parts of a conversation."""
+    if ahead is not None:
+        return sha256(ahead.digest()).hexdigest()
+    digests = list[bytes]()
+    for batch in _batches(structure.messages):
+        digests.append(await run.database.read(_digest_batch, structure.conversation, batch))
+        run.moved()
+    return sha256(b"".join(digests)).hexdigest()
+
+
+async def all_rows(reader: Reader, structure: Structure) -> MessageRows | None:
     """The messages of a small conversation, with texts and parts; None: it is no small one."""
     batches = list(_batches(structure.messages))
-    return await _bodies_in(reader, structure.conversation, batches[0]) if len(batches) == 1 else None
+    return await _rows_in(reader, structure.conversation, batches[0]) if len(batches) == 1 else None
 
 
 async def repetitions_of(database: Database, conversation_id: ConversationId) -> list[Repetition]:
@@ -1133,15 +1192,29 @@ async def load_messages(reader: Reader, structure: Structure) -> Messages:
     return seen
 
 
-async def _take_batch(reader: Reader, seen: Messages, batch: _Batch) -> int:
-    """Look at the messages of a batch where they are read: two threads would wait for each other."""
-    return await reader.at_once(_read_and_take, seen, batch)
+async def _take_batch(
+    reader: Reader, seen: Messages, batch: _Batch, *, digested: bool = False
+) -> tuple[int, bytes]:
+    """Look at the messages of a batch where they are read: two threads would wait for each other.
+
+    How many there are, and a digest of them if that is asked for.
+    """
+    return await reader.at_once(_read_and_take, seen, batch, digested)
 
 
-async def _read_and_take(reader: Reader, seen: Messages, batch: _Batch) -> int:
-    bodies = await _bodies_in(reader, seen.structure.conversation, batch)
-    seen.take(bodies)
-    return len(bodies)
+async def _read_and_take(reader: Reader, seen: Messages, batch: _Batch, digested: bool) -> tuple[int, bytes]:
+    rows = await _rows_in(reader, seen.structure.conversation, batch)
+    digest = rows.digest() if digested else b""
+    seen.take(rows.bodies())
+    return len(rows.messages), digest
+
+
+async def _digest_batch(reader: Reader, conversation: Conversation, batch: _Batch) -> bytes:
+    return await reader.at_once(_read_and_digest, conversation, batch)
+
+
+async def _read_and_digest(reader: Reader, conversation: Conversation, batch: _Batch) -> bytes:
+    return (await _rows_in(reader, conversation, batch)).digest()
 
 
 def _for_repetitions(structure: Structure) -> Messages:
@@ -1176,7 +1249,34 @@ def _batches(messages: MessageColumns) -> Iterator[_Batch]:
         yield _Batch(first, None)
 
 
-async def _bodies_in(reader: Reader, conversation: Conversation, batch: _Batch) -> list[MessageBody]:
+class MessageRows(NamedTuple):
+    """Messages as they are stored, and their parts; what the checks do not look at is not among them."""
+
+    messages: list[tuple[Any, ...]]
+    parts: list[tuple[Any, ...]]
+
+    def digest(self) -> bytes:
+        """Equal ones are of equal rows: no check finds anything else in them."""
+        return sha256(marshal.dumps((self.messages, self.parts), 2)).digest()
+
+    @property
+    def characters(self) -> int:
+        """How much there is to look at."""
+        texts = sum(len(row[1] or "") for row in self.messages)
+        return texts + sum(len(row[4] or "") + len(row[8] or "") for row in self.parts)
+
+    def bodies(self) -> Iterator[MessageBody]:
+        """Each message with its parts, in order."""
+        parts: dict[SqlValue, list[PartBody]] = {}
+        for row in self.parts:
+            parts.setdefault(row[0], []).append(PartBody._make(row[1:]))
+        for of_message in parts.values():  # not by SQLite, which would carry every text through its sorter
+            of_message.sort(key=attrgetter("ordinal"))
+        for key, content, identity, large in self.messages:
+            yield MessageBody(_own_id(key), content or "", identity, bool(large), parts.get(key, ()))
+
+
+async def _rows_in(reader: Reader, conversation: Conversation, batch: _Batch) -> MessageRows:
     """The messages of a batch, with texts and parts; texts too long leave it out."""
     condition, bounds = batch.condition()
     columns = _cast(reader, "messages", ("content", "identity_hash", "large_content"), "m")
@@ -1186,25 +1286,19 @@ async def _bodies_in(reader: Reader, conversation: Conversation, batch: _Batch) 
         conversation.conversation_id,
         *bounds,
     )
-    parts = await _parts_in(reader, conversation, batch)
-    return [
-        MessageBody(_own_id(key), content or "", identity, bool(large), parts.get(key, ()))
-        for key, content, identity, large in rows
-    ]
+    return MessageRows(rows, await _parts_in(reader, conversation, batch))
 
 
 def _own_id(key: SqlValue) -> int:
     return key if isinstance(key, int) else number_key(key) or NO_MESSAGE
 
 
-async def _parts_in(reader: Reader, conversation: Conversation, batch: _Batch) -> _Parts:
-    """Parts by message. What would only be thrown away is not fetched: that takes most of the time."""
+async def _parts_in(reader: Reader, conversation: Conversation, batch: _Batch) -> list[tuple[Any, ...]]:
+    """The parts of a batch. What would only be thrown away is not fetched: that takes most of the time."""
     condition, bounds = batch.condition()
     if not reader.schema.has("message_parts"):
-        return {}
-    parts: _Parts = {}
-    # Sorted here and not by SQLite, which would carry every text through its sorter.
-    for row in await reader.tuples(
+        return []
+    return await reader.tuples(
         f"""SELECT m.message_id,
         CASE WHEN p.tool_call_id IS NULL AND (p.part_type IN ('tool', 'agent') OR m.role = 'tool')
             THEN ifnull(CAST(p.part_id AS TEXT), '') END,
@@ -1221,11 +1315,7 @@ async def _parts_in(reader: Reader, conversation: Conversation, batch: _Batch) -
         conversation.session_id,
         conversation.conversation_id,
         *bounds,
-    ):
-        parts.setdefault(row[0], []).append(PartBody._make(row[1:]))
-    for of_message in parts.values():
-        of_message.sort(key=attrgetter("ordinal"))
-    return parts
+    )
 
 
 def _cast(reader: Reader, table: str, columns: Sequence[str], alias: str) -> str:

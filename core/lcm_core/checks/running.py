@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lcm_core.base.errors import DatabaseError, UsageError
 from lcm_core.base.findings import (
@@ -41,7 +41,7 @@ from lcm_core.checks import (
     summaries,
 )
 from lcm_core.checks.check import Answers, Folders, Limits, Rule, Run, Stage, ids_of
-from lcm_core.checks.messages import MessageBody, Messages, all_bodies, read_message_texts
+from lcm_core.checks.messages import MessageRows, Messages, all_rows, read_message_texts
 from lcm_core.checks.structure import Structure, conversation_ids, load_structure
 from lcm_core.checks.summaries import known_files, read_summaries
 from lcm_core.engine.rules import engine_rules
@@ -50,6 +50,9 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.store.rows import row_count, row_counts
 from lcm_core.store.schema import FEATURES, Schema
 from lcm_core.store.state import BOOTSTRAP
+
+if TYPE_CHECKING:
+    from lcm_core.checks.verified import VerifiedTexts
 
 #: Checks that need a conversation's rows without their texts.
 OF_STRUCTURE: Final[tuple[Rule[Structure], ...]] = (
@@ -75,7 +78,7 @@ _TOKENS_AHEAD: Final = 200_000
 _CHARACTERS_AHEAD: Final = 100_000
 
 #: Small conversations, each with its messages if they are asked for; None: it does not exist (any more).
-_Ahead: TypeAlias = Mapping[ConversationId, tuple[Structure, Sequence[MessageBody] | None] | None]
+_Ahead: TypeAlias = Mapping[ConversationId, tuple[Structure, MessageRows | None] | None]
 
 
 async def _read_ahead(run: Run, ids: Sequence[ConversationId], *, texts: bool) -> _Ahead:
@@ -100,7 +103,7 @@ async def _load_ahead(reader: Reader, ids: Sequence[ConversationId], *, texts: b
 
 
 async def _structures(reader: Reader, ids: Sequence[ConversationId], *, texts: bool) -> _Ahead:
-    found: dict[ConversationId, tuple[Structure, Sequence[MessageBody] | None] | None] = {}
+    found: dict[ConversationId, tuple[Structure, MessageRows | None] | None] = {}
     tokens = 0
     for conversation_id in ids:
         structure = await load_structure(reader, conversation_id, small=True)
@@ -109,16 +112,11 @@ async def _structures(reader: Reader, ids: Sequence[ConversationId], *, texts: b
             tokens += sum(max(one, 1) for one in structure.messages.tokens)
             if tokens > _TOKENS_AHEAD:
                 break
-            bodies = await all_bodies(reader, structure)
-            if bodies is not None and sum(map(_characters, bodies)) > _CHARACTERS_AHEAD:
+            bodies = await all_rows(reader, structure)
+            if bodies is not None and bodies.characters > _CHARACTERS_AHEAD:
                 bodies = None  # it is looked at in a thread
         found[conversation_id] = None if structure is None else (structure, bodies)
     return found
-
-
-def _characters(body: MessageBody) -> int:
-    parts = (len(text) for part in body.parts for text in (part.text, part.metadata) if text)
-    return len(body.content) + sum(parts)
 
 
 async def _sizes(reader: Reader) -> Counter[ConversationId]:
@@ -154,6 +152,7 @@ async def _read_conversations(run: Run) -> None:
     else:
         ids = [run.conversation_id]
     rows = {} if len(ids) < 2 else await run.database.read(_sizes)
+    texts = bool(wanted & _MESSAGE_TEXTS) and not (run.verified is not None and run.verified.may_hold())
     ahead: _Ahead = {}
     done = tried = 0
     for place, conversation_id in enumerate(ids):
@@ -161,10 +160,10 @@ async def _read_conversations(run: Run) -> None:
             await run.pause()
         where = f" in conversation {conversation_id}"
         if rows and place >= tried and (small := _small_ones(ids[place : place + _ROWS_AHEAD], rows)):
-            ahead = await _read_ahead(run, small, texts=bool(wanted & _MESSAGE_TEXTS))
+            ahead = await _read_ahead(run, small, texts=texts)
             tried = place + (len(ahead) or len(small))
         structure: Structure | None = None
-        bodies: Sequence[MessageBody] | None = None
+        bodies: MessageRows | None = None
         if conversation_id in ahead:
             structure, bodies = ahead[conversation_id] or (None, None)
         else:
@@ -191,6 +190,8 @@ async def _read_conversations(run: Run) -> None:
         run.add(findings)
         done += len(structure.messages)
         run.progress(done, total)
+    if run.verified is not None and run.conversation_id is None:
+        run.verified.forget_others(ids)
 
 
 def _is_lost(finding: Finding) -> bool:
@@ -311,6 +312,7 @@ async def run_checks(
     limits: Limits | None = None,
     progress: Callable[[Progress], None] | None = None,
     pause: Callable[[], Awaitable[object]] | None = None,
+    verified: VerifiedTexts | None = None,
 ) -> Report:
     """Ask the checks of *stages* of a whole file or of one conversation (docs/spec/doctor.md).
 
@@ -319,6 +321,8 @@ async def run_checks(
     awaited before each conversation; it is part of the time in which a check must get further. Cancelling the
     caller interrupts the statement that is running; a check that gets no further for
     `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, and the others go on.
+
+    *verified*: what earlier runs found in texts of messages, of which those are not judged that are the same.
 
     Raises:
         NotFoundError: there is no such conversation.
@@ -345,7 +349,10 @@ async def run_checks(
         progress,
         answers,
         pause=pause,
+        verified=verified,
     )
+    if verified is not None:
+        await verified.begin()
     planned = sorted((stage for stage in stages if run.wants(stage.ids)), key=lambda one: one.whole_file)
     run.stages = max(len(planned), 1)
     for number, stage in enumerate(planned, 1):
@@ -357,11 +364,14 @@ async def run_checks(
         except DatabaseError as error:
             run.stop(run.wants(stage.ids), f"it stopped halfway: {error.message}")
         run.progress(1, 1)
+    if verified is not None:
+        await verified.keep()
     return Report(
         conversation,
         started,
         time.monotonic() - clock,
         tuple(_result(check, answers[check.id]) for check in chosen),
+        *((0, 0) if verified is None else (verified.messages, verified.conversations)),
     )
 
 

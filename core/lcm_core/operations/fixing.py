@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
 
-from lcm_core.base.findings import Finding, FixId
+from lcm_core.base.findings import Finding, FixId, Proof
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import sql_utc
@@ -30,7 +30,7 @@ from lcm_core.change.plan import (
     row_counts,
 )
 from lcm_core.checks.check import Limits
-from lcm_core.checks.messages import Proof, Repetition, load_messages
+from lcm_core.checks.messages import Repetition, load_messages
 from lcm_core.checks.structure import Structure, load_structure
 from lcm_core.operations.fix import (
     CONTEXT_FIXES,
