@@ -238,8 +238,9 @@ class _Drafting(Terminal):
     def _batch(
         self, selection: Selection, kept: SavedDrafts | None, database: Database, *, ahead: bool = False
     ) -> Work:
-        how = BatchOptions(self.command, self.flags.in_flight, None if ahead else self.rule, ahead)
         setting, settings = self.setting(database.schema), self.run.settings
+        at_once = settings.summary.in_flight.value
+        how = BatchOptions(self.command, at_once, None if ahead else self.rule, ahead)
         return Work(database, settings, self.model, selection.items, how, setting=setting, kept=kept)
 
     async def _forecasts(

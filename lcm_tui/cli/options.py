@@ -580,8 +580,6 @@ after_import = gather(
 # -- drafts ----------------------------------------------------------------------------------------------
 # The options of the commands that make drafts: of summaries, and of focus briefs.
 
-#: Calls at the same time: `batch.IN_FLIGHT`.
-IN_FLIGHT: Final = 4
 #: Rules of acceptance: `drafts.EXAMPLES`.
 EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no caution, every"
 
@@ -593,7 +591,6 @@ class DraftFlags(Record, frozen=True):
     from_drafts: Path | None = None
     resume: bool = False
     accept: str | None = None
-    in_flight: int = IN_FLIGHT
     show_prompts: bool = False
     no_previous: bool = False
     rules: str | None = None
@@ -630,13 +627,6 @@ usual_draft_flags = gather("flags", DraftFlags, *_USUAL_DRAFTING)
 draft_flags = gather(
     "flags",
     DraftFlags,
-    click.option(
-        "--in-flight",
-        type=WholeNumber(1, 64),
-        metavar="N",
-        default=IN_FLIGHT,
-        help=f"Maximum parallel calls; {IN_FLIGHT} by default.",
-    ),
     click.option("--show-prompts", is_flag=True, help="Show each full prompt without sending it."),
     click.option("--no-previous", is_flag=True, help="Omit the previous context."),
     rule_set,

@@ -350,7 +350,8 @@ class Preparation:
         return self._work(self.author, items, kept)
 
     def _work(self, author: Modelling, items: Sequence[BatchItem], kept: SavedDrafts | None = None) -> Work:
-        session, options = self._screen.session, BatchOptions(self._wanted.kind)
+        session = self._screen.session
+        options = BatchOptions(self._wanted.kind, session.settings.summary.in_flight.value)
         said = self._asked.instructions
         return Work(session.database, session.settings, author, items, options, kept=kept, instructions=said)
 

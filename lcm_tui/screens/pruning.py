@@ -195,7 +195,8 @@ async def work_on_summary(
     items = await session.read(select_items, conversation_id, summary_ids=[summary_id])
     author = await asyncio.to_thread(choose_writer, session.settings)
     kept = await asyncio.to_thread(_kept_of, session.database.path, [summary_id])
-    return Work(session.database, session.settings, author, items, BatchOptions("rewrite"), kept=kept)
+    options = BatchOptions("rewrite", session.settings.summary.in_flight.value)
+    return Work(session.database, session.settings, author, items, options, kept=kept)
 
 
 def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:

@@ -13,7 +13,6 @@ import pytest
 from lcm_core.api import NotFoundError, UsageError
 from lcm_core.base.values import Record, field
 from lcm_core.engine.rules import NAMED
-from lcm_core.operations import batch
 from lcm_core.operations import drafts as rules
 from lcm_core.operations.prune import Cleaner
 
@@ -95,7 +94,6 @@ def test_an_option_takes_a_value_in_every_command_or_in_none():
 
 def test_what_is_declared_without_the_core_is_what_the_core_has():
     assert options.RULE_NAMES.words == tuple(NAMED)
-    assert drafting_options.IN_FLIGHT == batch.IN_FLIGHT
     assert drafting_options.EXAMPLES == rules.EXAMPLES
     assert tuple(Cleaner) == conversations.CLEANERS
 

@@ -40,7 +40,10 @@ def database(database_copy: DatabaseFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    config = tmp_path_factory.mktemp("config") / "config.toml"
+    config.write_text("[summary]\nin_flight = 1\n")
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(config))
     monkeypatch.setattr(writer, "_FIRST_WAIT", 0.001)
     monkeypatch.setattr(writer, "_MOST_WAIT", 0.001)
     monkeypatch.setenv("GATEWAY_KEY", "sk-test-0123456789abcdef")
@@ -180,7 +183,6 @@ def test_it_is_narrowed_down(database: Path) -> None:
         (("repair", 1, "--apply", "--draft", "x.json"), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--resume", "--from-draft", "x.json"), "INVALID_ARGUMENT", 2),
         (("repair", "--resume"), "NOTHING_TO_RESUME", 3),
-        (("rewrite", "--broken", 1, "--in-flight", 0), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--provider", "openai", "--model", "claude-x"), "MODEL_MISMATCH", 4),
         (("repair", "--from-draft", "/nowhere.json"), "DRAFTS_NOT_FOUND", 3),
         (("rewrite", 1), "INVALID_ARGUMENT", 2),
@@ -290,7 +292,7 @@ def test_a_rule_that_refuses_says_why_and_resume_costs_no_other_call(database: P
 def test_what_was_mended_since_it_was_stopped_is_not_paid_for(database: Path) -> None:
     with MessagesApi(Fail(401, "authentication_error", "no"), GOOD) as server:
         to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
-        how = ("--all", *to, "--apply", "--yes", "--accept", "every", "--in-flight", 1)
+        how = ("--all", *to, "--apply", "--yes", "--accept", "every")
         assert rewrite_broken(database, *how).code == 4, "the key was refused, and all of it waits"
         told = run("repair", "--all", *to, "--db", database)
         again = repair(database, "--all", "--apply", "--yes", "--accept", "every", "--provider", "extractive")
@@ -468,7 +470,7 @@ def test_one_by_one_at_a_terminal(database: Path, monkeypatch: pytest.MonkeyPatc
     for module in (drafting, sys.modules["lcm_tui.cli.working"]):
         monkeypatch.setattr(module, "can_ask", lambda: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\nwhat\nn\ny\nq\n"))
-    result = run("rewrite", "--broken", 1, "--db", database, "--apply", "--in-flight", 1)
+    result = run("rewrite", "--broken", 1, "--db", database, "--apply")
     assert result.code == 10
     assert "Kept of what matters most" in result.err
     assert "Use this text for sum_6c18661f50d6fc7f?" in result.err
@@ -535,7 +537,7 @@ def test_what_a_provider_may_answer(
 def test_a_refused_key_ends_it_and_changes_nothing(database: Path) -> None:
     before = dump(database)
     with MessagesApi(Fail(401, "authentication_error", "invalid x-api-key")) as server:
-        result = applied(database, server, "--all", "--in-flight", 1)
+        result = applied(database, server, "--all")
         assert (result.code, result.error["code"]) == (4, "PROVIDER_AUTH")
         assert len(server.received) == 1
     assert dump(database) == before
@@ -554,7 +556,7 @@ def test_what_no_call_would_survive_ends_it_and_keeps_the_drafts(
     database: Path, end: Fail, code: str, says: str
 ) -> None:
     with MessagesApi(GOOD, end) as server:
-        result = applied(database, server, 1, "--in-flight", 1)
+        result = applied(database, server, 1)
         document = json.loads(result.out)
         assert (result.code, len(server.received)) == (10, 2)
         assert document["error"]["code"] == code
@@ -572,10 +574,13 @@ def test_what_no_call_would_survive_ends_it_and_keeps_the_drafts(
 
 
 @pytest.mark.long
-def test_refusals_for_their_number_cost_no_draft_and_no_call(database: Path) -> None:
+def test_refusals_for_their_number_cost_no_draft_and_no_call(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LCM_TUI_CONFIG")
     busy = Fail(429, "rate_limit_error", "slow down", {"Retry-After": "0"})
     with MessagesApi(busy, busy, busy, GOOD) as server:
-        result = applied(database, server, 1, "--in-flight", 4, "--max-calls", 4)
+        result = applied(database, server, 1, "--max-calls", 4)
         assert (result.code, len(server.received)) == (0, 7)
     assert {one["state"] for one in items(result)} == {"committed"}
     spent = json.loads(result.out)["data"]["spent"]
@@ -629,7 +634,7 @@ def test_a_limit_of_cost_needs_a_price_that_is_known(database: Path) -> None:
 @pytest.mark.long
 def test_a_limit_keeps_what_was_paid_for(database: Path) -> None:
     with MessagesApi(GOOD) as server:
-        result = applied(database, server, 1, "--max-calls", 2, "--in-flight", 1)
+        result = applied(database, server, 1, "--max-calls", 2)
         assert result.code == 10
         assert [one["state"] for one in items(result)] == ["committed", "committed", "waiting", "waiting"]
         assert json.loads(result.out)["error"]["code"] == "LIMIT_REACHED"
@@ -647,7 +652,7 @@ def test_a_limit_keeps_what_was_paid_for(database: Path) -> None:
 def started(database: Path, server: ScriptedServer) -> subprocess.Popen[bytes]:
     """``repair 1`` in a process of its own, one call at a time."""
     to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
-    how = ("--apply", "--yes", "--accept", "every", "--in-flight", "1", "--json")
+    how = ("--apply", "--yes", "--accept", "every", "--json")
     program = "import sys; from lcm_tui.cli.main import main; sys.exit(main())"
     words = [sys.executable, "-c", program, "rewrite", "--broken", "1", "--db", str(database), *to, *how]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -729,6 +729,7 @@ def test_config_show_has_effective_values_under_the_names_of_the_plugin(with_plu
             "outputPrice": None,
             "maxCalls": None,
             "maxCost": None,
+            "inFlight": 4,
         },
     }
     assert view.sources["freshTailCount"] == "plugins.entries.lossless-claw.config.freshTailCount"

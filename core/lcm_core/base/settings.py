@@ -183,6 +183,7 @@ _FIELDS: Final = {
     "output_price": real_number(0),
     "max_calls": integer(1, LARGEST_NUMBER),
     "max_cost": real_number(0),
+    "in_flight": integer(1, 64),
 }
 
 
@@ -196,6 +197,7 @@ class SummarySettings(Record, frozen=True):
     output_price: Sourced[float | None] = Sourced(None)
     max_calls: Sourced[int | None] = Sourced(None)
     max_cost: Sourced[float | None] = Sourced(None)  #: USD
+    in_flight: Sourced[int] = Sourced(4)  #: calls of a batch at the same time
     timeout: float = 60.0  #: s, for one call
 
     def with_flags(

@@ -156,6 +156,7 @@ def sourced_settings(settings: Settings) -> dict[str, Sourced[object]]:
         "tui.summary.outputPrice": settings.summary.output_price,
         "tui.summary.maxCalls": settings.summary.max_calls,
         "tui.summary.maxCost": settings.summary.max_cost,
+        "tui.summary.inFlight": settings.summary.in_flight,
         "tui.backupOfferMb": settings.backup_offer_mb,
         "tui.writeUnknownSchema": settings.write_unknown_schema,
         "tui.checkSeconds": settings.check_seconds,
