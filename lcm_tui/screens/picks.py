@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
@@ -219,9 +219,23 @@ _NARROWED: Final = (
 )
 
 
-def narrowings(session: Session, names: Mapping[ConversationId, Conversation]) -> Sequence[Pick]:
-    """What a search is narrowed to: roles, kinds, times, and conversations by their *names*."""
-    return [
-        *(Pick(text, title) for text, title in _NARROWED),
-        *(Pick(f"#{number}", f"conversation {session.called(one)}") for number, one in names.items()),
+def narrowings(
+    session: Session,
+    names: Mapping[ConversationId, Conversation],
+    now: str,
+    turned: Callable[[str], str],
+) -> Sequence[Pick]:
+    """What a search is narrowed to: roles, kinds, times, and conversations by their *names*.
+
+    What limits it *now* stays, where both can be; *turned*: the same with another word, or without it.
+    """
+    offered = [
+        *_NARROWED[1:],
+        *((f"#{number}", f"conversation {session.called(one)}") for number, one in names.items()),
     ]
+    found = [Pick("", _NARROWED[0][1])]
+    for word, title in offered:
+        text = turned(word)
+        note = f"→ {text or 'everything'}" if now else ""
+        found.append(Pick(text, title or word, note))
+    return found

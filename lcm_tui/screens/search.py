@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import get_file, seq_of_message
 from lcm_core.store.search import DocumentKind, Filter, has_search_table
-from lcm_core.store.summaries import get_summary
+from lcm_core.store.summaries import broken_rows, get_summary
 from lcm_core.writers.cost import CallBudget, Forecast
 from lcm_recall.ask import Asked, Inquiry, terms_of
 from lcm_recall.queries import recall_settings
@@ -39,7 +40,8 @@ from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key, key_title
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
-from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock
+from lcm_tui.kit.panes import LOW
+from lcm_tui.kit.spans import Block, Document, Line, Span, slice_of
 from lcm_tui.screens import picks
 from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.copying import Copies, Forms, by_id
@@ -50,14 +52,16 @@ from lcm_tui.screens.questions import TwoTexts
 from lcm_tui.tables.asked import NOBODY, UNASKED, answer_document, evidence_document
 from lcm_tui.tables.search import (
     conversation_line,
-    coverage_line,
+    coverage_parts,
     hit_lines,
     hits_table,
     is_cut,
     name_of,
     nothing_text,
+    of_whole,
     recent_line,
 )
+from lcm_tui.tables.sent import fitted, flowed
 
 # -- narrowing -------------------------------------------------------------------------------------------
 # What a search is narrowed to, in the words that an operator types.
@@ -68,11 +72,31 @@ _KINDS: Final = {
     "briefs": DocumentKind.BRIEF,
     "files": DocumentKind.FILE,
 }
-#: The words that a key goes through, none of them at last: who said it, whether the context has it, broken.
+#: Who said it, whether the context has it, broken.
 _ROLES: Final = ("tool", "user", "assistant", "system")
 _CONTEXT: Final = ("in-context", "out-of-context")
 _BROKEN: Final = ("broken",)
 _WORDS: Final = (*_KINDS, *_ROLES, *_CONTEXT, *_BROKEN)
+#: What stands on the line above the hits: a key each, the word, and how the line names it.
+CHOICES: Final = (
+    ("1", "tool", "tool"),
+    ("2", "user", "user"),
+    ("3", "assistant", "assistant"),
+    ("4", "summaries", "summaries"),
+    ("5", "in-context", "in context"),
+    ("6", "out-of-context", "not in it"),
+    ("7", "broken", "broken"),
+)
+#: The words that a word takes the place of, as nothing is both.
+_AGAINST: Final = {
+    **dict.fromkeys(_ROLES, ("summaries", "briefs", "files", *_BROKEN)),
+    **dict.fromkeys(("summaries", *_BROKEN), (*_ROLES, "messages", "briefs", "files")),
+    "in-context": ("out-of-context", "briefs", "files"),
+    "out-of-context": ("in-context", "briefs", "files"),
+    "messages": ("broken",),
+    "briefs": (*_ROLES, *_CONTEXT, *_BROKEN),
+    "files": (*_ROLES, *_CONTEXT, *_BROKEN),
+}
 #: Between a date and the time of that day.
 _CLOCK: Final = re.compile(r"(?<=[0-9]{4}-[0-9]{2}-[0-9]{2}) +(?=[0-9]{2}:)", re.ASCII)
 _CONVERSATION: Final = re.compile(r"#?([0-9]{1,18})", re.ASCII)
@@ -84,12 +108,34 @@ class Narrowing(Record, frozen=True):
     text: str = ""  #: as it was typed, with single blanks
     filter: Filter = field(default_factory=Filter)
 
-    def turned(self, words: Sequence[str]) -> str:
-        """The text with the next of some *words* in the place of those in it; behind the last comes none."""
-        typed = [(word, _word_of(word)) for word in self.text.split()]
-        there = [name for _, name in typed if name in words]
-        following = words[(words.index(there[-1]) + 1 if there else 0) :][:1]
-        return " ".join([*(word for word, name in typed if name not in words), *following])
+    def turned(self, word: str) -> str:
+        """The text with another word, or without it where it is in it; words that it excludes give way."""
+        name, typed = _word_of(word), [(one, _word_of(one)) for one in self.text.split()]
+        if name is not None:
+            if any(other == name for _, other in typed):
+                return " ".join(one for one, other in typed if other != name)
+            kept = [one for one, other in typed if other not in _AGAINST[name]]
+            return " ".join([*kept, word])
+        # One conversation, and one time.
+        of_sort = [
+            (one, other is None and _is_conversation(one) is _is_conversation(word)) for one, other in typed
+        ]
+        kept = [one for one, same in of_sort if not same]
+        return " ".join(kept if word in self.text.split() else [*kept, word])
+
+    @property
+    def rest(self) -> str:
+        """The text without what the line above the hits offers."""
+        offered = {word for _, word, _ in CHOICES}
+        return " ".join(one for one in self.text.split() if _word_of(one) not in offered)
+
+    def has(self, word: str) -> bool:
+        """Whether it limits the search to what a word names."""
+        return any(_word_of(one) == word for one in self.text.split())
+
+
+def _is_conversation(word: str) -> bool:
+    return _CONVERSATION.fullmatch(word) is not None
 
 
 def _word_of(word: str) -> str | None:
@@ -286,6 +332,31 @@ async def load_needs_index(reader: Reader) -> bool:
     return not await reader.run(lambda rows: has_search_table(rows, reader.schema))
 
 
+class Counts(Record, frozen=True):
+    """What was found without the choices above the hits."""
+
+    query: str
+    rest: str  #: what limited that search, too
+    found: Found
+    of: Mapping[str, int]  #: hits by the word that narrows the search to them
+
+
+async def load_broken(reader: Reader, summary_ids: Sequence[SummaryId]) -> Collection[SummaryId]:
+    """Which of some summaries are broken."""
+    return await reader.run(lambda rows: broken_rows(rows, reader.schema, summary_ids))
+
+
+def counts_of(hits: Sequence[Hit], broken: Collection[str]) -> Mapping[str, int]:
+    """How many hits each of the choices leaves."""
+    of = Counter(hit.label for hit in hits if hit.kind is DocumentKind.MESSAGE)
+    of["summaries"] = sum(hit.kind is DocumentKind.SUMMARY for hit in hits)
+    of["in-context"] = sum(hit.in_context for hit in hits)
+    of["out-of-context"] = of["summaries"] - of["in-context"]
+    of["out-of-context"] += sum(hit.kind is DocumentKind.MESSAGE for hit in hits)
+    of["broken"] = sum(hit.kind is DocumentKind.SUMMARY and hit.id in broken for hit in hits)
+    return of
+
+
 async def expansion_of(reader: Reader, summary_id: SummaryId) -> places.Place:
     """A summary to be read down.
 
@@ -443,28 +514,30 @@ HINTS: Final = (
 )
 #: Cells of a title in these lines.
 _HINTED: Final = 8
+#: Between two of the choices above the hits.
+_BETWEEN: Final = "  "
 NARROWING: Final = """
 Limits the search; separate several words by blanks: kinds (messages, summaries, briefs, files, or how they
 begin), roles (tool, user, assistant, system), in-context or out-of-context, broken (summaries that a repair
 lists), one conversation by its number (3), and one time: the last days, hours or weeks (7d, 12h, 2w), a day
 (2026-03-02), or from one to another (2026-03-02..2026-03-09; either side may be empty).
 "summaries 3 7d" are the summaries of conversation 3 of the last seven days. The title says what the search is
-limited to; an empty line searches everything again.
+limited to; an empty line searches everything again. What is picked from the list is added; what is typed
+replaces what was there.
 """
 
 
-def turn_key(
-    name: str, key: str, title: str, narrowing: Sequence[str], sentence: str, words: str
-) -> Key[SearchScreen]:
-    """Narrow the search by the next of some words."""
+def choice_key(name: str, word: str, title: str, sentence: str, words: str) -> Key[SearchScreen]:
+    """Narrow the search by one of the choices, or take it away again."""
+    key = next(key for key, other, _ in CHOICES if other == word)
     return Key(
         name,
         key,
         title,
         sentence,
-        lambda s: s.narrow_to(s.narrowing.turned(narrowing)),
-        lambda s: _problem_of(s.session.zone, s.narrowing.turned(narrowing)),
+        lambda s: s.narrow_to(s.narrowing.turned(word)),
         words=words,
+        hidden=True,
     )
 
 
@@ -485,9 +558,9 @@ through a summary.
 Letters are text while you type. Arrows move through the hits, enter opens the selected one at what was found
 (n goes to the next match there), and esc returns here. ctrl+t narrows the search to messages, summaries,
 briefs or files, a role, a conversation by its number, or a time such as 7d, 2026-03-02 or
-2026-03-02..2026-03-09; separate several with spaces; empty searches everything. tab moves to the list of
-hits, where keys are commands: 1 goes through the roles (tool outputs first), 2 through what is in the context
-and what is not, 3 leaves broken summaries, 0 takes all of that away. The title names what is set.
+2026-03-02..2026-03-09; separate several with spaces; empty searches everything. The line above
+the hits offers the choices that are made most, with the hits of each: after tab, its key sets a choice (●) or
+takes it away. Choices apply together, those that exclude each other in turn, and 0 takes everything away.
 
 ctrl+o (> in the list) expands the selected summary, or of a message the summary in the context that covers
 it: level by level down to the messages, with the tokens that each level costs.
@@ -504,7 +577,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         super().__init__()
         self.hits = HitList()
         self.query_input = QueryInput(self.hits)
-        self.account = Lines(self._account, id="account")
+        self.account = Lines(self._account, id="account", clicked=self._clicked_choice)
         self._found: Found | None = None
         self._searching = False
         self._share = 0.0  #: of everything that was looked at, 0 to 1
@@ -518,6 +591,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         self._series = Series("hit", lambda: self.hits, self._place_of)
         self._expanded = Series("hit", lambda: self.hits, self._expansion_of)
         self._number = 0  #: of the search that was begun last: what an earlier one finds is late
+        self._counts: Counts | None = None
 
     def compose_body(self) -> ComposeResult:
         """The words, what came of them, and the hits."""
@@ -614,6 +688,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
     def _search(self) -> None:
         """Search for what is typed; a search that was begun before is given up."""
         self._number += 1
+        self.title_bar.note = ""
         text = self.query_input.value.strip()
         self._found, self._problem, self._searching = None, "", len(text) >= FEWEST or not text.isascii()
         if self._searching:
@@ -622,6 +697,11 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             self.workers.cancel_group(self, "search-everywhere")
             self._show_recent()
         self._say()
+
+    def _search_again(self) -> None:
+        """Search in the file as it is now."""
+        self._counts = None
+        self._search()
 
     async def _find(self, number: int, text: str) -> None:
         try:
@@ -639,6 +719,41 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         index = await asyncio.to_thread(index_of, database.path) if self._keeps else None
         found = await search_live(database, query, wanted, settings, heard, limit=SHOWN, index=index)
         self._show(number, found, 1.0)
+        rest = self.narrowing.rest
+        if rest != self.narrowing.text:
+            if self.counts is not None:
+                return
+            wanted = parse_narrowing(rest, self.session.zone).filter
+            found = await search_live(
+                database, query, wanted, settings, lambda _: None, limit=SHOWN, index=index
+            )
+        summaries = [SummaryId(hit.id) for hit in found.hits if hit.kind is DocumentKind.SUMMARY]
+        broken = await self.session.read(load_broken, summaries)
+        self._counts = Counts(text, rest, found, counts_of(found.hits, broken))
+        if number == self._number and self.is_attached:
+            self._show_why_nothing()
+            self._say()
+
+    @property
+    def counts(self) -> Counts | None:
+        """The hits of what is typed without the choices; None: not known yet."""
+        asked = self.query_input.value.strip(), self.narrowing.rest
+        counts = self._counts
+        return counts if counts is not None and (counts.query, counts.rest) == asked else None
+
+    def _show_why_nothing(self) -> None:
+        """Say when there are no hits because the search is narrowed."""
+        if self._found is None or self._searching or self._found.total or not self.narrowing.text:
+            return
+        whole = None if self.counts is None else self.counts.found
+        names = {word: shown for _, word, shown in CHOICES}
+        limits = ", ".join(names.get(_word_of(one) or "", one) for one in self.narrowing.text.split())
+        away = f"{'tab, then ' if self.query_input.has_focus else ''}{self.key_of('narrow-nothing')}"
+        if whole is not None and whole.total and self.narrowing.rest != self.narrowing.text:
+            self.hits.empty = f"{of_whole(self._found, whole)}: {safe_line(limits)}. {away} shows all."
+        else:
+            why = nothing_text(self._found)
+            self.hits.empty = f"{why} Only searched: {safe_line(limits)}. {away} searches everything."
 
     def _show(self, number: int, found: Found, share: float) -> None:
         """Show what was found when *share* of everything was looked at."""
@@ -646,10 +761,17 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             return
         self._found, self._searching, self._share = found, share < 1, share
         self.hits.show(found, searching=self._searching)
+        self._show_why_nothing()
         self._say()
         if self._opens == number and not self._searching and self.hits.hit is not None:
             self._opens = 0
             self.work_on("open-early", self._open)
+
+    def data_changed(self) -> None:
+        """The hits are those of before; a search begins when the operator says so."""
+        super().data_changed()
+        if self._found is not None:
+            self.title_bar.note = f"of before a change: {self.key_of('reload')} searches again"
 
     async def _read_names(self) -> None:
         self.hits.names = await self.session.read(load_names)
@@ -691,14 +813,14 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             self.narrowing.text,
             check=partial(_problem_of, self.session.zone),
             explained=NARROWING,
-            picks=picks.narrowings(self.session, self.hits.names),
+            picks=picks.narrowings(self.session, self.hits.names, self.narrowing.text, self.narrowing.turned),
         )
         if text is not None:
             self.narrow_to(text)
 
     def narrow_to(self, text: str) -> None:
         """Search again, only in what some words name."""
-        self.narrowing = parse_narrowing(text, self.session.zone)
+        self.narrowing, self._tallest = parse_narrowing(text, self.session.zone), 1
         self.say_where()
         self._search()
 
@@ -708,15 +830,51 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         indexing = self._indexed is not None or bool(self._no_index)
         if self._found is None and not self._searching and not indexing:
             return [self._hint(*hint) for hint in HINTS]
-        line = coverage_line(self._found, self._share if self._searching else None)
+        whole = self.counts.found if self.counts is not None and self.narrowing.text else None
+        parts = coverage_parts(self._found, self._share if self._searching else None, whole, width)
         if self._indexed is not None:
-            line = (*line, Span(f"  indexing messages {self._indexed:.0%}", "dim"))
+            parts.append((Span(f"indexing messages {self._indexed:.0%}", "dim"),))
         elif self._no_index:
-            line = (*line, Span(f"  {self._no_index}", "warn"))
-        wrapped = WrappedBlock(Block(spans=line, indent=1), max(width, 1))
-        lines = [wrapped.line(at) for at in range(len(wrapped))]
+            parts.append((Span(self._no_index, "warn"),))
+        lines = [*flowed(parts, width, _BETWEEN), *self._choices(width)]
         self._tallest = max(self._tallest, len(lines))  # the hits do not jump while words are typed
         return lines + [()] * (self._tallest - len(lines))
+
+    def _choices(self, width: int) -> list[Line]:
+        """What narrows the search, each with its key and hits; in a low terminal as much as fits a line."""
+        counts = self.counts
+        more = "+" if counts is not None and is_cut(counts.found) else ""
+        parts: list[Line] = []
+        for key, word, title in CHOICES:
+            on = self.narrowing.has(word)
+            count = None if counts is None else counts.of.get(word, 0)
+            if count == 0 and not on:
+                continue
+            said = "" if count is None else f" {count:,}{more}"
+            parts.append(
+                (
+                    Span(key, "key"),
+                    Span(f" {'●' if on else ''}{title}", "title" if on else "text"),
+                    Span(said, "dim"),
+                )
+            )
+        if self.narrowing.text:
+            parts.append((Span("0", "key"), Span(" all")))
+        low = self.app.size.height < LOW
+        if low:  # what is set first
+            parts.sort(key=lambda part: part[1].style != "title" and part[0].text != "0")
+        if self.query_input.has_focus and parts:
+            parts[0] = (Span("tab", "key"), Span(" then ", "dim"), *parts[0])
+        return [fitted(parts, width, _BETWEEN)] if low else list(flowed(parts, width, _BETWEEN))
+
+    def _clicked_choice(self, line: Line, cell: int) -> None:
+        """Run the key of the choice that was clicked."""
+        digits = [
+            span.text for span in slice_of(line, 0, cell + 1) if span.style == "key" and span.text != "tab "
+        ]
+        names = {self.key_of(name): name for name in self.commands if name.startswith("narrow-")}
+        if digits and digits[-1] in names:
+            self.work_on("choice", self.action_run, names[digits[-1]])
 
     def _hint(self, command: str, does: str) -> Line:
         title = f"{self.told(command).title:<{_HINTED}}"
@@ -804,20 +962,17 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             _narrow,
             words="only messages; only summaries; by time; by date; by conversation; scope of the search",
         ),
-        turn_key(
-            *("narrow-role", "1", "Role", _ROLES),
-            "Only tool outputs; again: what the user, the assistant or the system said; then everything.",
-            "tool outputs; tool results; who said it; by role",
-        ),
-        turn_key(
-            *("narrow-context", "2", "In/out", _CONTEXT),
-            "Only what is in a context; again: only what is not; then everything.",
-            "in the context; not in the context; out of context",
-        ),
-        turn_key(
-            *("narrow-broken", "3", "Broken", _BROKEN),
-            "Only broken summaries; again: everything.",
-            "failure marker; broken hits",
+        *(
+            choice_key(f"narrow-{name}", word, title, f"Only {what}, or no longer only these.", words)
+            for name, word, title, what, words in (
+                ("tool", "tool", "Tool", "tool outputs", "tool outputs; tool results; by role"),
+                ("user", "user", "User", "what users said", "who said it; by role"),
+                ("assistant", "assistant", "Assistant", "what the assistant said", "who said it; by role"),
+                ("summaries", "summaries", "Summaries", "summaries", "only summaries; by kind"),
+                ("in", "in-context", "In context", "what is in a context", "in the context"),
+                ("out", "out-of-context", "Not in it", "what is in no context", "out of context"),
+                ("broken", "broken", "Broken", "broken summaries", "failure marker; broken hits"),
+            )
         ),
         Key(
             "narrow-nothing",
@@ -826,6 +981,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             "Search everything again: take away all that limits the search.",
             lambda s: s.narrow_to(""),
             lambda s: None if s.narrowing.text else "Nothing limits the search",
+            hidden=True,
             words="clear filters; no filter; reset search",
         ),
         commands.EXPAND.does(
@@ -850,7 +1006,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
     COMMON: ClassVar[Sequence[Key[SearchScreen]]] = (
         commands.SEARCH.does(lambda s: s.query_input.focus(), title="Search", help="Edit the search words."),
         commands.SEARCH_EVERYWHERE.does(lambda s: s.query_input.focus(), help="Edit the search words."),
-        commands.RELOAD.does(_search, title="Search again", help="Search again now."),
+        commands.RELOAD.does(_search_again, title="Search again", help="Search again now."),
     )
 
 

@@ -7,12 +7,12 @@ from datetime import tzinfo
 from typing import Final
 
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.base.text import clip, counted, depth_name, safe_line
+from lcm_core.base.text import cell_width, clip, counted, depth_name, safe_line
 from lcm_core.store.search import DocumentKind
 from lcm_recall.read import Level, Passage
 from lcm_recall.search import OTHER_SPELLING, Found, Hit
 
-from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, role_style
+from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, role_style, text_of
 from lcm_tui.tables.blocks import OutputColumn, Table, When, minute_text
 from lcm_tui.tables.messages import message_name
 
@@ -126,7 +126,7 @@ def covered_text(hit: Hit) -> str:
     if hit.in_context:
         return "in the context"
     if hit.way:
-        return f"covered by {safe_line(hit.way[0])}"
+        return f"in {safe_line(hit.way[0])}"
     return "not in a context"
 
 
@@ -151,25 +151,34 @@ def snippet_spans(hit: Hit, width: int) -> Line:
     return (*spans, Span(safe_line(text[at:end])), *more)
 
 
-def coverage_line(found: Found | None, share: float | None) -> Line:
-    """How many hits there are, in what, and what was not searched; *share*: how far a search is, 0 to 1."""
+def coverage_parts(found: Found | None, share: float | None, whole: Found | None, width: int) -> list[Line]:
+    """How many hits there are, in what, and what was not searched; in short where a line has no room.
+
+    *share*: how far a search is, 0 to 1. *whole*: what there is where the search is not narrowed.
+    """
     if found is None:
-        said = ' Type a word, several words, a "phrase", or the start of a word*'
-        if share is not None:
-            said = " searching …"
-        return (Span(said, "dim"),)
+        said = 'Type a word, several words, a "phrase", or the start of a word*'
+        return [(Span(said if share is None else "searching …", "dim"),)]
     least = "at least " if found.at_least and found.total else ""
-    spans = [Span(f" {least}{counted(found.total, 'hit')}", "ok" if found.total else "warn")]
+    said = counted(found.total, "hit") if whole is None else of_whole(found, whole)
+    hits: Line = (Span(f"{least}{said}", "ok" if found.total else "warn"),)
     if is_cut(found):
-        spans.append(Span(f", the best {len(found.hits):,} shown", "warn"))
+        hits = (*hits, Span(f", the best {len(found.hits):,} shown", "warn"))
     if share is not None:
-        return (*spans, Span(f"  searching … {share:.0%}", "dim"))
-    spans.append(
-        Span(f"  in {found.coverage.searched_text}, {took_text(found.coverage.elapsed_ms / 1000)}", "dim")
-    )
-    if not found.coverage.full:
-        spans.append(Span(f"  {found.coverage.missing}", "warn"))
-    return tuple(spans)
+        return [(*hits, Span(f"  searching … {share:.0%}", "dim"))]
+    covered = found.coverage
+    took = took_text(covered.elapsed_ms / 1000)
+    lacks: list[Line] = [] if covered.full else [(Span(covered.missing, "warn"),)]
+    for searched in (covered.searched_text, counted(sum(covered.searched.values()), "text")):
+        line = (*hits, Span(f"  in {searched}, {took}", "dim"))
+        if cell_width(text_of(line)) < width:
+            break
+    return [line, *lacks]
+
+
+def of_whole(found: Found, whole: Found) -> str:
+    """How many hits there are of those without the narrowing."""
+    return f"{found.total:,} of {whole.total_text} {'hit' if whole.total == 1 else 'hits'}"
 
 
 def is_cut(found: Found) -> bool:

@@ -25,6 +25,7 @@ from lcm_tui.kit.spans import (
     Line,
     Span,
     StyleName,
+    WrappedBlock,
     depth_style,
     heading,
     lay_out,
@@ -205,6 +206,24 @@ def fitted(parts: Sequence[Line], width: int, between: str = " · ") -> Line:
     return tuple(spans)
 
 
+def flowed(parts: Sequence[Line], width: int, between: str = " · ") -> Iterator[Line]:
+    """All of some parts, on as many lines as they need; what is too long for a line is wrapped."""
+    while parts:
+        taken = 1
+        while taken < len(parts) and _fit(parts[: taken + 1], width, between):
+            taken += 1
+        if _fit(parts[:taken], width, between):
+            yield fitted(parts[:taken], width, between)
+        else:
+            wrapped = WrappedBlock(Block(spans=parts[0], indent=1), max(width, 1))
+            yield from (wrapped.line(at) for at in range(len(wrapped)))
+        parts = parts[taken:]
+
+
+def _fit(parts: Sequence[Line], width: int, between: str = " · ") -> bool:
+    return fitted(parts, width, between) == fitted(parts, 1_000, between)
+
+
 class ContextHead(Record, frozen=True, eq=False):
     """What the head of a context says; totals and tail are None until they have been read."""
 
@@ -286,7 +305,7 @@ def made_of_line(head: ContextHead, width: int, *, plain: bool) -> Line:
         rest.append((Span(f"engine {one.rules}", "dim"),))
     long, short = distance_line(head.distance), distance_line(head.distance, short=True)
     for needed in ([begin, always, long], [*parts, always, long], [*parts, always, short]):
-        if fitted(needed, width) == fitted(needed, 1_000):
+        if _fit(needed, width):
             return fitted([*needed, *rest], width)
     return fitted([*parts, short, always], width)
 
@@ -308,18 +327,7 @@ def _warnings(head: ContextHead, width: int) -> Iterator[Line]:
         parts += [(Span(text, "warn"),) for text in (unseen_text(one), pasted_text(one)) if text]
         adjusted = f"~ {counted(len(one.repairs), 'message')} adjusted"
         parts += [(Span(adjusted, "warn"),)] if one.repairs else []
-    while parts:
-        taken = next((n for n in range(len(parts), 1, -1) if _fits(parts[:n], width)), 1)
-        yield fitted(parts[:taken], width) if _fits(parts[:taken], width) else _clipped(parts[0], width)
-        parts = parts[taken:]
-
-
-def _fits(parts: Sequence[Line], width: int) -> bool:
-    return fitted(parts, width) == fitted(parts, 1_000)
-
-
-def _clipped(part: Line, width: int) -> Line:
-    return (Span(" "), Span(clip(text_of(part), width - 1), part[0].style))
+    yield from flowed(parts, width)
 
 
 def unseen_text(one: Assembled) -> str:

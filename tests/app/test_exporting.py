@@ -96,15 +96,15 @@ async def test_hits_are_exported_as_they_are_narrowed(talk: Path, tmp_path: Path
         await pilot.press("F", *"needle")
         await wait_for_text(pilot, "1 hit ")
         await pilot.press("tab", "1")
-        await wait_for_text(pilot, "Search tool", "1 hit ")
+        await wait_for_text(pilot, "Search tool", "1 of 1 hit ")
         await settled(pilot)
         text = await exported(pilot, tmp_path, "hits.md")
         assert text.startswith("# Search needle tool\n\n| Hit | Conversation | Kind |")
         assert "needle \\| a" in text
         [hit] = json.loads(await exported(pilot, tmp_path, "hits.json"))
         assert hit["id"] == "msg#2"
-        await pilot.press("1")
-        await wait_for_text(pilot, "0 hits")
+        await pilot.press("1", "2")
+        await wait_for_text(pilot, "0 of 1 hit")
         await pilot.press("o")
         await wait_until_said(pilot, "There is no hit to write")
 

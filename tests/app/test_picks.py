@@ -99,7 +99,7 @@ async def test_a_search_is_narrowed_to_what_is_picked(database_file: DatabaseFac
         await pilot.press("down", "enter")
         await wait_for(pilot, lambda: pilot.app.screen.narrowing.text == "tool", "tool outputs")
         await pilot.press("ctrl+t", *"research", "enter")
-        await wait_for(pilot, lambda: pilot.app.screen.narrowing.text == "#3", "the conversation")
+        await wait_for(pilot, lambda: pilot.app.screen.narrowing.text == "tool #3", "the conversation, too")
 
 
 async def test_the_budget_of_a_compaction_is_picked(database_file: DatabaseFactory):

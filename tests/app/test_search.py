@@ -21,8 +21,10 @@ from lcm_recall.search import index_of, recent, search_live
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
+from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.search import parse_narrowing
+from tests.app.host import Host
 from tests.app.screens import EVERY, walk_to
 from tests.app.snapshots import keep
 from tests.app.support import (
@@ -37,6 +39,7 @@ from tests.app.support import (
     wait_for_text,
     wait_until_said,
 )
+from tests.app.test_mouse import click_text
 from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
 from tests.databases import building, new_database
@@ -78,7 +81,7 @@ async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database
     plant(path)
     async with open_app(path, size=NARROW) as pilot:
         screen = await searching(pilot, *NEEDLE)
-        assert "2 hits  in 865 messages" in shown(pilot)
+        assert "2 hits  in 998 texts" in shown(pilot)
         assert "\x1b" not in shown(pilot)
         assert "Conversation 3" in shown(pilot)
         kinds = [key.kind.value for key in screen.hits.keys if not isinstance(key, int)]
@@ -115,7 +118,7 @@ async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_
         assert hits["m1"][1].startswith("…needle yy")
         assert hits["m2"][0].endswith("m2 #2  in the context")
         assert hits["m2"][1] == "red ␛[31m needle‹U+009B›"
-        assert hits["m3"][0].endswith("m3 #3  covered by sum_1")
+        assert hits["m3"][0].endswith("m3 #3  in sum_1")
         await pilot.press("ctrl+u", *"leese needle")
         await wait_for_text(
             pilot, 'Nothing found. "leese" was not found; similar words: lease. "needle" alone: 3'
@@ -470,30 +473,86 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
     async with open_app(path, size=NARROW) as pilot:
         await searching(pilot, *"needle")
         await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
+        offered = "tab then 1 tool 2  2 user 1  4 summaries 2  5 in context 2  6 not in it 3"
+        await wait_for_text(pilot, offered, "7 broken 1")
         await pilot.press("tab", "1")
-        await wait_for_text(pilot, "Search tool", "2 hits  in 2 messages,")
+        await wait_for_text(
+            pilot, "Search tool", "2 of 5 hits  in 2 messages,", " 1 ●tool 2  2 user 1", "0 all"
+        )
         assert "needle out" in shown(pilot)
-        await pilot.press("2")
-        await wait_for_text(pilot, "Search tool in-context", "1 hit  in 1 message,")
-        await pilot.press("2")
-        await wait_for_text(pilot, "Search tool out-of-context", "1 hit  in 1 message,")
+        await pilot.press("5")
+        await wait_for_text(pilot, "Search tool in-context", "1 of 5 hits  in 1 message,", "5 ●in context")
+        await pilot.press("6")
+        await wait_for_text(
+            pilot, "Search tool out-of-context", "1 of 5 hits  in 1 message,", "6 ●not in it 3"
+        )
         assert "needle old" in shown(pilot)
-        await pilot.press("3")
-        await wait_until_said(pilot, "Nothing is tool and out-of-context and broken at once")
+        await pilot.press("2")
+        await wait_for_text(pilot, "Search tool out-of-context user", "2 of 5 hits  in 2 messages,")
+        await pilot.press("7")
+        await wait_for_text(
+            pilot, "Search out-of-context broken", "0 of 5 hits: not in it, broken. 0 shows all."
+        )
         await pilot.press("0")
         await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
         assert "tool" not in shown_lines(pilot)[0]
-        await pilot.press("3")
-        await wait_for_text(pilot, "Search broken", "1 hit  in 1 summary,")
+        await pilot.press("7")
+        await wait_for_text(pilot, "Search broken", "1 of 5 hits  in 1 summary,")
         assert "sum_bad" in shown(pilot)
-        await pilot.press("2", "2")
-        await wait_for_text(pilot, "Search broken out-of-context", "0 hits")
-        await pilot.press("0", "0")
-        await wait_until_said(pilot, "Nothing limits the search")
-        await pilot.press("1", "1", "1")
-        await wait_for_text(pilot, "Search assistant", "0 in the list searches all")
-        await pilot.press("0")
+        await pilot.press("7")
         await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
+        await pilot.press("0")
+        await wait_until_said(pilot, "Nothing limits the search")
+        await click_text(pilot, "4 summaries", Lines)
+        await wait_for_text(pilot, "Search summaries", "2 of 5 hits  in 2 summaries,")
+
+
+async def test_counts_are_known_where_the_search_was_narrowed_before_it_was_typed(tmp_path: Path):
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        rows.message(owner, "a needle", in_context=False)
+        rows.message(owner, "a needle", role="tool", in_context=True)
+    async with open_app(path, size=(60, 15)) as pilot:
+        await settled(pilot)
+        await pilot.press("F", "ctrl+t", *"broken", "enter")
+        await pilot.press(*"needle")
+        await wait_for_text(
+            pilot, "0 of 2 hits: broken. tab, then 0 shows all.", "tab then 7 ●broken 0  0 all"
+        )
+        await pilot.press("tab", "0")
+        await wait_for_text(pilot, "2 hits", " 1 tool 1  2 user 1  5 in context 1  6 not in it 1")
+
+
+async def test_what_is_picked_is_added_to_what_narrows_the_search(tmp_path: Path):
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        rows.message(rows.conversation(), "a needle", role="tool", in_context=True)
+    async with open_app(path, size=NARROW) as pilot:
+        await searching(pilot, *"needle")
+        await pilot.press("ctrl+t", *"outputs")
+        await wait_for_text(pilot, " tool outputs")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "Search tool")
+        await pilot.press("ctrl+t")
+        await wait_for_text(
+            pilot, "tool  as typed", "tool outputs  → everything", "in the context  → tool in-context"
+        )
+        await pilot.press("down", "down", "down", "down", "down", "enter")
+        await wait_for_text(pilot, "Search tool in-context", "1 hit")
+
+
+async def test_hits_of_before_a_change_say_so(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    plant(path)
+    with Host(path) as host:
+        async with open_app(path, size=NARROW) as pilot:
+            await searching(pilot, *NEEDLE)
+            host.say(1, f"{NEEDLE} again")
+            await wait_for_text(pilot, "of before a change: ^r searches again")
+            await pilot.press("ctrl+r")
+            await wait_for_text(pilot, "3 hits")
+            assert "of before a change" not in shown(pilot)
 
 
 def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
@@ -509,8 +568,13 @@ def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
     assert parse_narrowing("", UTC).filter.kinds == tuple(DocumentKind)
     several = parse_narrowing("user 3 Tool out", UTC)
     assert (several.filter.roles, several.filter.in_context) == (("tool", "user"), False)
-    assert several.turned(("tool", "user", "assistant")) == "3 out user"
-    assert several.turned(("in-context", "out-of-context")) == "user 3 Tool"
+    assert several.turned("tool") == "user 3 out", "it is in it"
+    assert several.turned("assistant") == "user 3 Tool out assistant"
+    assert several.turned("in-context") == "user 3 Tool in-context"
+    assert several.turned("broken") == "3 out broken"
+    assert several.turned("#7") == "user Tool out #7"
+    assert parse_narrowing("7d user 3", UTC).turned("24h") == "user 3 24h"
+    assert several.rest == "3"
     assert parse_narrowing("in out", UTC).filter.in_context is None
     for wrong in (
         "..",
