@@ -968,7 +968,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
                 ("tool", "tool", "Tool", "tool outputs", "tool outputs; tool results; by role"),
                 ("user", "user", "User", "what users said", "who said it; by role"),
                 ("assistant", "assistant", "Assistant", "what the assistant said", "who said it; by role"),
-                ("summaries", "summaries", "Summaries", "summaries", "only summaries; by kind"),
+                ("summaries", "summaries", "In summaries", "summaries", "only summaries; by kind"),
                 ("in", "in-context", "In context", "what is in a context", "in the context"),
                 ("out", "out-of-context", "Not in it", "what is in no context", "out of context"),
                 ("broken", "broken", "Broken", "broken summaries", "failure marker; broken hits"),
