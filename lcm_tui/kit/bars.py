@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import tzinfo
 from enum import Enum
 from typing import ClassVar
@@ -27,9 +27,9 @@ from lcm_tui.kit.spans import Layout, Line, Sorting, Span, heading_of
 SHORTEST_PLACE = 22
 #: Commands that keep their place in the key bar however many there are.
 ALWAYS = frozenset({"help", "back", "quit", "palette", "undo"})
-#: What keeps its place next, and the keys that do without their words for it, one after the other.
-FIRST = "open"
-SHORTENED = ("quit", "back", "help", "undo", "history")
+#: So many others should have room; for them the keys that are in each bar do without their words, in turn.
+WANTED = 4
+SHORTENED = ("quit", "back", "help", "history", "undo")
 #: The way to an undo where a screen has none itself.
 UNDOES = "history"
 #: What leads to the commands that had no room.
@@ -161,7 +161,7 @@ class KeyBar(_Bar):
             spans += [
                 Span(" "),
                 Span(hint.key, "key" if hint.available else "dim"),
-                Span(f" {hint.title} ", "text" if hint.available else "dim"),
+                Span(f" {hint.title} " if hint.title else " ", "text" if hint.available else "dim"),
             ]
         return tuple(spans)
 
@@ -177,20 +177,13 @@ class KeyBar(_Bar):
         if sum(map(_width_of, hints)) > width:
             hints = [replace(hint, title=MORE) if hint.command == REST else hint for hint in hints]
         kept = ALWAYS if any(hint.command == "undo" for hint in hints) else ALWAYS | {UNDOES}
+        fitting = _fitting(hints, kept, width)
         for name in SHORTENED:
-            if (
-                sum(_width_of(hint) for hint in hints if hint.command in kept or hint.command == FIRST)
-                > width
-            ):
-                hints = [replace(hint, title="") if hint.command == name else hint for hint in hints]
-        left = width - sum(_width_of(hint) for hint in hints if hint.command in kept)
-        fitting = {hint.command for hint in hints if hint.command in kept}
-        for hint in sorted(
-            hints, key=lambda one: not one.available
-        ):  # stable: else in the order of the screen
-            if hint.command not in kept and _width_of(hint) <= left:
-                left -= _width_of(hint)
-                fitting.add(hint.command)
+            others = sum(hint.command not in kept for hint in hints)
+            if len(fitting - kept) >= min(WANTED, others):
+                break
+            hints = [replace(hint, title="") if hint.command == name else hint for hint in hints]
+            fitting = _fitting(hints, kept, width)
         placed: list[tuple[int, KeyHint]] = []
         at = 0
         for hint in hints:
@@ -200,8 +193,19 @@ class KeyBar(_Bar):
         return placed
 
 
+def _fitting(hints: Sequence[KeyHint], kept: Collection[str], width: int) -> set[str]:
+    """The commands of those that are *kept*, and of the others as far as there is room, in order."""
+    left = width - sum(_width_of(hint) for hint in hints if hint.command in kept)
+    fitting = {hint.command for hint in hints if hint.command in kept}
+    for hint in sorted(hints, key=lambda one: not one.available):  # stable: else in the order of the screen
+        if hint.command not in kept and _width_of(hint) <= left:
+            left -= _width_of(hint)
+            fitting.add(hint.command)
+    return fitting
+
+
 def _width_of(hint: KeyHint) -> int:
-    return 1 + cell_width(hint.key) + 1 + cell_width(hint.title) + 1
+    return 1 + cell_width(hint.key) + (1 + cell_width(hint.title) if hint.title else 0) + 1
 
 
 def refresh_bars(root: Widget) -> None:

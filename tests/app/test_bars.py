@@ -70,6 +70,29 @@ def test_a_line_is_never_wider_than_its_bar_where_there_is_room_for_one(where: s
     assert cell_width(text) <= max(width, 20)
 
 
+HINTS = [
+    KeyHint(key, title, command, True)
+    for key, title, command in (
+        ("enter", "Open", "open"), ("c", "Context", "context"), ("s", "Summaries", "summaries"),
+        ("F", "Search all", "search"), ("H", "Health", "health"), ("u", "Undo", "undo"),
+        ("?", "Help", "help"), (":", "All", "palette"), ("q", "Quit", "quit"),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (120, " enter Open  c Context  s Summaries  F Search all  H Health  u Undo  ? Help  : All  q Quit "),
+        (80, " enter Open  c Context  s Summaries  F Search all  u Undo  ? Help  : …  q Quit "),
+        (60, " enter Open  c Context  s Summaries  H Health  u  ?  : …  q "),
+        (40, " enter Open  c Context  u  ?  : …  q "),
+    ],
+)
+def test_the_keys_of_every_screen_give_their_words_for_keys_of_this_one(width: int, expected: str):
+    assert "".join(span.text for span in KeyBar(lambda: HINTS).compose_line(width)) == expected
+
+
 class Bars(App[None]):
     """A screen of two bars."""
 
