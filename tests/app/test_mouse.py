@@ -211,7 +211,7 @@ async def test_keys_and_bars_of_a_preview_and_the_hint_of_an_empty_list(database
         await click_text(pilot, "keep the", "#head")  # beside the key: nothing
         await pilot.click("#head", offset=(2, 0))
         await wait_for_text(pilot, "keep the dissolved summary in the database: yes")
-        await pilot.click("#head", offset=(1, 0))
+        await pilot.click("#head", offset=(2, 0))
         await wait_for_text(pilot, "keep the dissolved summary in the database: no", "after ")
         lines = shown_lines(pilot)
         y = next(y for y, line in enumerate(lines) if line.startswith(" after"))
