@@ -15,7 +15,7 @@ from lcm_core.base.records import Conversation
 from lcm_core.base.text import parse_budget, step
 from lcm_core.base.values import Record
 from lcm_core.engine.rules import engine_rules
-from lcm_core.operations.compact import CompactionSetting, PassDraft, read_source
+from lcm_core.operations.compact import CompactionSetting, ForecastPass, PassDraft, read_source
 from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database
 from lcm_core.writers.retention import Retention, measure, read_retention_source
@@ -49,9 +49,9 @@ from lcm_tui.screens.questions import backup_settled
 from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.compaction import (
     COLUMNS,
-    Coming,
     Outlook,
     Passes,
+    behind,
     head_lines,
     held_document,
     nothing_document,
@@ -219,7 +219,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         self._finder = TextFinder(self.text)
         self._run: CompactionRun | None = None
         self._outlook = Outlook()
-        self._coming: dict[int, Coming] = {}  #: by number
+        self._coming: dict[int, ForecastPass] = {}  #: by number
         self._model: Modelling | None = None
         self._spent = 0.0  #: seconds that the last look took
         self._offering = False  #: a backup
@@ -412,7 +412,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         done, under_way = len(self.compaction.done), self.compaction.under_way
         if under_way is None or under_way.wish.mode not in ONCE:
             passes = data.planned.forecast.passes if data.planned is not None else ()
-            self._coming = {done + one.number: Coming(done + one.number, one, done) for one in passes}
+            self._coming = {done + one.number: behind(done, one) for one in passes}
         self._show_passes()
 
     def _show_passes(self) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from lcm_core.base.text import counted, safe_text
 from lcm_core.base.text import some as listed
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.operations.compact import ForecastPass, PassDone, PassDraft
 from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
 from lcm_core.writers.acceptance import Level
@@ -22,8 +22,8 @@ from lcm_tui.flows.compaction import (
     step_words,
 )
 from lcm_tui.flows.drafts import cost_text
-from lcm_tui.kit.spans import Block, Column, Document, Span, StyleName, depth_style, heading, text_field
-from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, OutputBlock, Prose, list_table
+from lcm_tui.kit.spans import Block, Document, Span, StyleName, depth_style, heading, text_field
+from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, OutputBlock, Prose, cells_of, list_table
 from lcm_tui.tables.drafts import writer_facts
 from lcm_tui.tables.items import SHOWN
 from lcm_tui.tables.preview import LINES, some
@@ -119,20 +119,43 @@ def _source_tokens(one: ForecastPass) -> Cell:
     return one.source_tokens if one.is_exact else f"~{one.source_tokens}"
 
 
-#: What is said of a pass to come.
-FORECAST_COLUMNS: Final[tuple[ListColumn[ForecastPass, None], ...]] = (
-    ListColumn("pass", right=True, heading="Pass", json="number", value="number"),
+def _source_cell(_: object, one: ForecastPass, __: object) -> Span:
+    return Span(f"{_about(one)}{one.source_tokens:,}")
+
+
+def _into_cell(_: object, one: ForecastPass, of: PassDone | str) -> Span:
+    if isinstance(of, str):
+        return Span(f"~{one.assumed_tokens:,}")
+    return Span("" if of.draft is None else f"{of.draft.text.tokens:,}")
+
+
+def _state_cell(_: object, __: ForecastPass, of: PassDone | str) -> Span:
+    return Span(of, "new") if isinstance(of, str) else Span(*done_state(of))
+
+
+# fmt: off
+#: All that lists say of a pass; drawn with what became of it, or what is being done with one to come.
+FORECAST_COLUMNS: Final[tuple[ListColumn[ForecastPass, PassDone | str], ...]] = (
+    ListColumn("pass", "pass", 4, right=True, keep=100, heading="Pass", json="number", value="number",
+               cell=lambda value, _, __: Span(str(value), "dim")),
     ListColumn("kind", json="kind", value=lambda one: "leaf" if one.is_leaf else "condensed"),
-    ListColumn("makes", heading="Makes", json="depth", value="depth", text=depth_text),
-    ListColumn("from", grows=True, heading="From", value=lambda one: f"{_about(one)}{span_text(one.refs)}"),
-    ListColumn("count", right=True, heading="Sources", value=lambda one: len(one.refs)),
+    ListColumn("makes", "creates", 8, keep=60, heading="Makes", json="depth", value="depth", text=depth_text,
+               cell=lambda value, _, __: Span(depth_text(value), depth_style(value))),
+    ListColumn("from", "from", 20, grows=True, keep=90, heading="From",
+               value=lambda one: f"{_about(one)}{span_text(one.refs)}"),
+    ListColumn("count", "count", 5, right=True, keep=40, heading="Sources", value=lambda one: len(one.refs),
+               cell=lambda value, _, __: Span(str(value), "dim")),
     ListColumn("sources", json="sources", value=lambda one: list(one.refs)),
-    ListColumn("tokens", right=True, heading="Tokens", value=_source_tokens),
+    ListColumn("tokens", "tokens", 8, right=True, keep=80, heading="Tokens", value=_source_tokens,
+               cell=_source_cell),
     ListColumn("size", json="sourceTokens", value="source_tokens"),
-    ListColumn("into", right=True, heading="Into", value=lambda one: f"~{one.assumed_tokens}"),
+    ListColumn("into", "→ tokens", 8, right=True, keep=70, heading="Into",
+               value=lambda one: f"~{one.assumed_tokens}", cell=_into_cell),
     ListColumn("assumed", json="assumedTokens", value="assumed_tokens"),
     ListColumn("exact", json="exact", value="is_exact"),
+    ListColumn("state", "", 11, keep=95, value="number", cell=_state_cell),
 )
+# fmt: on
 
 
 def _notes(shown: PlannedCompaction) -> list[OutputBlock]:
@@ -185,15 +208,7 @@ def done_compaction(done: CompactionRun, undo: str, *, told: bool = False) -> li
 #: Names and rules that are listed; the rest is counted.
 NAMED: Final = 12
 
-COLUMNS: Final = (
-    Column("pass", "pass", 4, right=True, keep=100),
-    Column("makes", "creates", 8, keep=60),
-    Column("from", "from", 20, grows=True, keep=90),
-    Column("sources", "count", 5, right=True, keep=40),
-    Column("tokens", "tokens", 8, right=True, keep=80),
-    Column("into", "→ tokens", 8, right=True, keep=70),
-    Column("state", "", 11, keep=95),
-)
+COLUMNS: Final = tuple(column for column in FORECAST_COLUMNS if column.width)
 
 
 class Outlook(Record, frozen=True):
@@ -205,34 +220,31 @@ class Outlook(Record, frozen=True):
     problem: str = ""  #: nobody can write
 
 
-class Coming(Record, frozen=True):
-    """A pass that has not been made, with the number that it will have."""
-
-    number: int
-    pass_: ForecastPass
-    offset: int  #: what is to be added to the numbers of passes among its sources
-
-    @property
-    def refs(self) -> tuple[int | str, ...]:
-        """The sources; ``pass N`` with the number as it is shown."""
-        return tuple(
-            f"pass {int(ref[5:]) + self.offset}" if isinstance(ref, str) and ref.startswith("pass ") else ref
-            for ref in self.pass_.refs
-        )
+def behind(done: int, one: ForecastPass) -> ForecastPass:
+    """A pass to come as it is numbered behind *done* others, its sources too."""
+    refs = tuple(
+        f"pass {int(ref[5:]) + done}" if isinstance(ref, str) and ref.startswith("pass ") else ref
+        for ref in one.refs
+    )
+    return replace(one, number=done + one.number, refs=refs)
 
 
 class Passes(Record, frozen=True):
     """Every pass by its number, from 1: those that were dealt with, then those to come."""
 
     done: Sequence[PassDone]
-    coming: Mapping[int, Coming]
+    coming: Mapping[int, ForecastPass]
+
+    def _row(self, number: int) -> ForecastPass | None:
+        if number > len(self.done):
+            return self.coming.get(number)
+        chunk = self.done[number - 1].chunk
+        return ForecastPass(number, chunk.due.depth, chunk.refs, chunk.tokens, 0, is_exact=True)
 
     def refs(self, number: int) -> tuple[int | str, ...]:
         """The sources of a pass, when they are rows; else empty."""
-        if number <= len(self.done):
-            return self.done[number - 1].chunk.refs
-        one = self.coming.get(number)
-        return one.pass_.refs if one is not None and one.pass_.is_exact else ()
+        one = self._row(number)
+        return one.refs if one is not None and one.is_exact else ()
 
     def id_of(self, number: int) -> str | None:
         """The summary that a pass made, or the first source of one to come."""
@@ -244,10 +256,9 @@ class Passes(Record, frozen=True):
 
     def cells(self, number: int, doing: str) -> Mapping[str, Span]:
         """A pass in the list; *doing*: what is being done with it now."""
-        if number <= len(self.done):
-            return done_cells(number, self.done[number - 1])
-        one = self.coming.get(number)
-        return {} if one is None else coming_cells(one, doing)
+        one = self._row(number)
+        of = self.done[number - 1] if number <= len(self.done) else doing
+        return {} if one is None else cells_of(FORECAST_COLUMNS, one, of)
 
     def document(self, number: int, source: str | None) -> Document:
         """A pass as a text; *source*: what a model is given, None when it has not been read."""
@@ -347,40 +358,7 @@ def _made_line(run: CompactionRun) -> Block:
     return _line(Span(f"{'made':<8}", "ok"), Span(said))
 
 
-# -- rows ------------------------------------------------------------------------------------------------
-
-
-def done_cells(number: int, one: PassDone) -> Mapping[str, Span]:
-    """A pass that was dealt with."""
-    state, style = done_state(one)
-    size = one.draft.text.tokens if one.draft is not None else None
-    return {
-        **_cells(number, one.chunk.due.depth, one.chunk.refs),
-        "tokens": Span(f"{one.chunk.tokens:,}"),
-        "into": Span("" if size is None else f"{size:,}"),
-        "state": Span(state, style),
-    }
-
-
-def coming_cells(one: Coming, state: str) -> Mapping[str, Span]:
-    """A pass to come, or (*state*) the one that is being made."""
-    seen = one.pass_
-    sign = "" if seen.is_exact else "~"
-    return {
-        **_cells(one.number, seen.depth, one.refs, sign),
-        "tokens": Span(f"{sign}{seen.source_tokens:,}"),
-        "into": Span(f"~{seen.assumed_tokens:,}"),
-        "state": Span(state, "new"),
-    }
-
-
-def _cells(number: int, depth: int, refs: Sequence[int | str], sign: str = "") -> Mapping[str, Span]:
-    return {
-        "pass": Span(str(number), "dim"),
-        "makes": Span(depth_text(depth), depth_style(depth)),
-        "from": Span(f"{sign}{span_text(refs)}"),
-        "sources": Span(str(len(refs)), "dim"),
-    }
+# -- a pass as a text ----------------------------------------------------------------------------------------
 
 
 def done_state(one: PassDone) -> tuple[str, StyleName]:
@@ -399,9 +377,6 @@ def done_state(one: PassDone) -> tuple[str, StyleName]:
             if refused.by_provider:
                 return "refused", "error"
             return ("kept", "ok") if one.is_kept else ("discarded", "warn")
-
-
-# -- a pass as a text ------------------------------------------------------------------------------------
 
 
 def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[str, str]) -> Document:
@@ -427,15 +402,14 @@ def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[st
     return (heading("Why"), Block(why), Block(), Block(can, "dim"))
 
 
-def coming_document(one: Coming, source: str | None) -> Document:
+def coming_document(one: ForecastPass, source: str | None) -> Document:
     """A pass to come: what it would make, and what the model would be given."""
-    seen = one.pass_
     head = (
-        heading(f"Pass {one.number} would make a {depth_text(seen.depth)}"),
+        heading(f"Pass {one.number} would make a {depth_text(one.depth)}"),
         text_field("from", f"{span_text(one.refs)}, {len(one.refs):,} in all", width=9),
-        text_field("tokens", f"{seen.source_tokens:,} → ~{seen.assumed_tokens:,} (target)", width=9),
+        text_field("tokens", f"{one.source_tokens:,} → ~{one.assumed_tokens:,} (target)", width=9),
     )
-    if not seen.is_exact:
+    if not one.is_exact:
         note = "What it condenses depends on the length of earlier drafts; this is an estimate."
         return (*head, Block(), Block(note, "dim"))
     return (*head, *source_blocks(source))

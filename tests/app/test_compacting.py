@@ -121,7 +121,7 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
     before = dump(path)
     async with open_app(path, size=NARROW) as pilot:
         screen = await opened(pilot)
-        forecast = [one.pass_.refs for one in screen.list.passes.coming.values()]
+        forecast = [one.refs for one in screen.list.passes.coming.values()]
         await pilot.press("a")
         await wait_for_text(pilot, "ordinals 0 to 13 become one summary", "a Accept")
         await pilot.press("a")
@@ -369,7 +369,7 @@ async def test_one_leaf_and_no_more(path: Path):
         await pilot.press("A")
         await made(pilot, screen, 1)
         assert sources(path) == [FIRST]
-        assert screen.list.passes.coming[2].pass_.refs[0] == 15
+        assert screen.list.passes.coming[2].refs[0] == 15
 
 
 @pytest.mark.long
