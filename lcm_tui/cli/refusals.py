@@ -23,16 +23,20 @@ _NAMED, _LIKE = 3, 0.8
 #: Words that people try first for a command of another name.
 _OTHER_NAMES = {
     "check": "doctor",
+    "compare": "context CONVERSATION --compare NAME=VALUE",
     "completion": "--completion",
     "delete": "conversations delete",
     "describe": "show",
-    "prune": "conversations delete",
     "find": "grep",
     "fix": "doctor",
+    "forget": "conversations delete --forever",
     "health": "doctor",
+    "map": "summaries list --map",
+    "prune": "conversations delete",
     "search": "grep",
-    "vacuum": "disk --free pages",
+    "snapshots": "context CONVERSATION --snapshots",
     "tree": "summaries list",
+    "vacuum": "disk --free pages",
 }
 #: How an id begins, the argument that takes it, and what shows it where no command of the group does.
 _NAMES = (

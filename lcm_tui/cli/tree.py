@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final
@@ -214,8 +214,9 @@ class Program(Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words; the name of a file alone opens it, and ``help`` before words asks for theirs."""
-        if args[:1] == ["help"]:
-            args = [*args[1:], "--help"]
+        before = args[: args.index("help")] if "help" in args else args
+        if "help" in args and _is_all_options(before, _names(self.params), strict=True):
+            args = [*before, *args[len(before) + 1 :], "--help"]
         if len(args) == 1 and args[0] not in WORDS and os.path.isfile(args[0]):
             args = ["--db", args[0]]
         return super().parse_args(ctx, args)
@@ -270,7 +271,11 @@ def beginning(text: str) -> str:
 def _options(one: click.Command | None) -> dict[str, bool]:
     """The options of a command, or of all commands of a group, and whether each takes a value."""
     commands = declared(str(one.name)).values() if isinstance(one, Group) else [one]
-    params = [each for command in commands if command for each in command.params]
+    return _names(each for command in commands if command for each in command.params)
+
+
+def _names(params: Iterable[click.Parameter]) -> dict[str, bool]:
+    """The names of options, and whether each takes a value."""
     return {name: takes_value(each) for each in params for name in each.opts}
 
 

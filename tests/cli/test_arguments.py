@@ -226,7 +226,8 @@ def test_a_group_alone_lists_what_there_is(arguments: list[str]):
 @pytest.mark.parametrize("words", [[], ["history"], ["history", "undo"]])
 def test_help_is_a_command_too(words: list[str]):
     assert run("help", *words) == run(*words, "--help")
-    assert run("help", *words, "--json") == run(*words, "--help", "--json")
+    for line in (["help", *words, "--json"], ["--json", "help", *words]):
+        assert run(*line) == run(*words, "--help", "--json")
     assert run("help", "bogus").code == 2
 
 
