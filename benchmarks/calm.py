@@ -1,8 +1,8 @@
 """Processor time that nobody asked for: ``python -m benchmarks.calm``.
 
 After a start until the program is calm, at the first start on a file (a), at later ones, and after a host
-wrote to it; while a host commits beside the list; and what keys in the list take right after a later start.
-No key is pressed otherwise. ``--program`` names another checkout's program.
+wrote to it; while a host commits beside the list, the conversation that it writes and its context; and what
+keys in the list take right after a later start. ``--program`` names another checkout's program.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _CALM, _LOOKS, _LONGEST = 0.06, 3, 180
 _BESIDE = 60.0
 _COMMITS = 5
 _KEYS = "j" * 10 + "k" * 10
+#: What is in front beside a host, and the key that opens it from the list, whose first row is written.
+_SCREENS = (("list", ""), ("conversation", "\r"), ("context", "c"))
 
 
 def main() -> None:
@@ -47,9 +49,12 @@ def main() -> None:
                 terminal.send(key)
                 terminal.collect(quiet=0.12, longest=0.12)
             print(f"a key right after it: {1000 * (_seconds(terminal.pid) - before) / len(_KEYS):.1f} ms")
-        with Terminal(command, own) as terminal:
-            _until_calm(terminal)
-            _beside(path, terminal)
+        for name, key in _SCREENS:
+            with Terminal(command, own) as terminal:
+                _until_calm(terminal)
+                terminal.send(key)
+                _until_calm(terminal)
+                _beside(name, path, terminal)
         with Terminal(command, own) as terminal:
             _say("start after that", terminal)
 
@@ -70,7 +75,7 @@ def _until_calm(terminal: Terminal) -> float:
     return known[-1]
 
 
-def _beside(path: Path, terminal: Terminal) -> None:
+def _beside(name: str, path: Path, terminal: Terminal) -> None:
     writing = (sys.executable, "-m", "benchmarks.writer", str(path), str(LARGEST), str(_COMMITS))
     host = subprocess.Popen(writing, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -81,7 +86,7 @@ def _beside(path: Path, terminal: Terminal) -> None:
         share = (_seconds(terminal.pid) - before) / (time.monotonic() - begun)
     finally:
         printed, _ = host.communicate("stop\n", timeout=30)
-    print(f"beside {printed.strip()} commits, {_COMMITS} a second: {share:.1%} of a core", flush=True)
+    print(f"{name} beside {printed.strip()} commits, {_COMMITS} a second: {share:.1%} of a core", flush=True)
 
 
 def _seconds(pid: int) -> float:
