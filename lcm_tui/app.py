@@ -336,7 +336,8 @@ class WarmUp:
         for name in FIRST:
             await self._without_keys(WARM_UP_SECONDS)
             await asyncio.to_thread(import_ahead, name)
-        await asyncio.sleep(REST_SECONDS)
+        while not self._key_at():  # noqa: ASYNC110 - who presses no key opens no screen; no event says so
+            await asyncio.sleep(CALM_SECONDS)
         for name in LATER:
             await self._without_keys(REST_SECONDS)
             await asyncio.to_thread(import_ahead, name)

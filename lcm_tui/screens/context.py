@@ -47,7 +47,7 @@ from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Document, Layout, Line, text_of
 from lcm_tui.screens import actions, exporting, picks, pruning
 from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
-from lcm_tui.screens.frame import RELOAD_SECONDS, CommandScreen, DataScreen
+from lcm_tui.screens.frame import RELOAD_SECONDS, CommandScreen, DataScreen, rest_after
 from lcm_tui.screens.picks import NO_PROMPT, NOW, OPENED
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import budget_problem
@@ -140,8 +140,6 @@ class HeadBar(Drawn):
 
 #: The list comes first: so long after it the assembly begins.
 OPENING_SECONDS: Final = 0.05
-#: Under a host that writes without a pause, assembling takes at most one part of so many of the time.
-SHARE_OF_TIME: Final = 4
 #: Where no item looks otherwise, a text behind one may still be another: it is looked for so much later.
 LATER_SECONDS: Final = 3.0
 
@@ -178,6 +176,7 @@ class Assembly:
         self._basis: AssemblyBasis | None = None
         self._made_for: AssemblySettings | None = None  #: what `ledger` was assembled for
         self._assembler: Worker[None] | None = None
+        self.rests_until = 0.0  #: monotonic
         self._pause = RELOAD_SECONDS
         self._waits = False  #: for a while, as no item looks otherwise
         self._tried = asyncio.Event()  #: it was assembled once, or could not be
@@ -249,11 +248,13 @@ class Assembly:
             while True:
                 if self._is_current():  # only the file has changed: keys come first
                     await self._desk.calm()
-                began = time.monotonic()
+                began, again = time.process_time(), self.ledger is not None
                 await self._assemble_once()
+                rest = rest_after(time.process_time() - began) if again else 0.0
+                self.rests_until = time.monotonic() + rest
                 if self.read_at == self.changes and self._is_current():
                     break
-                await self._sleep(max(self._pause, (SHARE_OF_TIME - 1) * (time.monotonic() - began)))
+                await self._sleep(max(self._pause, rest))
         except LcmError as error:
             self.problem = error.message
             self._tried.set()
@@ -487,7 +488,6 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self._shown: tuple[object, bool] | None = None
         self._moved_at = 0.0  #: when the cursor moved last, monotonic
         self._hurries = False  #: it moves from row to row
-        self._fetch_at = 0.0  #: not earlier than that, monotonic
 
     # -- layout ------------------------------------------------------------------------------------------
 
@@ -534,12 +534,8 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     async def fetch(self) -> ContextView:
         """The whole context; under a host that writes without a pause, a part of the time."""
-        await asyncio.sleep(self._fetch_at - time.monotonic())
-        began = time.monotonic()
-        try:
-            return await self.items.fetch()
-        finally:
-            self._fetch_at = time.monotonic() + (SHARE_OF_TIME - 1) * (time.monotonic() - began)
+        await asyncio.sleep(self.assembly.rests_until - time.monotonic())
+        return await self.items.fetch()
 
     def show(self, data: ContextView) -> None:
         """Show the items, then assemble them."""

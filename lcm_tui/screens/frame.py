@@ -830,10 +830,18 @@ def _one_of(among: SeriesOf | None, screen: Screen[None]) -> Screen[None]:
 
 D = TypeVar("D")
 
-#: A host that writes without a pause makes a screen load at most this often.
+#: A host that writes without a pause makes a screen load at most this often, and for at most one part in so
+#: many of the processor's time; it is not later than the longest rest after all.
 RELOAD_SECONDS = 0.5
+SHARE_OF_LOADS: Final = 60
+LONGEST_REST: Final = 2.0
 #: So long a screen that is opened waits for what it reads before it is painted; a person sees no pause.
 FIRST_PAINT_SECONDS: Final = 0.08
+
+
+def rest_after(cost: float) -> float:
+    """Seconds of rest behind what a change of the file has caused, from its seconds of the processor."""
+    return min(LONGEST_REST, SHARE_OF_LOADS * cost)
 
 
 class DataScreen(CommandScreen, Generic[D]):
@@ -856,6 +864,8 @@ class DataScreen(CommandScreen, Generic[D]):
         self._stale = False
         self._held_back = False
         self._loaded_at = 0.0  #: monotonic
+        self._began = 0.0  #: the last fetch, in processor time of the program
+        self._cost = 0.0  #: processor time of the last fetch and of what it showed, but for the first one
         self._unpainted = ExitStack()  #: nothing is painted until there are rows, or for a moment
         self._waiting = False  #: for a moment to load again
         self._load_by = 0.0  #: monotonic
@@ -912,13 +922,18 @@ class DataScreen(CommandScreen, Generic[D]):
         if not self._waiting:
             now = time.monotonic()
             self._waiting = True
-            self._load_by = max(now, self._loaded_at + RELOAD_SECONDS) + LONGEST_PAUSE
+            self._load_by = max(now, self._loaded_at + self._rest) + LONGEST_PAUSE
             self._load_in_pause()
+
+    @property
+    def _rest(self) -> float:
+        """Seconds between two loads while the file is written."""
+        return max(RELOAD_SECONDS, rest_after(self._cost))
 
     def _load_in_pause(self) -> None:
         """Load once the last load is old enough, between keys; not much later in any case."""
         now = time.monotonic()
-        early = self._loaded_at + RELOAD_SECONDS - now
+        early = self._loaded_at + self._rest - now
         if (wait := early if early > 0 else self._until_calm(now, self._load_by)) > 0:
             self.set_timer(wait, self._load_in_pause)
             return
@@ -952,7 +967,7 @@ class DataScreen(CommandScreen, Generic[D]):
                 await self._told(self._load_once)
                 if not self._again:
                     return
-                await asyncio.sleep(RELOAD_SECONDS)
+                await asyncio.sleep(self._rest)
         finally:
             self._loading = False
             self.call_later(self._has_tried)
@@ -965,6 +980,9 @@ class DataScreen(CommandScreen, Generic[D]):
         self._has_shown = True
         self._host.tell_front_news()
 
+    def _note_cost(self) -> None:
+        self._cost = time.process_time() - self._began
+
     async def load_now(self) -> None:
         """Fetch and show, and wait until it is shown: what is fetched at the moment is of another kind."""
         data = await self.fetch()
@@ -975,11 +993,14 @@ class DataScreen(CommandScreen, Generic[D]):
         self._loaded_at = time.monotonic()
 
     async def _load_once(self) -> None:
+        self._began = time.process_time()
         self.post_message(self.Loaded(await self.fetch()))
         self._loaded_at = time.monotonic()
 
     @on(Loaded)
     def _show_loaded(self, event: Loaded) -> None:
+        if self._has_shown:
+            self.call_after_refresh(self._note_cost)
         self.show(cast(D, event.data))
         self.say_past()
         self._note_rows()

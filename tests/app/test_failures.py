@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pytest
 from lcm_core.api import DatabaseError, ExitCode
 
-from lcm_tui.app import LcmApp, WarmUp
+from lcm_tui.app import FIRST, LATER, LcmApp, WarmUp
 from lcm_tui.kit import logfile
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
@@ -353,14 +353,20 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
 
     monkeypatch.setattr("lcm_tui.app.WARM_UP_SECONDS", 0)
     monkeypatch.setattr("lcm_tui.app.REST_SECONDS", 0)
+    monkeypatch.setattr("lcm_tui.app.CALM_SECONDS", 0.01)
     monkeypatch.setattr("lcm_tui.app.importlib.import_module", broken)
     monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: done.append("frozen"))
     monkeypatch.setattr("lcm_tui.app.gc.set_threshold", lambda *_: None)
     monkeypatch.setattr(WarmUp, "_collect_at_rest", rest)
     async with open_app(database_file("0.15.3")) as pilot:
         assert isinstance(pilot.app, LcmApp)
-        await pilot.app._warm_up.run()
-    assert len(tried) > 10
+        ahead = asyncio.create_task(pilot.app._warm_up.run())
+        await wait_for(pilot, lambda: FIRST[-1] in tried)
+        await pilot.pause(0.1)
+        assert tried == [*FIRST]  # whoever presses no key opens no screen
+        pilot.app.session.key_at = time.monotonic()
+        await ahead
+    assert tried == [*FIRST, *LATER]
     assert done == ["frozen", "frozen", "rests"]
     assert "lcm_tui.screens.dag cannot be imported" in caplog.text
 

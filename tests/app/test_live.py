@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from lcm_tui.kit import lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.session import until_calm
+from lcm_tui.screens.frame import LONGEST_REST, rest_after
 from tests.app.host import Host
 from tests.app.screens import WAYS, leave, open_screen
 from tests.app.support import NARROW, WIDE, open_app, said, settled, shown_lines, wait_for, wait_for_text
@@ -89,6 +90,12 @@ async def test_a_screen_follows_the_file_also_while_keys_come_without_a_pause(da
 )
 def test_other_work_begins_right_behind_a_key_or_in_a_rest(since: float, wait: float):
     assert until_calm(since) == pytest.approx(wait)
+
+
+def test_what_a_host_causes_is_a_small_part_of_the_time():
+    assert rest_after(0.0) == 0.0
+    assert 0.5 < rest_after(0.015) < 1.0
+    assert rest_after(60.0) == LONGEST_REST
 
 
 async def test_the_list_of_conversations_counts_and_grows(database_copy: DatabaseFactory):
