@@ -166,30 +166,42 @@ def briefs_blocks(entries: Sequence[ListedBrief], zone: tzinfo | None) -> list[O
 
 def brief_blocks(entry: BriefEntry, zone: tzinfo | None) -> list[OutputBlock]:
     """One brief with its text, for people."""
-    brief = entry.brief
+    text = entry.brief.content
+    facts = Facts([*_brief_facts(entry.brief, entry, None, zone)], title=entry.brief.brief_id)
+    return [facts, Prose(text, title="Text") if text.strip() else Note(_NO_TEXT)]
+
+
+_NO_TEXT: Final = "It has no text."
+
+
+def _brief_facts(
+    brief: FocusBrief, entry: BriefEntry | None, overlay: FocusOverlay | None, zone: tzinfo | None
+) -> Iterator[tuple[str, str | None]]:
+    """What is known of a brief; *entry*: what is around it, if it is read; *overlay*: what it replaces."""
     seq = "unknown" if brief.covered_message_seq is None else f"seq {brief.covered_message_seq:,}"
-    facts: list[tuple[str, Cell]] = [
-        ("Status", brief.status + (", sent to the model" if entry.is_active else "")),
-        ("Question", brief.prompt),
-        ("Created", moment_text(brief.created_at, zone)),
-        ("Tokens", f"{brief.tokens:,} of {brief.target_tokens:,} asked for"),
-        ("Covers to", f"{moment_text(brief.covered_latest_at, zone)}, {seq}"),
-        ("Replaces" if entry.is_active else "Would replace", entry.effect.words),
-    ]
-    if entry.effect.covered:
-        facts.append(("Covered", some(entry.effect.covered, 6)))
-    facts.append(("State", state_words(entry)))
-    if entry.state.tokens:
-        facts.append(("Newer tokens", f"{entry.state.tokens:,}"))
-    roles = ", ".join(f"{number:,} {role.replace('_', ' ')}" for role, number in entry.roles.items())
-    facts += [("Sources", roles or "none recorded"), ("Written by", brief.generator_run_id)]
+    sent = entry is not None and entry.is_active
+    yield "Status", brief.status + (", sent to the model" if sent else "")
+    yield "Question", brief.prompt
+    yield "Created", moment_text(brief.created_at, zone)
+    yield "Tokens", f"{brief.tokens:,} of {brief.target_tokens:,} asked for"
+    yield "Covers to", f"{moment_text(brief.covered_latest_at, zone)}, {seq}"
+    if entry is None:
+        yield "State", PENDING
+    else:
+        yield "Replaces" if entry.is_active else "Would replace", entry.effect.words
+        if entry.effect.covered:
+            place = "" if overlay is None else f" at ordinal {overlay.at_ordinal}"
+            yield "Covered", some(entry.effect.covered, 6) + place
+        yield "State", state_words(entry)
+        if entry.state.tokens:
+            yield "Newer tokens", f"{entry.state.tokens:,}"
+        roles = ", ".join(f"{number:,} {role.replace('_', ' ')}" for role, number in entry.roles.items())
+        yield "Sources", roles or "none recorded"
+    yield "Written by", ", ".join(filter(None, (brief.generator_run_id, brief.generator_session_key))) or None
     if brief.superseded_at:
-        facts.append(("Superseded", moment_text(brief.superseded_at, zone)))
+        yield "Superseded", moment_text(brief.superseded_at, zone)
     if brief.error:
-        facts.append(("Error", brief.error))
-    blocks: list[OutputBlock] = [Facts(facts, title=brief.brief_id)]
-    blocks.append(Prose(brief.content, title="Text") if brief.content.strip() else Note("It has no text."))
-    return blocks
+        yield "Error", brief.error
 
 
 def wish_blocks(wish: FocusWish) -> list[OutputBlock]:
@@ -223,41 +235,22 @@ def draft_blocks(text: BriefText, found: Retention | None) -> list[OutputBlock]:
 # -- a brief to read -------------------------------------------------------------------------------------
 # Its text with what is recorded of it, or what the model receives.
 
-#: Summaries that are named.
-_NAMED: Final = 6
-
 
 def brief_document(
     brief: FocusBrief, entry: BriefEntry | None, overlay: FocusOverlay | None, zone: tzinfo | None
 ) -> Document:
-    """A brief with its text; *entry*: what is around it, if it is read; *overlay*: what it replaces."""
-    seq = brief.covered_message_seq
-    covers_to = f"{moment_text(brief.covered_latest_at, zone)}, seq {'–' if seq is None else seq}"
+    """A brief with what is known of it, and its text."""
+    stale = entry is not None and entry.state.outdated
     return (
-        Block(spans=(Span(brief.brief_id, "title"), Span(f"  {brief.status}", "dim"))),
-        Block(brief.prompt, "brief"),
-        text_field("covers to", covers_to),
-        *(_around(brief, entry, overlay) if entry is not None else [text_field("state", "…", "dim")]),
-        *([text_field("error", brief.error)] if brief.error else []),
-        text_field(
-            "written by", f"run {brief.generator_run_id or '–'}, {brief.generator_session_key or '–'}"
+        Block(spans=(Span(brief.brief_id, "title"),)),
+        *(
+            text_field(name.lower(), value or UNRECORDED, "warn" if stale and name == "State" else "text")
+            for name, value in _brief_facts(brief, entry, overlay, zone)
+            if name not in ("Status", "Created", "Tokens")  # the list beside it shows them
         ),
         Block(),
-        Block(brief.content) if brief.content.strip() else Block("It has no text.", "dim"),
+        Block(brief.content) if brief.content.strip() else Block(_NO_TEXT, "dim"),
     )
-
-
-def _around(brief: FocusBrief, entry: BriefEntry, overlay: FocusOverlay | None) -> Iterator[Block]:
-    """What a brief replaces and saves, whether it is stale and why, and how many sources are recorded."""
-    if brief.status == "active":
-        covered = "nothing in the context"
-        if overlay is not None:
-            covered = f"{some(sorted(overlay.covered), _NAMED)} at ordinal {overlay.at_ordinal}"
-        yield text_field("replaces", covered)
-    yield text_field("saves" if entry.is_active else "would save", entry.effect.words)
-    yield text_field("state", state_words(entry), "warn" if entry.state.outdated else "text")
-    if entry.roles:
-        yield text_field("sources", ", ".join(f"{n:,} {role}" for role, n in entry.roles.items()))
 
 
 def sent_document(overlay: FocusOverlay) -> Document:
