@@ -267,6 +267,7 @@ async def test_where_all_columns_have_room_there_is_no_sign_of_others(database_f
         assert "›" not in heading
 
 
+@pytest.mark.long
 async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         await settled(pilot)

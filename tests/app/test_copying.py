@@ -74,6 +74,7 @@ async def test_a_message_is_copied_in_five_forms(talk: Path) -> None:
         assert "\x1b" not in shown(pilot)
 
 
+@pytest.mark.long
 async def test_a_summary_a_hit_and_a_conversation_are_copied(talk: Path) -> None:
     async with open_app(talk, size=NARROW) as pilot:
         assert await copied(pilot, "y") == "1"

@@ -57,6 +57,7 @@ async def test_what_was_not_changed_is_not_reviewed(database_copy: DatabaseFacto
         await wait_for_text(pilot, "Edit (e)")
 
 
+@pytest.mark.long
 async def test_in_a_review_all_changes_are_skipped_and_included(database_copy: DatabaseFactory):
     path: Path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:

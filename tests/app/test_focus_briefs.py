@@ -244,6 +244,7 @@ async def test_a_hostile_question_is_drawn_as_text(path: Path):
     assert value(path, "SELECT count(*) FROM focus_briefs WHERE conversation_id = 1") == 0
 
 
+@pytest.mark.long
 async def test_a_failed_call_can_be_recorded_as_the_engine_does(
     path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch
 ):

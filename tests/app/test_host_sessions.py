@@ -116,6 +116,7 @@ async def test_the_end_of_a_large_session_comes_first_and_the_cursor_stays_on_it
         assert not screen.pane.is_end
 
 
+@pytest.mark.long
 async def test_what_a_living_host_writes_is_followed_a_page_at_a_time(tmp_path: Path) -> None:
     story = Story("one", 4).tell(300)
     agent = AgentFolder(tmp_path / "agents" / "main")

@@ -353,6 +353,7 @@ async def test_a_model_is_asked_only_after_the_operator_agreed(
         assert "\x1b" not in shown(pilot)
 
 
+@pytest.mark.long
 async def test_a_hit_is_expanded_level_by_level_with_what_each_level_costs(
     database_copy: DatabaseFactory,
 ) -> None:

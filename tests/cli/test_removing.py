@@ -450,6 +450,7 @@ def test_mistakes_exit_with_2(path: Path, arguments: list[str], words: str):
     assert words in result.err
 
 
+@pytest.mark.long
 def test_other_exits(path: Path, database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch):
     assert conversations(path, "delete", 99).code == 3
     assert conversations(path.with_name("no.db"), "delete", "7").code == 3

@@ -87,6 +87,7 @@ async def test_a_calm_file_is_not_looked_at_until_it_is_written(database: Path) 
             changes.clear()
 
 
+@pytest.mark.long
 async def test_a_wal_is_followed_when_it_is_there_and_when_it_comes(database: Path) -> None:
     async with followed(database) as (opened, changes):
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as host:
@@ -115,6 +116,7 @@ async def test_a_file_that_goes_and_comes_back_is_noticed(
         await until(lambda: changes and changes[-1].state is not None)
 
 
+@pytest.mark.long
 async def test_what_was_opened_to_read_a_calm_file_is_closed_soon(database: Path) -> None:
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as host:
         host.execute("UPDATE conversations SET title = 'one'")
@@ -127,6 +129,7 @@ async def test_what_was_opened_to_read_a_calm_file_is_closed_soon(database: Path
             assert looks(opened) - before < 8
 
 
+@pytest.mark.long
 async def test_other_files_of_its_folder_cost_no_more_than_looking(database: Path) -> None:
     async with followed(database) as (opened, changes):
         before, began = looks(opened), asyncio.get_running_loop().time()
