@@ -18,7 +18,6 @@ from lcm_core.base.text import counted as number_of
 from lcm_core.base.times import DURATION, iso_or_none, span_of
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.schema import unknown_parts
-from lcm_core.store.conversations import DepthCount
 from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import GapTotals, gap_totals
 from lcm_core.store.opening import FileState, file_state
@@ -38,7 +37,7 @@ from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.selecting import tail_of
 from lcm_tui.cli.working import watched
 from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Mark, Note, OutputBlock, json_of, list_table
-from lcm_tui.tables.status import CELLS, Ingesting, spark_text, summary
+from lcm_tui.tables.status import CELLS, Ingesting, depths_table, spark_text, summary
 
 # -- keeping up with the host ----------------------------------------------------------------------------
 # As ``status`` says it.
@@ -85,13 +84,6 @@ INGESTION_COLUMNS: Final[tuple[ListColumn[Ingestion, None], ...]] = (
     ListColumn("error", grows=True, heading="Last error",
                value=lambda one: next((row.last_error for row in one.outbox if row.last_error), None)),
     ListColumn("problem", json="problem", value="problem"),
-)
-#: What is said of the summaries of a depth.
-DEPTH_COLUMNS: Final[tuple[ListColumn[DepthCount, None], ...]] = (
-    ListColumn("depth", right=True, heading="Depth", value="depth"),
-    ListColumn("kind", heading="Kind", value="kind"),
-    ListColumn("count", right=True, heading="Summaries", value="count"),
-    ListColumn("tokens", right=True, heading="Tokens", value="tokens"),
 )
 # fmt: on
 
@@ -345,7 +337,4 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[OutputBlock]:
         ("  running", _recorded(counted.maintenance.running)),
         ("  failed", _recorded(counted.maintenance.failed)),
     ]
-    depths = list_table(
-        DEPTH_COLUMNS, counted.depths, run.time, title="Summaries by depth", empty="There are no summaries."
-    )
-    return [Facts(facts), *blocks(run, found.ingesting), depths]
+    return [Facts(facts), *blocks(run, found.ingesting), depths_table(counted.depths)]

@@ -17,11 +17,11 @@ from lcm_core.store.state import (
 )
 from lcm_core.store.statistics import Growth, Statistics
 
-from lcm_tui.tables.blocks import Cell, Facts, Mark, Prose, Table, When, kind_words
+from lcm_tui.tables.blocks import Cell, Facts, Mark, Prose, Table, When
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.blocks import OutputColumn as Column
 from lcm_tui.tables.conversation_rows import state_of
-from lcm_tui.tables.status import CELLS, spark_text
+from lcm_tui.tables.status import CELLS, depths_table, spark_text
 
 
 class ShownConversation(Record, frozen=True):
@@ -73,11 +73,12 @@ def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
     ]
     return [
         Facts(facts),
-        _totals(
-            "Summaries by depth",
-            [(kind_words(row.kind, row.depth), row.count, row.tokens) for row in found.counted.depths],
+        depths_table(counted.depths),
+        Table(
+            (Column("What"), Column("Count", right=True), Column("Tokens", right=True)),
+            [(row.item_type, row.count, row.tokens) for row in counted.context],
+            title="Context",
         ),
-        _totals("Context", [(row.item_type, row.count, row.tokens) for row in found.counted.context]),
         _state_block("Telemetry", TELEMETRY, found.state.telemetry, found.schema),
         _state_block("Maintenance", MAINTENANCE, found.state.maintenance, found.schema),
         *_transcript_blocks(found),
@@ -96,11 +97,6 @@ def _transcript_blocks(found: ShownConversation) -> list[Block]:
     elif not schema.has(CURSORS):
         blocks.append(_state_block("Transcript", BOOTSTRAP, state.bootstrap, schema))
     return blocks
-
-
-def _totals(title: str, rows: list[tuple[Cell, Cell, Cell]]) -> Table:
-    columns = (Column("What"), Column("Count", right=True), Column("Tokens", right=True))
-    return Table(columns, rows, title=title)
 
 
 def _state_block(title: str, table: str, row: StateRow | None, schema: Schema) -> Block:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 from lcm_core.base.text import counted
 from lcm_core.base.times import format_local
 from lcm_core.base.values import Record, field
+from lcm_core.store.conversations import DepthCount
 from lcm_core.store.statistics import Growth
 
 from lcm_tui.kit.spans import Line, Span
+from lcm_tui.tables.blocks import OutputColumn, Table
 
 if TYPE_CHECKING:
     from lcm_host.ingestion import Ingestion
@@ -30,6 +32,18 @@ BREAK: Final = "┊"
 CELLS: Final = 40
 #: What stands before it.
 LABEL: Final = " messages over time "
+
+
+def depths_table(depths: Sequence[DepthCount]) -> Table:
+    """How many summaries there are of each depth."""
+    columns = (
+        OutputColumn("Depth", right=True),
+        OutputColumn("Kind"),
+        OutputColumn("Summaries", right=True),
+        OutputColumn("Tokens", right=True),
+    )
+    rows = [(one.depth, one.kind, one.count, one.tokens) for one in depths]
+    return Table(columns, rows, title="Summaries by depth", empty="There are no summaries.")
 
 
 def spark_text(growth: Growth, cells: int) -> str:
