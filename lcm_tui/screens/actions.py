@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -9,6 +10,7 @@ from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
 from lcm_core.base.text import counted
 from lcm_core.store.conversations import get_conversation
+from lcm_core.store.state import MAINTENANCE, TELEMETRY
 
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key, always
@@ -210,6 +212,16 @@ async def read_stops(reader: Reader, conversation_id: ConversationId) -> tuple[S
     return await reader.run(lambda rows: stops_on(rows, reader.schema.tables, conversation_id, {}))
 
 
+#: What is written here beside a change tells when and why, and changes nothing that is shown.
+_NOTES: Final = frozenset({TELEMETRY, MAINTENANCE})
+
+
+def is_seen(stop: Stop) -> bool:
+    """Whether what a conversation shows is another one after it: its notes alone are not."""
+    tables = {row.table for row in getattr(stop, "rows", ())}
+    return not tables or not tables <= _NOTES
+
+
 _NO_NEWER: Final = "this is the present"
 
 
@@ -251,7 +263,11 @@ class Steps:
                 here = stops_since(stops, then.past.point)
         except NotFoundError:  # it was removed from the history just now
             here, steps = len(stops) + 1, -len(stops) - 1
-        there = max(0, min(here + steps, len(stops)))
+        # Counted from the present; `here` may be the place of one that is not seen.
+        seen = [0, *(place for place, stop in enumerate(stops, 1) if is_seen(stop))]
+        at = (bisect_right(seen, here) - 1) if steps > 0 else bisect_left(seen, here)
+        to = max(0, min(at + steps, len(seen) - 1))
+        there = seen[to]
         if not stops:
             screen.app.notify(await self._no_past(), timeout=6)
         elif there == here:
@@ -260,6 +276,7 @@ class Steps:
         else:
             point = point_before(stops[there - 1]) if there else None
             screen.look_at(present, self._owner, point)
+            screen.step = f"{to:,} of {len(seen) - 1:,}"
             await screen.load_now()
 
     async def _no_past(self) -> str:

@@ -259,6 +259,7 @@ class CommandScreen(Screen[None], Still):
     def __init__(self) -> None:
         super().__init__()
         self.then: PastSession | None = None  #: shows the past; None: the present
+        self.step = ""  #: which of the moments in the past, of how many; empty: not known
         self.moving = False  #: another moment is being read and is not shown yet
         self.among: SeriesOf | None = None  #: what it shows one of
         self._left: list[PastSession] = []
@@ -296,7 +297,7 @@ class CommandScreen(Screen[None], Still):
         from lcm_tui.tables.past import past_lines
 
         bar = bars.first() if bars else PastBar()
-        bar.show_lines(past_lines(found, self.session.zone, self.key_of))
+        bar.show_lines(past_lines(found, self.session.zone, self.key_of, self.step))
         if not bars:
             self.mount(bar, before="#body")
 

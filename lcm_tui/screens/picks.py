@@ -83,7 +83,7 @@ async def comparisons(session: Session, conversation: Conversation, here: Side) 
     stops, kept, others = await present.read(_comparable, conversation.conversation_id)
     zone = session.zone
     compactions = _compactions(stops)
-    operations = [one for one in stops if isinstance(one, Operation)][:_MOMENTS]
+    operations = [one for one in stops if isinstance(one, Operation) and actions.is_seen(one)][:_MOMENTS]
     found = [
         *([Pick(NOW, "as it is now")] if here.at else ()),
         *([Pick(NO_PROMPT, "without the prompt")] if here.prompt else ()),

@@ -70,18 +70,19 @@ def named(refs: Sequence[Ref]) -> str:
 # -- in the app ------------------------------------------------------------------------------------------
 
 
-def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str]) -> list[Line]:
-    """The point, how to leave it, what changed since, and the first of what is not known."""
+def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str], step: str = "") -> list[Line]:
+    """The point, how to leave it, what changed since, and the first of what is not known.
+
+    *step*: the how manieth of how many it is.
+    """
     taken, changed = len(found.cut.taken), since(found.earlier)
-    beside = found.cut.beside
-    title = "" if beside is None else f": {beside.title}"
     parts = [
-        f"{key_of('hunk-previous')} {key_of('hunk-next')} step",
+        f"{key_of('hunk-previous')} {key_of('hunk-next')} step{f' {step}' if step else ''}",
         counted(taken, "operation") + " since",
         *_counts(changed),
     ]
     lines: list[Line] = [
-        (Span(f" {_moment(found, zone)}{title}", "warn"),),
+        (Span(f" {_moment(found, zone, titled=True)}", "warn"),),
         (Span(f" {' · '.join(parts)}", "dim"),),
     ]
     doubts = [one for one in found.statements if not one.certain]
@@ -91,9 +92,12 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str]) 
     return lines
 
 
-def _moment(found: Found, zone: tzinfo | None) -> str:
-    """As `point_text`; a second before a compaction of the host by that."""
-    when = _when(zone)
+def _moment(found: Found, zone: tzinfo | None, *, titled: bool = False) -> str:
+    """As `point_text`; a second before a compaction of the host by that; *titled*: what the change did."""
+    when, beside = _when(zone), found.cut.beside
+    if found.compaction is None and beside is not None and titled:
+        side = "before" if found.cut.point.side is Side.BEFORE else "after"
+        return f"as it was {side} {when(beside.created_at)}: {beside.title} ({beside.id})"
     if found.compaction is None:
         return point_text(when, found)
     return f"as it was before the compaction of {when(found.compaction)}"

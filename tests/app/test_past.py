@@ -24,6 +24,7 @@ from tests.app.support import (
 from tests.app.test_history import changed
 from tests.app.test_plan_screen import NODE, OTHER
 from tests.change.support import dump
+from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
 from tests.databases import connect
 
@@ -43,7 +44,7 @@ def items_of(screen: ContextScreen) -> list[int | str | None]:
 
 
 async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
-    path, operation = dissolved
+    path, _ = dissolved
     rows = dump(path)
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
@@ -55,7 +56,7 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         assert NODE not in now
         assert screen.why_not("hunk-next") == "this is the present"
         await pilot.press("[")
-        await wait_for_text(pilot, f"before {operation}", "past, read-only", NODE[:12])
+        await wait_for_text(pilot, "as it was before 20", ": Dissolve ", "past, read-only", NODE[:12])
         assert NODE in items_of(screen)
         assert "cannot be changed" in (screen.why_not("dissolve") or "")
         assert not {"dissolve", "compact"} & set(screen.in_key_bar()), "what the past can never do"
@@ -79,7 +80,7 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
 
 async def test_no_press_is_lost(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    first, second = await changed(path, (1, NODE), (1, OTHER))
+    await changed(path, (1, NODE), (1, OTHER))
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
         pilot.app.open_place(places.Summaries(conversation(pilot, OWNER)))
@@ -87,11 +88,11 @@ async def test_no_press_is_lost(database_copy: DatabaseFactory):
         screen = pilot.app.screen
         assert at(screen, "Summary DAG")
         await pilot.press("[", "[")
-        await wait_for_text(pilot, f"before {first}", NODE[:8])
+        await wait_for_text(pilot, "step 2 of ", ": Dissolve ", NODE[:8])
         await settled(pilot)
         assert NODE in screen.lines.known.ids
         await pilot.press("]")
-        await wait_for_text(pilot, f"before {second}")
+        await wait_for_text(pilot, "step 1 of ", ": Dissolve ")
         await settled(pilot)
         assert NODE not in screen.lines.known.ids
         await pilot.press("]", "]", "]")
@@ -109,10 +110,10 @@ async def test_what_is_opened_from_the_past_is_of_the_past(dissolved: tuple[Path
         await settled(pilot)
         await pilot.press("s")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"), "the DAG")
-        await wait_for_text(pilot, f"before {operation}", NODE[:8])
+        await wait_for_text(pilot, ": Dissolve ", NODE[:8])
         await pilot.press("c")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Context "), "the context")
-        await wait_for_text(pilot, f"before {operation}", NODE[:8])
+        await wait_for_text(pilot, ": Dissolve ", NODE[:8])
         await settled(pilot)
         await pilot.press("D", "enter")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
@@ -143,7 +144,7 @@ async def test_what_nobody_knows_stands_above_the_rows(dissolved: tuple[Path, st
         await settled(pilot)
         await pilot.press("[")
         await wait_for_text(pilot, "! The context is not as operation")
-        assert operation in shown(pilot)
+        assert operation in " ".join(pilot.app.screen.explained().split())
 
 
 async def test_without_a_history_there_is_no_past(database_copy: DatabaseFactory):
@@ -159,7 +160,7 @@ async def test_without_a_history_there_is_no_past(database_copy: DatabaseFactory
 async def test_a_change_waits_until_the_other_moment_is_shown(
     dissolved: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ):
-    path, operation = dissolved
+    path, _ = dissolved
     rows = dump(path)
     may_go_on = asyncio.Event()
     fetch = ContextScreen.fetch
@@ -181,7 +182,39 @@ async def test_a_change_waits_until_the_other_moment_is_shown(
             assert pilot.app.screen is screen
             may_go_on.set()
             await wait_for(pilot, lambda: not screen.moving, "the other moment")
-            assert (operation in shown(pilot)) is there
+            assert ("as it was before" in shown(pilot)) is there
             pilot.app.clear_notifications()
         assert "another moment" not in (screen.why_not("dissolve") or "")
     assert dump(path) == rows
+
+
+async def test_a_compaction_of_ours_is_one_step_and_the_first_to_compare_with(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
+    path = database_copy("0.15.3")
+    passes = ("--until-under", "2k", "--model", "extractive", "--apply", "--yes")
+    done = await asyncio.to_thread(command, "compact", OWNER, *passes, "--db", path)
+    assert done.code == 0, done.err
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("c")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context 1"), "the context")
+        await settled(pilot)
+        screen = pilot.app.screen
+        after = items_of(screen)
+        await pilot.press("[")
+        await wait_for_text(pilot, ": Compact 10 messages", "[ ] step 1 of ", "context -10 +1")
+        assert len(items_of(screen)) == len(after) + 9
+        await pilot.press("[")
+        await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "step 2 of ")
+        await pilot.press("]", "]")
+        await wait_for(pilot, lambda: items_of(screen) == after, "the present")
+        await wait_for(pilot, lambda: not screen.moving, "the present")
+        await pilot.press("D")
+        await wait_for_text(pilot, "  1 summary made")
+        offered = [one.title for one in screen.prompt.list.keys]
+        assert not any("Note the compaction" in one for one in offered)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
+        await wait_for_text(pilot, "- before the compaction of ", "only in the first")
