@@ -233,12 +233,9 @@ def told(result) -> dict[str, Any]:
     }
 
 
-_ALL = (contexts(), CONFIGS, CALLERS, st.integers(1, 900), st.booleans(), OPERATIONS, ANSWERS)
-
-
 @pytest.mark.long
-@settings(max_examples=400)
-@given(*_ALL)
+@settings(max_examples=3_000)
+@given(contexts(), CONFIGS, CALLERS, st.integers(1, 900), st.booleans(), OPERATIONS, ANSWERS)
 def test_both_tellings_agree(
     items: list[Item],
     config: Config,
@@ -248,34 +245,6 @@ def test_both_tellings_agree(
     name: str,
     answers: list[str | float],
 ) -> None:
-    compare(items, config, call, budget, present, name, answers)
-
-
-@pytest.mark.long
-@settings(max_examples=3_000)
-@given(*_ALL)
-def test_both_tellings_agree_on_many(
-    items: list[Item],
-    config: Config,
-    call: Caller,
-    budget: int,
-    present: bool,
-    name: str,
-    answers: list[str | float],
-) -> None:
-    compare(items, config, call, budget, present, name, answers)
-
-
-def compare(
-    items: list[Item],
-    config: Config,
-    call: Caller,
-    budget: int,
-    present: bool,
-    name: str,
-    answers: list[str | float],
-) -> None:
-    """Both tellings of one operation."""
     if not present:  # what 0.1 does not know
         call = replace(call, tail=None, chunk=None, threshold=None)
     wanted = modelled(items, config, call, budget, present, name, answers)

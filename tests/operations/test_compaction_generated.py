@@ -208,7 +208,14 @@ async def ran(
     return Ran(steps, told(runner.result), findings)
 
 
-def compare(
+#: From one item to the next: a pruning leaves gaps, and the next pass closes them.
+GAPS = st.one_of(st.just([1]), st.lists(st.integers(1, 4), min_size=1, max_size=5))
+
+
+@pytest.mark.long
+@settings(max_examples=300)
+@given(ROWS, CONFIGS, CALLERS, st.integers(1, 900), OPERATIONS, ANSWERS, GAPS)
+def test_the_runner_does_what_the_page_says(
     rows: Sequence[Row],
     config: Config,
     call: Caller,
@@ -217,7 +224,6 @@ def compare(
     answers: Sequence[str],
     gaps: Sequence[int],
 ) -> None:
-    """Both tellings of one operation, and what it left."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lcm.db"
         steps = (gaps[at % len(gaps)] for at in range(len(rows)))
@@ -289,38 +295,3 @@ def _check_rows(path: Path, items: Sequence[Item], steps) -> None:
         if isinstance(step.outcome, PassMade) and step.chunk.due.is_leaf:
             own = [message for summary, message in links if summary == step.outcome.summary_id]
             assert counted[step.outcome.summary_id] == sum(weights[one] for one in own)
-
-
-#: From one item to the next: a pruning leaves gaps, and the next pass closes them.
-GAPS = st.one_of(st.just([1]), st.lists(st.integers(1, 4), min_size=1, max_size=5))
-_ALL = (ROWS, CONFIGS, CALLERS, st.integers(1, 900), OPERATIONS, ANSWERS, GAPS)
-
-
-@pytest.mark.long
-@settings(max_examples=25)
-@given(*_ALL)
-def test_the_runner_does_what_the_page_says(
-    rows: list[Row],
-    config: Config,
-    call: Caller,
-    budget: int,
-    name: str,
-    answers: list[str],
-    gaps: list[int],
-) -> None:
-    compare(rows, config, call, budget, name, answers, gaps)
-
-
-@pytest.mark.long
-@settings(max_examples=300)
-@given(*_ALL)
-def test_the_runner_does_what_the_page_says_of_many(
-    rows: list[Row],
-    config: Config,
-    call: Caller,
-    budget: int,
-    name: str,
-    answers: list[str],
-    gaps: list[int],
-) -> None:
-    compare(rows, config, call, budget, name, answers, gaps)
