@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import LcmError
@@ -19,7 +19,7 @@ from lcm_core.base.findings import Check, Confidence, Finding, FixId, KeyPart, P
 from lcm_core.base.paths import host_databases
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import phrase
-from lcm_core.base.values import Record, Struct, field
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.engine.rules import RULES_PRESENT, configured, engine_rules
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
@@ -312,6 +312,8 @@ def _object(metadata: str | None) -> dict[str, Any]:
 log = logging.getLogger(__name__)
 
 SeenRows = TypeVar("SeenRows")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Folders(Record, frozen=True):
@@ -358,8 +360,39 @@ class Run(Struct):
     stage: int = 0
     title: str = ""
     pause: Callable[[], Awaitable[object]] | None = None  #: awaited between conversations
+    reader: Reader | None = None  #: of the transaction that all is read in, in its thread
     verified: VerifiedTexts | None = None  #: what earlier runs found in texts of messages
     clock: asyncio.Timeout | None = None  #: of what is waited for at present
+
+    def within(self, reader: Reader) -> Run:
+        """The same with answers of its own, in one transaction and its thread. An error ends all of it."""
+        answers = {check: Answers() for check in self.answers}
+        return replace(self, reader=reader, answers=answers, report_progress=None, pause=None, clock=None)
+
+    def join(self, within: Run) -> None:
+        """Take over what was found in a transaction."""
+        self.moved()
+        for check, theirs in within.answers.items():
+            if theirs.count:
+                mine = self.answers[check]
+                mine.count += theirs.count
+                mine.findings += theirs.findings[: self.limits.findings - len(mine.findings)]
+            if theirs.reason:
+                self.stop((check,), theirs.reason)
+
+    async def read(
+        self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run *load* in a transaction of its own, or within the one that all is read in."""
+        if self.reader is None:
+            return await self.database.read(load, *args, **kwargs)
+        return await load(self.reader, *args, **kwargs)
+
+    async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do what takes its time where nobody waits for it."""
+        if self.reader is None:
+            return await asyncio.to_thread(work, *args, **kwargs)
+        return work(*args, **kwargs)
 
     def ask(self, rules: Iterable[Rule[SeenRows]], seen: SeenRows) -> None:
         """Ask those of some rules that are wanted of what was read."""
@@ -438,8 +471,12 @@ class Run(Struct):
     async def patient(self, checks: Iterable[str], where: str = "") -> AsyncIterator[None]:
         """`guarded`, and what gets no further for `Limits.seconds` is interrupted and stops these checks.
 
-        One may be inside another: then the inner one's time alone runs.
+        One may be inside another: then the inner one's time alone runs. A transaction over several
+        conversations is waited for as a whole.
         """
+        if self.reader is not None:
+            yield
+            return
         outer, clock = self.clock, asyncio.timeout(self.limits.seconds or None)
         if outer is not None and not outer.expired():
             outer.reschedule(None)

@@ -1097,18 +1097,14 @@ async def read_message_texts(
     total: int,
     *,
     backfilled: bool,
-    ahead: MessageRows | None = None,
 ) -> Messages:
-    """Read the messages of a conversation; of all that are looked at, *done* of *total* were before.
-
-    *ahead* are all of a small one that were read together with others.
-    """
+    """Read the messages of a conversation; of all that are looked at, *done* of *total* were before."""
     about, known = "", None
     if run.verified is not None:
         about = _all_but_texts(structure, run.limits, backfilled=backfilled)
         known = run.verified.of_conversation(structure.id, about, wanted)
         if known is not None and not (
-            run.verified.holds(known) or await _digest_of(run, structure, ahead) == known.texts
+            run.verified.holds(known) or await _digest_of(run, structure) == known.texts
         ):
             known = None
     seen = Messages(structure, run.limits, wanted, backfilled=backfilled, verified=known)
@@ -1119,20 +1115,15 @@ async def read_message_texts(
         return seen
     read, digests, doubtful = 0, list[bytes](), list[int]()
     for batch in _batches(structure.messages):
-        if ahead is not None:
-            seen.take(ahead.bodies())
-            read += len(ahead.messages)
-            digests.append(ahead.digest() if about else b"")
-        else:
-            count, digest = await run.database.read(_take_batch, seen, batch, digested=bool(about))
-            read += count
-            digests.append(digest)
+        count, digest = await run.read(_take_batch, seen, batch, digested=bool(about))
+        read += count
+        digests.append(digest)
         doubtful += await _weigh_doubtful(run, seen)
         run.progress(done + read, total)
     left_out = len(structure.messages) - read
     if run.verified is not None:
         texts = sha256(b"".join(digests)).hexdigest()
-        run.verified.note(await asyncio.to_thread(seen.as_verified, about, texts, left_out, doubtful))
+        run.verified.note(await run.in_thread(seen.as_verified, about, texts, left_out, doubtful))
     note_left_out(run, wanted, structure, left_out, "messages")
     return seen
 
@@ -1141,8 +1132,8 @@ async def _weigh_doubtful(run: Run, seen: Messages) -> list[int]:
     """Judge the counts that are in doubt so far; of which messages they are."""
     doubtful = seen.doubtful()
     if doubtful:
-        whole = await run.database.read(whole_messages, [MessageId(one) for one in doubtful])
-        await asyncio.to_thread(seen.weigh, whole)
+        whole = await run.read(whole_messages, [MessageId(one) for one in doubtful])
+        await run.in_thread(seen.weigh, whole)
     return doubtful
 
 
@@ -1156,21 +1147,13 @@ def _all_but_texts(structure: Structure, limits: Limits, *, backfilled: bool) ->
     return sha256(marshal.dumps((known, messages.roles, messages.events, session, settings), 2)).hexdigest()
 
 
-async def _digest_of(run: Run, structure: Structure, ahead: MessageRows | None) -> str:
+async def _digest_of(run: Run, structure: Structure) -> str:
     """A digest of the texts and parts of a conversation."""
-    if ahead is not None:
-        return sha256(ahead.digest()).hexdigest()
     digests = list[bytes]()
     for batch in _batches(structure.messages):
-        digests.append(await run.database.read(_digest_batch, structure.conversation, batch))
+        digests.append(await run.read(_digest_batch, structure.conversation, batch))
         run.moved()
     return sha256(b"".join(digests)).hexdigest()
-
-
-async def all_rows(reader: Reader, structure: Structure) -> MessageRows | None:
-    """The messages of a small conversation, with texts and parts; None: it is no small one."""
-    batches = list(_batches(structure.messages))
-    return await _rows_in(reader, structure.conversation, batches[0]) if len(batches) == 1 else None
 
 
 async def repetitions_of(database: Database, conversation_id: ConversationId) -> list[Repetition]:
@@ -1258,12 +1241,6 @@ class MessageRows(NamedTuple):
     def digest(self) -> bytes:
         """Equal ones are of equal rows: no check finds anything else in them."""
         return sha256(marshal.dumps((self.messages, self.parts), 2)).digest()
-
-    @property
-    def characters(self) -> int:
-        """How much there is to look at."""
-        texts = sum(len(row[1] or "") for row in self.messages)
-        return texts + sum(len(row[4] or "") + len(row[8] or "") for row in self.parts)
 
     def bodies(self) -> Iterator[MessageBody]:
         """Each message with its parts, in order."""

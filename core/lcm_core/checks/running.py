@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from lcm_core.base.errors import DatabaseError, UsageError
 from lcm_core.base.findings import (
@@ -27,7 +27,7 @@ from lcm_core.base.findings import (
     Report,
 )
 from lcm_core.base.records import ConversationId
-from lcm_core.base.values import replace
+from lcm_core.base.values import Record, replace
 from lcm_core.checks import (
     context,
     database,
@@ -41,7 +41,7 @@ from lcm_core.checks import (
     summaries,
 )
 from lcm_core.checks.check import Answers, Folders, Limits, Rule, Run, Stage, ids_of
-from lcm_core.checks.messages import MessageRows, Messages, all_rows, read_message_texts
+from lcm_core.checks.messages import Messages, read_message_texts
 from lcm_core.checks.structure import Structure, conversation_ids, load_structure
 from lcm_core.checks.summaries import known_files, read_summaries
 from lcm_core.engine.rules import engine_rules
@@ -70,53 +70,59 @@ _MESSAGE_TEXTS: Final = ids_of(_OF_MESSAGES)
 _CONVERSATIONS: Final = (*OF_STRUCTURE, *_OF_SUMMARIES, *_OF_MESSAGES)
 
 
-#: Rows of a conversation that is read together with those around it, and of all of them together.
-_FEW_ROWS: Final = 200
-_ROWS_AHEAD: Final = 1_000
-_TOKENS_AHEAD: Final = 200_000
-#: Characters of a conversation whose messages are looked at without a thread.
-_CHARACTERS_AHEAD: Final = 100_000
-
-#: Small conversations, each with its messages if they are asked for; None: it does not exist (any more).
-_Ahead: TypeAlias = Mapping[ConversationId, tuple[Structure, MessageRows | None] | None]
+#: Rows of a conversation that is looked at together with those around it, and of all of them together.
+_FEW_ROWS: Final = 2_000
+_ROWS_AHEAD: Final = 2_000
+#: A transaction over several conversations begins no other one after so long (s): alone, and beside an app.
+_LONG_ENOUGH: Final = 0.2
+_LONG_BESIDE: Final = 0.03
 
 
-async def _read_ahead(run: Run, ids: Sequence[ConversationId], *, texts: bool) -> _Ahead:
-    """Some conversations in one transaction; nothing if that takes too long or one cannot be read.
+class _Asked(Record, frozen=True):
+    """What is asked of every conversation."""
 
-    They are read one by one then, and what cannot be read is said of the one that it belongs to.
+    checks: frozenset[str]
+    rules: tuple[Rule[Structure], ...]
+    files: frozenset[str] | None  #: that the database knows; None: nobody asks
+    backfilled: bool
+    total: int  #: messages
+
+
+async def _look_ahead(run: Run, asked: _Asked, ids: Sequence[ConversationId]) -> list[tuple[Run, int]]:
+    """Look at some small conversations in one transaction and thread: what was found, and how many messages.
+
+    Nothing if that takes too long or one cannot be read: they are looked at one by one then, and what cannot
+    be read is said of the one that it belongs to.
     """
-    found: _Ahead = {}
+    found: list[tuple[Run, int]] = []
     with contextlib.suppress(Exception):
         async with asyncio.timeout(run.limits.seconds / 2 or None):
-            found = await run.database.read(_load_ahead, ids, texts=texts)
+            found = await run.database.read(_load_ahead, run, asked, ids)
     run.moved()
     return found
 
 
-async def _structure_of(reader: Reader, conversation_id: ConversationId) -> Structure | None:
-    return await reader.at_once(load_structure, conversation_id)
+async def _load_ahead(
+    reader: Reader, run: Run, asked: _Asked, ids: Sequence[ConversationId]
+) -> list[tuple[Run, int]]:
+    return await reader.at_once(_look_at_all, run, asked, ids)
 
 
-async def _load_ahead(reader: Reader, ids: Sequence[ConversationId], *, texts: bool) -> _Ahead:
-    return await reader.at_once(_structures, ids, texts=texts)
-
-
-async def _structures(reader: Reader, ids: Sequence[ConversationId], *, texts: bool) -> _Ahead:
-    found: dict[ConversationId, tuple[Structure, MessageRows | None] | None] = {}
-    tokens = 0
+async def _look_at_all(
+    reader: Reader, run: Run, asked: _Asked, ids: Sequence[ConversationId]
+) -> list[tuple[Run, int]]:
+    found: list[tuple[Run, int]] = []
+    until = time.monotonic() + (_LONG_ENOUGH if run.pause is None else _LONG_BESIDE)
     for conversation_id in ids:
-        structure = await load_structure(reader, conversation_id, small=True)
-        bodies = None
-        if structure is not None and texts:
-            tokens += sum(max(one, 1) for one in structure.messages.tokens)
-            if tokens > _TOKENS_AHEAD:
-                break
-            bodies = await all_rows(reader, structure)
-            if bodies is not None and bodies.characters > _CHARACTERS_AHEAD:
-                bodies = None  # it is looked at in a thread
-        found[conversation_id] = None if structure is None else (structure, bodies)
+        if found and time.monotonic() > until:
+            break
+        within = run.within(reader)
+        found.append((within, await _look_at(within, asked, conversation_id, 0)))
     return found
+
+
+async def _structure_of(reader: Reader, conversation_id: ConversationId, *, small: bool) -> Structure | None:
+    return await reader.at_once(load_structure, conversation_id, small=small)
 
 
 async def _sizes(reader: Reader) -> Counter[ConversationId]:
@@ -128,70 +134,75 @@ async def _sizes(reader: Reader) -> Counter[ConversationId]:
 
 
 def _small_ones(ids: Sequence[ConversationId], rows: Mapping[ConversationId, int]) -> list[ConversationId]:
-    """The small conversations at the front of some, as many as are read together."""
+    """The small conversations at the front of some, as many as are looked at together."""
     found: list[ConversationId] = []
     total = 0
     for conversation_id in ids:
         size = rows.get(conversation_id, 0) + 1
         total += size
-        if size > _FEW_ROWS or total > _ROWS_AHEAD:
+        if size > _FEW_ROWS or (found and total > _ROWS_AHEAD):
             break
         found.append(conversation_id)
     return found
 
 
 async def _read_conversations(run: Run) -> None:
-    """A to E, a conversation at a time: structure, then texts of summaries, then messages."""
+    """A to E, a conversation at a time."""
     wanted = run.wants(ids_of(_CONVERSATIONS))
-    rules = [rule for rule in OF_STRUCTURE if rule.id in wanted]
-    total = await run.database.read(row_count, "messages", run.conversation_id)
-    backfilled = await run.database.read(_columns_backfilled)
-    known = await run.database.read(known_files) if "D12" in wanted else None
+    asked = _Asked(
+        wanted,
+        tuple(rule for rule in OF_STRUCTURE if rule.id in wanted),
+        await run.database.read(known_files) if "D12" in wanted else None,
+        await run.database.read(_columns_backfilled),
+        await run.database.read(row_count, "messages", run.conversation_id),
+    )
     if run.conversation_id is None:
         ids = await run.database.read(conversation_ids)
     else:
         ids = [run.conversation_id]
     rows = {} if len(ids) < 2 else await run.database.read(_sizes)
-    texts = bool(wanted & _MESSAGE_TEXTS) and not (run.verified is not None and run.verified.may_hold())
-    ahead: _Ahead = {}
-    done = tried = 0
-    for place, conversation_id in enumerate(ids):
+    place = tried = done = 0
+    while place < len(ids):
         if run.pause is not None:
             await run.pause()
-        where = f" in conversation {conversation_id}"
+        ahead: list[tuple[Run, int]] = []
         if rows and place >= tried and (small := _small_ones(ids[place : place + _ROWS_AHEAD], rows)):
-            ahead = await _read_ahead(run, small, texts=texts)
+            ahead = await _look_ahead(run, asked, small)
             tried = place + (len(ahead) or len(small))
-        structure: Structure | None = None
-        bodies: MessageRows | None = None
-        if conversation_id in ahead:
-            structure, bodies = ahead[conversation_id] or (None, None)
-        else:
-            async with run.patient(wanted, where):
-                structure = await run.database.read(_structure_of, conversation_id)
-        if structure is None:
-            continue
-        findings = await _judge(run, rules, structure, here=conversation_id in ahead)
-        if wanted & _SUMMARY_TEXTS and structure.nodes:
-            async with run.patient(_SUMMARY_TEXTS, where):
-                await read_summaries(run, structure, wanted & _SUMMARY_TEXTS, known)
-        asked, lost = wanted & _MESSAGE_TEXTS, any(map(_is_lost, findings))
-        if (asked or lost) and len(structure.messages):
-            async with run.patient(asked | {"A11"} if lost else asked, where):
-                seen = await read_message_texts(
-                    run, structure, asked, done, total, backfilled=backfilled, ahead=bodies
-                )
-                if bodies is not None:
-                    run.add(list(seen.findings()))
-                else:
-                    run.add(await asyncio.to_thread(list, seen.findings()))
-                if lost:
-                    findings = await asyncio.to_thread(_without_copies, run, findings, structure, seen)
-        run.add(findings)
-        done += len(structure.messages)
-        run.progress(done, total)
+        for within, count in ahead:
+            run.join(within)
+            done += count
+        if not ahead:
+            done += await _look_at(run, asked, ids[place], done)
+        place += len(ahead) or 1
+        run.progress(done, asked.total)
     if run.verified is not None and run.conversation_id is None:
         run.verified.forget_others(ids)
+
+
+async def _look_at(run: Run, asked: _Asked, conversation_id: ConversationId, done: int) -> int:
+    """A conversation: structure, then texts of summaries, then messages; how many messages it has."""
+    wanted, where = asked.checks, f" in conversation {conversation_id}"
+    structure: Structure | None = None
+    async with run.patient(wanted, where):
+        structure = await run.read(_structure_of, conversation_id, small=run.reader is not None)
+    if structure is None:
+        return 0
+    findings = await _judge(run, asked.rules, structure)
+    if wanted & _SUMMARY_TEXTS and structure.nodes:
+        async with run.patient(_SUMMARY_TEXTS, where):
+            await read_summaries(run, structure, wanted & _SUMMARY_TEXTS, asked.files)
+    texts, lost = wanted & _MESSAGE_TEXTS, any(map(_is_lost, findings))
+    if (texts or lost) and len(structure.messages):
+        async with run.patient(texts | {"A11"} if lost else texts, where):
+            seen = await read_message_texts(
+                run, structure, texts, done, asked.total, backfilled=asked.backfilled
+            )
+            run.add(await run.in_thread(list, seen.findings()))
+            if lost:
+                findings = await run.in_thread(_without_copies, run, findings, structure, seen)
+    run.add(findings)
+    return len(structure.messages)
 
 
 def _is_lost(finding: Finding) -> bool:
@@ -208,13 +219,12 @@ def _without_copies(run: Run, findings: list[Finding], structure: Structure, see
     return [*(one for one in findings if one.check != "A11"), *again]
 
 
-async def _judge(
-    run: Run, rules: Sequence[Rule[Structure]], structure: Structure, *, here: bool
-) -> list[Finding]:
-    """What the rules find, as many as had the time; *here*: not in a thread, for it takes no time."""
+async def _judge(run: Run, rules: Sequence[Rule[Structure]], structure: Structure) -> list[Finding]:
+    """What the rules find, as many as had the time."""
     found: list[Finding] = []
     left = {rule.id for rule in rules}
-    loop, moved = asyncio.get_running_loop(), time.monotonic()
+    moved = time.monotonic()
+    soon = _nothing if run.reader is not None else asyncio.get_running_loop().call_soon_threadsafe
 
     def judge() -> None:
         nonlocal moved
@@ -223,14 +233,15 @@ async def _judge(
             left.discard(rule.id)
             if time.monotonic() - moved > 0.1:
                 moved = time.monotonic()
-                loop.call_soon_threadsafe(run.moved)
+                soon(run.moved)
 
-    if here:
-        judge()
-        return found
     async with run.patient(left, f" in conversation {structure.id}"):
-        await asyncio.to_thread(judge)
+        await run.in_thread(judge)
     return list(found)
+
+
+def _nothing(_: object) -> None:
+    """Nothing is told of steps within a transaction."""
 
 
 async def _columns_backfilled(reader: Reader) -> bool:
@@ -318,9 +329,10 @@ async def run_checks(
 
     *only* names ids (``A11``) or families (``A``); all are asked without it, and nothing else is reported.
     *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). *pause* is
-    awaited before each conversation; it is part of the time in which a check must get further. Cancelling the
-    caller interrupts the statement that is running; a check that gets no further for
-    `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, and the others go on.
+    awaited before each conversation, or before several small ones; it is part of the time in which a check
+    must get further. Cancelling the caller interrupts the statement that is running; a check that gets no
+    further for `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, and the
+    others go on.
 
     *verified*: what earlier runs found in texts of messages, of which those are not judged that are the same.
 
@@ -371,7 +383,7 @@ async def run_checks(
         started,
         time.monotonic() - clock,
         tuple(_result(check, answers[check.id]) for check in chosen),
-        *((0, 0) if verified is None else (verified.messages, verified.conversations)),
+        *((0, 0) if verified is None else verified.taken),
     )
 
 

@@ -6,7 +6,6 @@ other, some when all were read: whether a summary was made from a bad one shows 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -732,23 +731,23 @@ async def read_summaries(
     seen = Summaries(structure, run.limits, wanted)
     ids, left_out = list(structure.nodes), 0
     for start in range(0, len(ids), BATCH):
-        bodies = await run.database.read(bodies_of, ids[start : start + BATCH])
+        bodies = await run.read(bodies_of, ids[start : start + BATCH])
         left_out += len(set(ids[start : start + BATCH])) - len(bodies)
-        suspects = await asyncio.to_thread(seen.take, bodies)
+        suspects = await run.in_thread(seen.take, bodies)
         run.moved()
         contents = {body.summary_id: body.content for body in bodies}
         for summary_id in suspects:
-            sources = await run.database.read(source_texts, summary_id)
-            await asyncio.to_thread(seen.compare, summary_id, contents[summary_id], sources)
+            sources = await run.read(source_texts, summary_id)
+            await run.in_thread(seen.compare, summary_id, contents[summary_id], sources)
             run.moved()
     named: dict[int, tuple[str, ...]] = {}
     after: SqlValue = -(2**63)
     while known and after is not None:
-        found, after = await run.database.read(files_named, structure.id, after)
+        found, after = await run.read(files_named, structure.id, after)
         run.moved()
         named |= found
     seen.known_files, seen.files_of_messages = known or frozenset(), named
-    run.add(await asyncio.to_thread(list, seen.findings()))
+    run.add(await run.in_thread(list, seen.findings()))
     note_left_out(run, wanted, structure, left_out, "summaries")
 
 

@@ -41,8 +41,8 @@ class VerifiedTexts:
         self._begun = ""
         self._records: dict[int, VerifiedMessages] = {}
         self._confirmed: set[int] = set()
+        self._taken: dict[int, int] = {}  #: messages by conversation
         self._changed = False
-        self.messages = self.conversations = 0  #: that were taken as verified
 
     @classmethod
     def of(cls, database: Database, *, allowed: bool, anew: bool = False) -> VerifiedTexts | None:
@@ -73,16 +73,15 @@ class VerifiedTexts:
         """Whether nothing was written to the file since, so that the texts need not even be read."""
         return known.mark != "" and known.mark == self._now()
 
-    def may_hold(self) -> bool:
-        """Whether that is so of anything."""
-        now = "" if self._anew else self._now()
-        return now != "" and any(one.mark == now for one in self._records.values())
-
     def take(self, known: VerifiedMessages) -> None:
         """Note that a conversation still is as it was."""
-        self.messages += known.messages
-        self.conversations += 1
+        self._taken[known.conversation] = known.messages
         self._confirmed.add(known.conversation)
+
+    @property
+    def taken(self) -> tuple[int, int]:
+        """How many messages were taken as verified, of how many conversations."""
+        return sum(self._taken.values()), len(self._taken)
 
     def note(self, judged: VerifiedMessages) -> None:
         """Note what was found in a conversation."""
