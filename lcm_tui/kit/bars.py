@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import tzinfo
 from enum import Enum
 from typing import ClassVar
@@ -26,12 +26,12 @@ from lcm_tui.kit.spans import Layout, Line, Sorting, Span, heading_of
 #: What is left of the name of a place, at the least, beside all that is to be said of the file.
 SHORTEST_PLACE = 22
 #: Commands that keep their place in the key bar however many there are.
-ALWAYS = frozenset({"help", "back", "quit", "palette", "undo"})
-#: So many others should have room; for them the keys that are in each bar do without their words, in turn.
-WANTED = 4
-SHORTENED = ("quit", "back", "help", "history", "undo")
-#: The way to an undo where a screen has none itself.
-UNDOES = "history"
+ALWAYS = frozenset({"help", "back", "quit", "palette"})
+#: What is kept besides in a bar of 80 cells: the undo, or the way to one where a screen has none itself.
+UNDO, UNDOES = "undo", "history"
+#: In a narrower bar these words are left out: there the keys that only this screen has are said first.
+NARROW = 80
+PLAIN = frozenset({"Open", "Help", "Back", "Quit"})
 #: What leads to the commands that had no room.
 REST, MORE = "palette", "…"
 
@@ -130,7 +130,7 @@ class TitleBar(_Bar):
         return (Span(" "), Span(where, "title"), Span(note, "dim"), Span(space), *right)
 
 
-def _width(spans: Line) -> int:
+def _width(spans: Iterable[Span]) -> int:
     return sum(cell_width(safe_line(span.text)) for span in spans)
 
 
@@ -156,13 +156,14 @@ class KeyBar(_Bar):
         The way to the others is always there.
         """
         spans: list[Span] = []
-        for start, hint in self._placed(width):
-            del start
+        for _, hint in self._placed(width):
             spans += [
                 Span(" "),
                 Span(hint.key, "key" if hint.available else "dim"),
                 Span(f" {hint.title} " if hint.title else " ", "text" if hint.available else "dim"),
             ]
+        if _width(spans) > width:
+            spans[-1] = replace(spans[-1], text=spans[-1].text.rstrip())
         return tuple(spans)
 
     async def on_click(self, event: events.Click) -> None:
@@ -174,16 +175,22 @@ class KeyBar(_Bar):
 
     def _placed(self, width: int) -> list[tuple[int, KeyHint]]:
         hints = self._hints()
-        if sum(map(_width_of, hints)) > width:
+        left = width + 1  # the last one needs no blank behind it
+        if sum(map(_width_of, hints)) > left:
             hints = [replace(hint, title=MORE) if hint.command == REST else hint for hint in hints]
-        kept = ALWAYS if any(hint.command == "undo" for hint in hints) else ALWAYS | {UNDOES}
-        fitting = _fitting(hints, kept, width)
-        for name in SHORTENED:
-            others = sum(hint.command not in kept for hint in hints)
-            if len(fitting - kept) >= min(WANTED, others):
-                break
-            hints = [replace(hint, title="") if hint.command == name else hint for hint in hints]
-            fitting = _fitting(hints, kept, width)
+            if width < NARROW:
+                hints = [replace(hint, title="") if hint.title in PLAIN else hint for hint in hints]
+        kept = ALWAYS
+        if width >= NARROW:
+            undo = next((hint for hint in hints if hint.command == UNDO), None)
+            if undo is None or undo.available:
+                kept |= {UNDOES if undo is None else UNDO}
+        fitting: set[str] = set()
+        # Sorting is stable: of those that come next alike, the order is that of the screen.
+        for hint in sorted(hints, key=lambda one: (one.command not in kept, not one.available)):
+            if hint.command in kept or _width_of(hint) <= left:
+                left -= _width_of(hint)
+                fitting.add(hint.command)
         placed: list[tuple[int, KeyHint]] = []
         at = 0
         for hint in hints:
@@ -193,19 +200,8 @@ class KeyBar(_Bar):
         return placed
 
 
-def _fitting(hints: Sequence[KeyHint], kept: Collection[str], width: int) -> set[str]:
-    """The commands of those that are *kept*, and of the others as far as there is room, in order."""
-    left = width - sum(_width_of(hint) for hint in hints if hint.command in kept)
-    fitting = {hint.command for hint in hints if hint.command in kept}
-    for hint in sorted(hints, key=lambda one: not one.available):  # stable: else in the order of the screen
-        if hint.command not in kept and _width_of(hint) <= left:
-            left -= _width_of(hint)
-            fitting.add(hint.command)
-    return fitting
-
-
 def _width_of(hint: KeyHint) -> int:
-    return 1 + cell_width(hint.key) + (1 + cell_width(hint.title) if hint.title else 0) + 1
+    return 2 + cell_width(f"{hint.key} {hint.title}".rstrip())
 
 
 def refresh_bars(root: Widget) -> None:

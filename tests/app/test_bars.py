@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 from lcm_core.base.text import cell_width
+from lcm_core.base.values import replace
 from textual.app import App, ComposeResult
 
 from lcm_tui.kit.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.kit.spans import Span
+from tests.app.support import at, open_app, settled, shown, wait_for
+from tests.conftest import DatabaseFactory
 
 WORD, CHANGED, SIZE = Span("live ", "ok"), Span("changed 10:11:12 ", "dim"), Span("· 3.7 MB ", "dim")
 LIVE = (
@@ -85,8 +88,8 @@ HINTS = [
     [
         (120, " enter Open  c Context  s Summaries  F Search all  H Health  u Undo  ? Help  : All  q Quit "),
         (80, " enter Open  c Context  s Summaries  F Search all  u Undo  ? Help  : …  q Quit "),
-        (60, " enter Open  c Context  s Summaries  H Health  u  ?  : …  q "),
-        (40, " enter Open  c Context  u  ?  : …  q "),
+        (60, " enter  c Context  s Summaries  F Search all  ?  : …  q "),
+        (40, " enter  c Context  H Health  ?  : …  q "),
     ],
 )
 def test_the_keys_of_every_screen_give_their_words_for_keys_of_this_one(width: int, expected: str):
@@ -118,3 +121,32 @@ async def test_a_bar_is_painted_when_it_says_something_else(monkeypatch: pytest.
         app.hints.append(KeyHint("c", "Context", "context", True))
         refresh_bars(app.screen)
         assert painted == ["KeyBar"]
+
+
+def test_an_undo_with_nothing_to_undo_takes_no_room():
+    def bar(hints: list[KeyHint]) -> str:
+        return "".join(span.text for span in KeyBar(lambda: hints).compose_line(80))
+
+    not_now = [replace(hint, available=hint.command != "undo") for hint in HINTS]
+    assert "F Search all  u Undo  ?" in bar(HINTS)
+    assert "F Search all  H Health  ?" in bar(not_now)
+    history = [replace(hint, command="history") if hint.command == "undo" else hint for hint in HINTS]
+    assert "F Search all  u Undo  ?" in bar(history), "the way to an undo stays"
+
+
+async def test_the_daily_keys_are_in_the_bar_at_60_columns(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3-damaged"), size=(60, 15)) as pilot:
+
+        def bar() -> str:
+            return shown(pilot).splitlines()[-1].rstrip()
+
+        await settled(pilot)
+        assert bar() == " enter  c Context  s Summaries  F Search all  ?  : …  q"
+        await pilot.press("s")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
+        await settled(pilot)
+        assert bar() == " enter  m Map  e Edit  L Lines  d Dissolve  ?  : …  esc"
+        await pilot.press("escape", "H")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Health"))
+        await wait_for(pilot, lambda: "U History" in bar())
+        assert bar() == " enter  x Fix  R Repair  space Mark  U History  ?  : …  esc"
