@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from lcm_core.base.findings import CheckState, Finding, FixId, Progress, Report, RowRef
 from lcm_core.base.records import ContextItem, Conversation, ConversationId, SummaryId
-from lcm_core.base.text import counted
+from lcm_core.base.text import cell_width, counted
 from lcm_core.base.times import format_local
 from lcm_core.base.values import Record
 from lcm_core.checks.messages import Repetition, repetitions_of
@@ -63,7 +63,7 @@ from lcm_tui.tables.health import (
     check_line,
     finding_document,
     first_to_look_at,
-    found_line,
+    found_pieces,
     group_document,
     group_line,
     lines_of,
@@ -368,7 +368,7 @@ class Fixer:
 
 
 class HeadLine(Drawn):
-    """One line: how far the checks are, or what they found."""
+    """One line: how far the checks are, or what they found. What has no room is left out as a whole."""
 
     SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
@@ -377,17 +377,22 @@ class HeadLine(Drawn):
 
     def __init__(self) -> None:
         super().__init__(id="head")
-        self._said: Line = ()
+        self._said: Sequence[Line] = ()
 
-    def say(self, said: Line) -> None:
-        """Show other words."""
+    def say(self, said: Sequence[Line]) -> None:
+        """Show other pieces, what matters most first."""
         if said != self._said:
             self._said = said
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """The one line."""
-        return strip_of(self._said, self.style_of, self.size.width)
+        spans: list[Span] = []
+        for piece in self._said:
+            if spans and sum(cell_width(span.text) for span in (*spans, *piece)) > self.size.width:
+                break
+            spans += piece
+        return strip_of(tuple(spans), self.style_of, self.size.width)
 
 
 class FindingList(ListPane[HealthKey]):
@@ -855,11 +860,11 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
             return
         run = self.examiner
         if run.running:
-            line = progress_line(run.examination, run.share, run.stage)
+            said = [progress_line(run.examination, run.share, run.stage)]
         else:
             reload = self.key_of("reload") if run.outdated else None
-            line = found_line(run.examination, ended=run.ended, reload=reload, fix=self.key_of("fix"))
-        self.head.say(line)
+            said = found_pieces(run.examination, ended=run.ended, reload=reload, fix=self.key_of("fix"))
+        self.head.say(said)
         self.list.say_checking(run.running)
         self.refresh_bars()
 

@@ -302,8 +302,8 @@ def progress_line(known: Examination, share: float, stage: str) -> Line:
     )
 
 
-def found_line(known: Examination, *, ended: str, reload: str | None, fix: str) -> Line:
-    """What the checks found, how many of it the key *fix* can mend, and when they *ended*.
+def found_pieces(known: Examination, *, ended: str, reload: str | None, fix: str) -> list[Line]:
+    """What the checks found, what of it the key *fix* can mend, when they *ended*; what matters most first.
 
     *reload*: the file has changed since; this key checks again.
     """
@@ -312,22 +312,21 @@ def found_line(known: Examination, *, ended: str, reload: str | None, fix: str) 
     fixable = sum(map(can_fix, known.findings.values()))
     summaries = known.broken_summaries
     of_them = f" ({counted(summaries, 'summary')})" if summaries else ""
-    spans = [
-        Span(" Findings: ", "dim"),
-        Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken{of_them}", "error" if broken else "dim"),
-        Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),
-        *((Span(f"  {fix}", "key"), Span(f" fixes {fixable:,}")) if fixable else ()),
-        Span(f"  – {left:,} skipped", "text" if left else "dim"),
-        Span(f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design", "dim"),
-        Span(f"  of {len(known.results):,} checks", "dim"),
+    sound = bool(known.results) and not broken and not doubtful
+    pieces: list[Line] = [
+        (Span(" no damage found " if sound else " ", "ok"),),
+        (Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken{of_them}", "error" if broken else "dim"),),
+        (Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),),
     ]
-    if known.results and not broken and not doubtful:
-        spans.insert(0, Span(" no damage found", "ok"))
+    if reload is not None:
+        pieces.append((Span("  changed since: ", "warn"), Span(reload, "key")))
+    if fixable:
+        pieces.append((Span(f"  {fix}", "key"), Span(f" fixes {fixable:,}")))
+    pieces.append((Span(f"  – {left:,} skipped", "text" if left else "dim"),))
     if reload is None:
-        spans.append(Span(f"   {ended}", "dim"))
-    else:
-        spans += [Span("   changed since: ", "warn"), Span(reload, "key")]
-    return tuple(spans)
+        pieces.append((Span(f"  {ended}", "dim"),))
+    by_design = f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design"
+    return [*pieces, (Span(by_design, "dim"),), (Span(f"  of {len(known.results):,} checks", "dim"),)]
 
 
 # -- the list ----------------------------------------------------------------------------------------------

@@ -272,7 +272,7 @@ def _state(outlook: Outlook, width: int) -> Line:
         (*full, Span(_extent(quick, outdated), "dim")),
         *(
             (name, *verdicts, Span(" "), Span(_extent(checked, how_old), "dim"))
-            for checked in (every, quick, "")  # without it, fewer findings look like a repair
+            for checked in (every, quick, quick[:5], "")  # without it, fewer findings look like a repair
             for how_old in (outdated, old)[: len(old) + 1]
         ),
     )

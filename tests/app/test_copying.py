@@ -104,7 +104,7 @@ async def test_a_finding_is_copied(database_file: DatabaseFactory) -> None:
     path = database_file("0.15.3-damaged")
     async with open_app(path, size=NARROW) as pilot:
         await pilot.press("H")
-        await wait_for_text(pilot, "Findings:")
+        await wait_for_text(pilot, "suspicious")
         await settled(pilot)
         await pilot.press("down")
         said = json.loads(await copied(pilot, "j"))

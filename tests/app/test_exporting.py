@@ -115,7 +115,7 @@ async def test_findings_are_exported_as_the_doctor_lists_them(
     path = database_file("0.15.3-damaged")
     async with open_app(path, size=NARROW) as pilot:
         await pilot.press("H")
-        await wait_for_text(pilot, "Findings:")
+        await wait_for_text(pilot, "suspicious")
         await settled(pilot)
         found: list[dict[str, Any]] = json.loads(await exported(pilot, tmp_path, "f.json"))
         asked = await asyncio.to_thread(command, "doctor", "--json", "--db", path)

@@ -262,6 +262,7 @@ async def test_findings_of_one_check_are_one_line_that_unfolds(database_file: Da
         assert "▸ C3            15       summariser fallback: 15 findings in 4 convers" in shown(pilot)
         assert table.select(fallbacks)
         await wait_for_text(pilot, "C3 summariser fallback  ✗ broken, error, 15 findings")
+        assert "✗ 38 broken (23 summaries)  ? 22 suspicious  x fixes 17  – 11 skipped" in shown(pilot)
         assert screen.selected_id() == "C3"
         await pilot.press("enter")
         below = table.keys[table.cursor + 1 : table.cursor + 16]
@@ -453,7 +454,7 @@ async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
 @pytest.mark.long
 async def test_a_change_of_the_file_is_said_and_nothing_runs_by_itself(database_copy: DatabaseFactory):
     path = database_copy(DAMAGED)
-    async with open_app(path) as pilot:
+    async with open_app(path, size=(60, 15)) as pilot:
         screen = await health(pilot, 4)
         assert screen.list.go_to(DANGLING)
         run(path, "DELETE FROM message_parts WHERE message_id = 286")

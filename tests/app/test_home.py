@@ -118,6 +118,9 @@ def test_that_a_verdict_is_of_the_quick_check_is_said_before_how_old_it_is():
     verdict = Verdict(40, 0, 9, 4, 90, outdated=True)
     line = panel_line(Outlook("a.db", "0.15.3", verdict=verdict), PanelKey(Subject.STATE), 76)
     assert "quick check  (old)" in "".join(span.text for span in line)
+    verdict = Verdict(40, 0, 9, 4, 90)
+    line = panel_line(Outlook("lcm.db", "0.15.3", verdict=verdict), PanelKey(Subject.STATE), 60)
+    assert "9 findings ? 4 suspicious  quick " in "".join(span.text for span in line)
 
 
 # -- beside the list ---------------------------------------------------------------------------------------
