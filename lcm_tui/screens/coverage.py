@@ -294,6 +294,7 @@ class CoverageFoot(Drawn):
         self._rows = rows
         self._clicked = clicked
         self._lines: Sequence[Line] = ()
+        self._cut: tuple[Coverage, Scale, Line] | None = None  #: the row of the context, and what it is of
         self.reading = True  #: which summaries are broken or stale is not known yet
         self.more = 0  #: lines below the axis: the chosen block, and then the legend
 
@@ -312,13 +313,10 @@ class CoverageFoot(Drawn):
             return ((),) * 3
         plain = self.app.no_color
         chosen = rows.chosen
+        if self._cut is None or self._cut[0] is not coverage or self._cut[1] != scale:
+            self._cut = coverage, scale, cut_line(coverage, scale)
         return (
-            (
-                gutter(
-                    "context",
-                ),
-                *cut_line(coverage, scale),
-            ),
+            (gutter("context"), *self._cut[2]),
             (gutter(""), *axis_line(coverage, scale, plain=plain)),
             block_line(coverage, chosen, scale, width) if chosen is not None else (),
             *((Span(" "), *line) for line in self._legend(width - 1, plain=plain)),

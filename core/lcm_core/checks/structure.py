@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import repeat
 from types import MappingProxyType
 from typing import Final
 
@@ -302,6 +300,9 @@ _NEVER: Final = Timestamp("")
 _PAGE = 10_000
 #: SQL: whether a message is a compaction event of 0.1 to 0.6.0 (docs/spec/format.md, "Records of passes").
 _EVENT = "(m.role = 'system' AND m.content GLOB 'LCM compaction * pass (*')"
+#: SQL: the place of its role in `ROLES`.
+_CODE = f"""CASE CAST(m.role AS TEXT)
+    {" ".join(f"WHEN '{role}' THEN {code}" for code, role in enumerate(ROLES))} ELSE 255 END"""
 _NODE_COLUMNS = (
     ("summary_id", "TEXT"),
     ("kind", "TEXT"),
@@ -381,34 +382,32 @@ async def _messages(
     ids, seqs, tokens, days = array("q"), array("q"), array("q"), array("d")
     roles, events = bytearray(), bytearray()
     labels: dict[int, int] = {}
-    codes = {role: code for code, role in enumerate(ROLES)}
     schema = reader.schema
     sender = "m.openclaw_sender_metadata" if schema.has("messages", "openclaw_sender_metadata") else "NULL"
     day = moment("m.created_at") if schema.has("messages", "created_at") else "0"
     count = "ifnull(CAST(m.token_count AS INTEGER), 0)" if schema.has("messages", "token_count") else "0"
-    uncounted = f"CASE WHEN {count} = 0 THEN length(CAST(m.content AS TEXT)) END"
+    label = f"ifnull({_LABEL_TOKENS} + {MOST_PER_CHARACTER} * nullif(length({sender}), 0), 0)"
+    text = f"ifnull({MOST_PER_CHARACTER} * length(CAST(m.content AS TEXT)), 0)"
+    weight = f"{label} + CASE WHEN {count} = 0 THEN {text} ELSE 0 END"
     step = step or await _next_messages(reader, conversation_id, None)
     while step is not None:
         rows = await reader.stored(
-            f"""SELECT m.message_id, m.seq, m.role, {count} AS tokens, {day} AS day,
-            {_EVENT} AS event, length({sender}) AS label, {uncounted} AS uncounted FROM messages AS m
+            f"""SELECT m.message_id, m.seq, {_CODE} AS code, {count} AS tokens, {day} AS day,
+            {_EVENT} AS event, {weight} AS weight FROM messages AS m
             WHERE m.conversation_id = ? AND {step.where("m.seq")} ORDER BY m.seq""",
             conversation_id,
             *step.bounds,
         )
         if rows:
-            message_ids, places, senders, counted, moments, noted, signed, unweighed = columns_of(rows)
+            message_ids, places, senders, counted, moments, noted, weights = columns_of(rows)
             ids.extend(message_ids)
             seqs.extend(places)
-            roles.extend(map(codes.get, senders, repeat(255)))
+            roles.extend(senders)
             tokens.extend(counted)
             days.extend(moments)
             events.extend(map(bool, noted))
-            if any(signed) or any(unweighed):  # the engine goes by the text where nothing was counted
-                for message_id, label, length in zip(message_ids, signed, unweighed, strict=True):
-                    if label or length:
-                        named = _LABEL_TOKENS + MOST_PER_CHARACTER * label if label else 0
-                        labels[message_id] = named + MOST_PER_CHARACTER * (length or 0)
+            if any(weights):  # the engine goes by the text where nothing was counted
+                labels.update(one for one in zip(message_ids, weights, strict=True) if one[1])
         step = await _next_messages(reader, conversation_id, step)
     return MessageColumns(ids, seqs, tokens, days, bytes(roles), bytes(events)), labels
 
@@ -481,17 +480,20 @@ async def _links(reader: Reader, conversation_id: ConversationId) -> dict[Summar
             conversation_id,
             after,
         )
+        ids = [row["summary_id"] for row in owners]
+        of_these = "FROM summary_messages AS l WHERE l.summary_id IN (?*)"
+        numbers = await reader.rows_in(
+            f"SELECT l.summary_id, count(*) AS number {of_these} GROUP BY 1 ORDER BY 1", ids
+        )
         rows = await reader.stored_in(
-            """SELECT l.summary_id, l.message_id, l.ordinal FROM summary_messages AS l
-            WHERE l.summary_id IN (?*) ORDER BY l.summary_id, l.ordinal, l.rowid""",
-            [row["summary_id"] for row in owners],
+            f"SELECT l.message_id, l.ordinal {of_these} ORDER BY l.summary_id, l.ordinal, l.rowid", ids
         )
         if rows:
-            consumers, named, ordinals = columns_of(rows)
+            named, ordinals = columns_of(rows)
             if None in named:
                 named = tuple(NO_MESSAGE if one is None else one for one in named)
             begin = 0
-            for summary_id, number in Counter(consumers).items():  # in the order of the rows
+            for summary_id, number in numbers:
                 end = begin + number
                 found[SummaryId(summary_id)] = Links(
                     array("q", named[begin:end]), array("q", ordinals[begin:end])
