@@ -518,11 +518,8 @@ async def _read(reader: Reader, summary_id: SummaryId) -> tuple[GivenText, Given
         NotFoundError: the summary is gone.
     """
     found = await previous_of(reader, summary_id)
-    choices = (found.as_given, found.for_rewrite)
-    named = dict.fromkeys(node.summary_id for choice in choices for node in choice.nodes)
-    texts = {text.summary.summary_id: text for text in await texts_of(reader, list(named))}
-    old, new = (_given(choice, texts) for choice in choices)
-    return old, new
+    texts = {text.summary.summary_id: text for text in await texts_of(reader, found.summary_ids)}
+    return _given(found.as_given, texts), _given(found.for_rewrite, texts)
 
 
 def _given(choice: PreviousChoice, texts: dict[SummaryId, SummaryText]) -> GivenText:

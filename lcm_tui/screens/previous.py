@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import tzinfo
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, Summary, SummaryId, SummaryText
 from lcm_core.base.text import counted, depth_name, safe_text
-from lcm_core.base.times import format_local, parse_utc
-from lcm_core.base.values import Record, field, replace
+from lcm_core.base.values import Record, field
 from lcm_core.engine.previous import Candidate, PassedOver, PreviousChoice, PreviousContext
 from lcm_core.store import summaries
 from lcm_core.store.database import Reader
@@ -24,10 +22,13 @@ from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import Rows, TwoPanes
+from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span, depth_style, heading, text_field
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.tables.blocks import kind_words
+from lcm_tui.tables.items import ItemData, facts
+from lcm_tui.tables.summaries import time_range
 
 # -- the source ------------------------------------------------------------------------------------------
 # The text that a summary or a draft is made from, opened at a place in it.
@@ -107,8 +108,6 @@ class PreviousData(Record, frozen=True):
     texts: Mapping[SummaryId, SummaryText] = field(default_factory=dict)
     before: SummaryId | None = None  #: the leaf that was made just before
     after: SummaryId | None = None  #: and the one just after
-    has_times: bool = True  #: this version records from when to when the messages of a summary are
-    has_models: bool = True  #: this version records which model wrote a summary
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -142,57 +141,14 @@ async def load_previous(reader: Reader, summary_id: SummaryId) -> PreviousData:
         subject = (await summaries.get_summary(reader, summary_id)).summary
     except NotFoundError:
         return PreviousData(None)
-    data = PreviousData(subject, await previous_of(reader, summary_id))
-    named: dict[SummaryId, None] = {}
-    for view in data.views:
-        named |= dict.fromkeys(node.summary_id for node in view.choice.nodes)
-        named |= dict.fromkeys(passed.summary_id for passed in view.choice.passed_over)
+    found = await previous_of(reader, summary_id)
     before, after = await leaves_beside(reader, subject.conversation_id, summary_id)
-    texts = await summaries.texts_of(reader, list(named))
-    return replace(
-        data,
-        before=before,
-        after=after,
-        texts={text.summary.summary_id: text for text in texts},
-        has_times=reader.schema.has("summaries", "earliest_at"),
-        has_models=reader.schema.has("summaries", "model"),
-    )
+    texts = await summaries.texts_of(reader, found.summary_ids)
+    return PreviousData(subject, found, {text.summary.summary_id: text for text in texts}, before, after)
 
 
 # -- documents -------------------------------------------------------------------------------------------
-# What is said of a previous context: records in, documents and cells out.
-
-UNRECORDED: Final = "not recorded by this version"
-
-
-def about(summary: Summary) -> str:
-    """The summary asked about, for the title."""
-    return f"{_kind(summary)}, {summary.tokens:,} tokens"
-
-
-def _kind(summary: Summary) -> str:
-    return kind_words(summary.kind, summary.depth)
-
-
-def cells_of(data: PreviousData, summary: Summary | None, zone: tzinfo | None) -> dict[str, Span]:
-    """The cells that say what a summary is; of one that is gone there is nothing to say."""
-    if summary is None:
-        return {"depth": Span("gone", "error")}
-    return {
-        "depth": Span(depth_name(summary.depth), depth_style(summary.depth)),
-        "tokens": Span(f"{summary.tokens:,}"),
-        "span": Span(_covers(data, summary, zone), "dim"),
-    }
-
-
-def _covers(data: PreviousData, summary: Summary, zone: tzinfo | None) -> str:
-    """The times that a summary covers; the end only by its clock when it is on the same day."""
-    first, last = parse_utc(summary.earliest_at), parse_utc(summary.latest_at)
-    if first is None or last is None:
-        written = " – ".join(stamp for stamp in (summary.earliest_at, summary.latest_at) if stamp)
-        return written or ("–" if data.has_times else UNRECORDED)
-    start, end = format_local(first, zone)[:16], format_local(last, zone)[:16]
-    return f"{start} – {end[11:] if end[:10] == start[:10] else end}"
+# The text as a whole, and one of the summaries in it.
 
 
 def whole_document(views: Sequence[View], place: int) -> Document:
@@ -216,25 +172,13 @@ def whole_document(views: Sequence[View], place: int) -> Document:
     return tuple(blocks)
 
 
-def summary_document(
-    data: PreviousData, held: SummaryText, node: Candidate | None, why: str, zone: tzinfo | None
-) -> Document:
+def summary_document(held: SummaryText, node: Candidate | None, why: str, session: Session) -> Document:
     """One summary: what it is, why it stands here or not, what it says."""
-    summary = held.summary
-    model = summary.model or ("–" if data.has_models else UNRECORDED)
-    made = format_local(parse_utc(summary.created_at), zone) or summary.created_at
-    blocks = [
-        text_field("summary", summary.summary_id, "key"),
-        text_field("kind", _kind(summary), depth_style(summary.depth)),
-        text_field("tokens", f"{summary.tokens:,}"),
-        text_field("covers", _covers(data, summary, zone)),
-        text_field("created", made),
-        text_field("model", model),
-    ]
+    blocks = [*facts(ItemData(held.summary.summary_id, held), session)]
     if node is not None and node.first_seq is not None:
-        blocks.append(text_field("messages", f"seq {node.first_seq} to {node.last_seq}"))
+        blocks.append(text_field("messages", f"seq {node.first_seq} to {node.last_seq}", width=9))
     if node is not None and node.broken is not None:
-        blocks.append(text_field("broken", str(node.broken), "error"))
+        blocks.append(text_field("broken", str(node.broken), "error", width=9))
     blocks += [Block(f"In it: {why}." if node else f"Skipped: {why}."), Block()]
     return (*blocks, Block(held.content))
 
@@ -250,7 +194,7 @@ COLUMNS = (
     Column("id", "summary", 20, keep=95),
     Column("depth", "depth", 5, keep=90),
     Column("tokens", "tokens", 7, right=True, keep=60),
-    Column("span", "covers", 24, keep=50, timed="in"),
+    Column("span", "covers", 22, keep=50, timed="in"),
     Column("why", "why", 30, grows=True, keep=80),
 )
 
@@ -258,8 +202,9 @@ COLUMNS = (
 class GivenPane(ListPane[SummaryId]):
     """One previous context of several: its summaries, and below them the text of the selected one."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Callable[[], Session]) -> None:
         super().__init__()
+        self._session = session
         self.text = TextView(id="text")
         self.finder = TextFinder(self.text, self.why_nothing)
         self.data: PreviousData | None = None
@@ -357,7 +302,14 @@ class GivenPane(ListPane[SummaryId]):
         if self.data is None:
             return {}
         held, node = self.data.texts.get(key), self._given.get(key)
-        cells = cells_of(self.data, held.summary if held else None, self.zone)
+        cells = {"depth": Span("gone", "error")}
+        if held is not None:
+            summary = held.summary
+            cells = {
+                "depth": Span(depth_name(summary.depth), depth_style(summary.depth)),
+                "tokens": Span(f"{summary.tokens:,}"),
+                "span": Span(time_range(summary.earliest_at, summary.latest_at, self.zone), "dim"),
+            }
         if node is None:
             mark, why = Span("–", "dim"), Span(self._passed[key].reason, "dim")
         else:
@@ -394,7 +346,7 @@ class GivenPane(ListPane[SummaryId]):
             return (Block(f"The summary {key} is no longer in the database."),)
         node = self._given.get(key)
         why = node.origin if node is not None else self._passed[key].reason
-        return summary_document(data, data.texts[key], node, why, self.zone)
+        return summary_document(data.texts[key], node, why, self._session())
 
 
 # -- the previous context --------------------------------------------------------------------------------
@@ -423,7 +375,7 @@ leaf that was made before and after. D compares what was given (-) with what a r
 
     def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
         super().__init__()
-        self.given = GivenPane()
+        self.given = GivenPane(lambda: self.session)
         self._conversation = conversation
         self._summary_id = summary_id
 
@@ -471,7 +423,8 @@ leaf that was made before and after. D compares what was given (-) with what a r
             return
         self.given.zone = self.session.zone
         self.given.show(data)
-        bar.note = about(data.subject) if data.subject else ""
+        subject = data.subject
+        bar.note = f"{kind_words(subject.kind, subject.depth)}, {subject.tokens:,} tokens" if subject else ""
 
     @on(LineView.Highlighted, "#list")
     def _highlighted(self) -> None:

@@ -85,7 +85,9 @@ def _summary_facts(data: ItemData, session: Session) -> Document:
         Block(spans=(Span(f"{name} ", depth_style(summary.depth)), Span(summary.summary_id, "title"))),
         _tokens_field(summary.tokens, data.check),
         text_field("covers", _span(summary.earliest_at, summary.latest_at, session), width=9),
-        text_field("made", f"{moment_text(summary.created_at, session.zone)}{_by(summary.model)}", width=9),
+        text_field(
+            "made", f"{moment_text(summary.created_at, session.zone)}{_by(summary.model, session)}", width=9
+        ),
     ]
     if data.sources:
         blocks.append(text_field("sources", f"{len(data.sources):,} summaries", width=9))
@@ -134,7 +136,9 @@ def _span(first: str | None, last: str | None, session: Session) -> str:
     return f"{moment_text(first, session.zone)} – {moment_text(last, session.zone)}"
 
 
-def _by(model: str | None) -> str:
+def _by(model: str | None, session: Session) -> str:
+    if model is None and not session.database.schema.has("summaries", "model"):
+        return "; model not recorded by this version"
     return f" by {model}" if model else ""
 
 

@@ -96,6 +96,15 @@ class PreviousContext(Record, frozen=True):
     otherwise: tuple[PreviousChoice, ...]  #: what may have been given instead, if the assumption is wrong
     for_rewrite: PreviousChoice  #: the same without broken summaries
 
+    @property
+    def summary_ids(self) -> Sequence[SummaryId]:
+        """The summaries that any of them names, each once."""
+        named: dict[SummaryId, None] = {}
+        for choice in (self.as_given, self.for_rewrite, *self.otherwise):
+            named |= dict.fromkeys(node.summary_id for node in choice.nodes)
+            named |= dict.fromkeys(one.summary_id for one in choice.passed_over)
+        return list(named)
+
 
 NOTHING: Final = PreviousChoice((), "", (), "")
 
