@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 from lcm_core.base.errors import ExitCode, RefusedError
 from lcm_core.base.files import forget_cache, reason_of
+from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_or_none
@@ -23,6 +26,7 @@ from lcm_recall.search import (
     search,
 )
 from lcm_recall.terms import Mode, parse
+from lcm_recall.tools import RecallTools
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
@@ -37,6 +41,8 @@ from lcm_tui.tables.blocks import OutputBlock as Block
 _LEVELS = ("leaf", "condensed")
 KINDS = Choice(*DocumentKind, *_LEVELS)
 DEFAULT_LIMIT, _MAX_OFFSET = 20, 10**9
+#: What the engine's own tool can be narrowed to, one at a time, and what it calls that.
+_ENGINE_KINDS = {"message": "messages", "summary": "summaries", "file": "files"}
 
 
 class ScopeOptions(Record, frozen=True):
@@ -161,6 +167,7 @@ scope_options = gather(
     "nothing.",
 )
 @click.option("--fail-empty", is_flag=True, help="Exit with code 3 if nothing is found.")
+@click.option("--as-engine", is_flag=True, help="Search and answer like the engine's own tool.")
 def grep(
     run: Run,
     *,
@@ -173,6 +180,7 @@ def grep(
     cursor: int,
     index: str | None,
     fail_empty: bool,
+    as_engine: bool,
 ) -> Answer:
     """Search messages, tool calls, summaries, focus briefs and large files of all conversations."""
     path = run.settings.database.value
@@ -183,6 +191,25 @@ def grep(
     if regex and substring:
         raise invalid("regex", "cannot be combined with --substring")
     since, before = map(iso_or_none, times.span(run.clock))
+    if as_engine:
+        _check_for_the_engine(scope, {"--substring": substring, "--index": index, "--cursor": cursor})
+        given: dict[str, Json] = {
+            "pattern": query,
+            "mode": "regex" if regex else "full_text",
+            "limit": limit,
+            "since": since,
+            "before": before,
+        }
+        if scope.conversation_id is not None:
+            given["conversationId"] = scope.conversation_id
+        elif scope.session_key is None:
+            given["allConversations"] = True
+        if scope.kinds:
+            given["scope"] = _ENGINE_KINDS[scope.kinds[0]]
+        answer = _as_engine(run, given, scope.session_key)
+        details = answer.data["details"]
+        empty = not isinstance(details, Mapping) or not details.get("totalMatches")
+        return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and empty else answer
     if index == "update":
         _bring_up_index(run)
     if index == "update" and not query.strip():
@@ -213,6 +240,35 @@ def grep(
     data = to_json(FoundPage.of(parsed.text, named, found))
     answer = run.answer("grep", data, _grep_blocks(run, named, found))
     return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
+
+
+def _as_engine(run: Run, given: JsonObject, session_key: str | None) -> Answer:
+    settings = recall_settings(run.settings)
+    found = run.work(lambda database: RecallTools(database, settings).call("lcm_grep", given, session_key))
+    return run.answer("grep", {"text": found.text, "details": found.details}, [Prose(found.text)])
+
+
+def _check_for_the_engine(scope: ScopeOptions, ours: Mapping[str, object]) -> None:
+    """Refuse what the engine's own tool does not know: it must not look as if it had been taken into account.
+
+    Raises:
+        UsageError: such an option was given.
+    """
+    given = {
+        **ours,
+        "--agent": scope.agent,
+        "--role": scope.role,
+        "--tool": scope.tool,
+        "--depth": scope.depth is not None,
+        "--context": scope.context,
+        "--broken": scope.broken,
+        "--kind": len(scope.kind) > 1 or not _ENGINE_KINDS.keys() >= set(scope.kind),
+    }
+    for option, value in given.items():
+        if value:
+            raise invalid(
+                option.removeprefix("--"), "cannot be combined with --as-engine: its tool has no such choice"
+            )
 
 
 def _bring_up_index(run: Run) -> None:

@@ -86,6 +86,16 @@ SECOND_WORDS: Final[Mapping[str, str]] = {
     "history": "list undo redo prune",
     "config": "show get set",
 }
+#: Words that mean others: a verb that goes without saying, and shorter ways to what is an option.
+MEANING: Final[Mapping[str, str]] = {
+    "context show": "context",
+    "files list": "files",
+    "prompts list": "prompts",
+    "sessions list": "sessions",
+    "conversations forget": "conversations delete --forever",
+    "vacuum": "disk --free pages",
+    "completion": "--completion",
+}
 EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, 4 configuration, 5 database, 6 findings, "
     "7 stale, 8 busy, 9 refused, 10 cancelled."
@@ -214,12 +224,21 @@ class Program(Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words; the name of a file alone opens it, and ``help`` before words asks for theirs."""
-        before = args[: args.index("help")] if "help" in args else args
-        if "help" in args and _is_all_options(before, _names(self.params), strict=True):
-            args = [*before, *args[len(before) + 1 :], "--help"]
+        if "help" in args and self._are_first(args, args.index("help")):
+            at = args.index("help")
+            args = [*args[:at], *args[at + 1 :], "--help"]
+        for words, meaning in MEANING.items():
+            said = words.split()
+            at = args.index(said[0]) if said[0] in args else len(args)
+            if args[at : at + len(said)] == said and self._are_first(args, at):
+                args = [*args[:at], *meaning.split(), *args[at + len(said) :]]
         if len(args) == 1 and args[0] not in WORDS and os.path.isfile(args[0]):
             args = ["--db", args[0]]
         return super().parse_args(ctx, args)
+
+    def _are_first(self, args: Sequence[str], at: int) -> bool:
+        """Whether nothing but options stands before a place."""
+        return _is_all_options(args[:at], _names(self.params), strict=True)
 
     def alone(self, ctx: click.Context, /, **_: Any) -> Outcome:
         """Open the app."""

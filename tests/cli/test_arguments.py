@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from lcm_core import __version__
 
+from lcm_tui.cli.tree import MEANING
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 
@@ -229,6 +230,16 @@ def test_help_is_a_command_too(words: list[str]):
     for line in (["help", *words, "--json"], ["--json", "help", *words]):
         assert run(*line) == run(*words, "--help", "--json")
     assert run("help", "bogus").code == 2
+
+
+@pytest.mark.parametrize(("words", "meaning"), MEANING.items())
+def test_words_that_mean_others_are_those(words: str, meaning: str, database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    more = {"context show": ["1"], "conversations forget": ["1"], "completion": ["bash"]}.get(words, [])
+    said, meant = (run("--db", path, *one.split(), *more) for one in (words, meaning))
+    assert (said.code, said.out) == (meant.code, meant.out)
+    assert said.code == 0
+    assert run("grep", words, "--db", path).code == 0, "behind a command they are what was typed"
 
 
 def test_an_id_that_is_not_there_exits_with_3(database_file: DatabaseFactory):

@@ -107,10 +107,41 @@ def test_reading_down_gives_the_messages_with_their_tool_calls(memory: Path) -> 
 
 
 def test_as_the_engine_is_the_engines_own_text(memory: Path) -> None:
+    assert run("grep", "needle", "--as-engine", "--db", memory).out.startswith("## LCM Grep Results")
     text = run("expand", "sum_a", "--as-engine", "--db", memory).out
     assert "### sum_a (leaf, " in text
     assert "Messages: msg#1 (user, " in text
     assert "needle" not in text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--role", "user"),
+        ("--tool", "exec"),
+        ("--agent", "main"),
+        ("--depth", "0"),
+        ("--kind", "leaf"),
+        ("--kind", "message", "--kind", "file"),
+        ("--context", "in"),
+        ("--broken",),
+        ("--cursor", "2"),
+        ("--substring",),
+    ],
+)
+def test_what_the_engines_tool_cannot_do_is_not_left_out_in_silence(
+    options: tuple[str, ...], memory: Path
+) -> None:
+    refused = run("grep", "needle", "--as-engine", *options, "--db", memory)
+    assert refused.code == 2
+    assert "cannot be combined with --as-engine" in refused.err
+
+
+def test_a_script_sees_that_the_engines_tool_found_nothing(memory: Path) -> None:
+    asked = ("--as-engine", "--regex", "--fail-empty", "--db", memory)
+    assert run("grep", "needle", *asked).code == 0
+    assert run("grep", "nowhere", *asked).code == 3
+    assert run("expand", "sum_a", "--as-engine", "--cursor", "1.0", "--db", memory).code == 2
 
 
 def test_a_scope_without_a_text_is_said(memory: Path) -> None:
@@ -169,5 +200,4 @@ def test_the_levels_below_a_summary_and_the_texts_of_one(memory: Path) -> None:
         *((("--level", "all", one), 2) for one in ("--as-engine", "--no-messages")),
     ):
         assert run("expand", "sum_top", *options, "--db", memory).code == code, options
-    assert run("expand", "sum_a", "--as-engine", "--cursor", "1.0", "--db", memory).code == 2
     assert run("expand", "msg#1", "--level", "all", "--db", memory).code == 3
