@@ -69,8 +69,8 @@ def test_4_what_a_tool_said_that_is_in_the_context(path: Path, home: Path) -> No
         operator.press("F", "Search")
         operator.types("error", "311 hits")
         operator.press("tab")
-        operator.press("1", "149 hits")
-        operator.press("2", "21 hits")
+        operator.press("1", "149 of 311 hits")
+        operator.press("5", "21 of 311 hits", "in the context")
         assert operator.keys == 5
 
 
@@ -97,8 +97,8 @@ def test_6_where_a_line_of_a_summary_comes_from(path: Path, home: Path) -> None:
         operator.press("s", "Summary DAG of 1", TOP)
         keys = operator.keys
         operator.press("L", f"Lines of {TOP}")
-        operator.press("down", "#14")
-        operator.press("enter", "Conversation 1", "Ingrid asked us to refactor the schema")
+        operator.press("down", "100 %  m14 #14", "asked us to refactor the schema migration")
+        operator.press("enter", "Conversation 1", "14 assistant 2026-03-02 08:51")
         assert operator.keys - keys <= 3
 
 
