@@ -539,10 +539,13 @@ def _identity_hash(message: MessageText, limits: Limits) -> Found:
 
 def _wrong_parts(message: MessageText, limits: Limits) -> Found:
     parts = message.body.parts
-    found: list[tuple[Fault, KeyPart]] = [
-        (_UNREADABLE, part.unreadable) for part in parts if part.unreadable is not None
-    ]
-    if any(part.ordinal != index for index, part in enumerate(parts)):
+    found: list[tuple[Fault, KeyPart]] = []
+    lacking = False
+    for index, part in enumerate(parts):
+        if part.unreadable is not None:
+            found.append((_UNREADABLE, part.unreadable))
+        lacking |= part.ordinal != index
+    if lacking:
         found.append((_PARTS_LACKING, message.body.message_id))
     if parts and _text_differs(message.body):
         found.append((_OTHER_TEXT, message.body.message_id))
@@ -551,8 +554,9 @@ def _wrong_parts(message: MessageText, limits: Limits) -> Found:
 
 def _text_differs(body: MessageBody) -> bool:
     """Whether a message's text cannot have come from its parts (the engine joins their texts by newlines)."""
-    if any(part.same for part in body.parts):
-        return False
+    for part in body.parts:  # most often the first is
+        if part.same:
+            return False
     texts = [part.text for part in body.parts if part.text and part.part_type in ("text", "compaction")]
     if "\n".join(texts) == body.content:
         return False
@@ -1248,7 +1252,8 @@ class MessageRows(NamedTuple):
         for row in self.parts:
             parts.setdefault(row[0], []).append(PartBody._make(row[1:]))
         for of_message in parts.values():  # not by SQLite, which would carry every text through its sorter
-            of_message.sort(key=attrgetter("ordinal"))
+            if len(of_message) > 1:
+                of_message.sort(key=attrgetter("ordinal"))
         for key, content, identity, large in self.messages:
             yield MessageBody(_own_id(key), content or "", identity, bool(large), parts.get(key, ()))
 

@@ -113,6 +113,8 @@ _FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
 
 def file_ids(text: str) -> list[str]:
     """The ids of files that a text names, as the engine finds them (docs/spec/format.md, "Identifiers")."""
+    if "file_" not in text.lower():  # the pattern is slow, and hardly a text names one
+        return []
     return list(dict.fromkeys(match.lower() for match in _FILE_ID.findall(text)))
 
 
@@ -130,7 +132,10 @@ def has_binary(content: str) -> bool:
     """Whether a text has base64, a data URL or a media line."""
     if ("MEDIA:" in content or ";base64," in content) and _MEDIA.search(content):
         return True
-    return any(len(word) >= _LONG_WORD and _BASE64.search(word) for word in content.split())
+    words = content.split()
+    if max(map(len, words), default=0) < _LONG_WORD:  # of most texts, and quicker than to look at each word
+        return False
+    return any(len(word) >= _LONG_WORD and _BASE64.search(word) for word in words)
 
 
 def is_refusal(content: str) -> bool:
@@ -143,7 +148,7 @@ def is_refusal(content: str) -> bool:
 def gives_orders(content: str) -> bool:
     """Whether a text holds what could work as an instruction when the model reads it."""
     lowered = content.lower()  # the pattern is slow, and hardly a text holds any of its words
-    return any(word in lowered for word in _ORDER_WORDS) and _ORDERS.search(content) is not None
+    return any(map(lowered.__contains__, _ORDER_WORDS)) and _ORDERS.search(content) is not None
 
 
 def has_expansion_hint(content: str) -> bool:
