@@ -147,7 +147,7 @@ class PassList(ListPane[int]):
     def matching(self, words: Sequence[str]) -> Sequence[int]:
         """All of them: passes are not filtered."""
         del words
-        return [*range(1, len(self.passes.done) + 1), *self.passes.coming]
+        return self.passes.numbers()
 
     def keep_on(self, keys: Sequence[int]) -> int | None:
         """The pass that follows the one that was made."""
@@ -421,7 +421,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         nothing = self._outlook.refusal or (
             "Reading the context …" if self._outlook.planned is None else "No pass: the pane says why."
         )
-        self.list.show(Passes(done, self._coming), nothing=nothing)
+        self.list.show(Passes(done, self._coming, self.compaction.held), nothing=nothing)
         self._say_state()
 
     def _look_anew(self) -> None:

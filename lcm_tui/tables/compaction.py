@@ -234,11 +234,23 @@ class Passes(Record, frozen=True):
 
     done: Sequence[PassDone]
     coming: Mapping[int, ForecastPass]
+    held: PassDraft | None = (
+        None  #: of the first pass to come: it stays as drafted, whatever is written meanwhile
+    )
+
+    def numbers(self) -> list[int]:
+        """The passes, in order."""
+        first = len(self.done) + (self.held is not None)
+        return [*range(1, first + 1), *(number for number in self.coming if number > first)]
+
+    def _held(self, number: int) -> PassDraft | None:
+        return self.held if number == len(self.done) + 1 else None
 
     def _row(self, number: int) -> ForecastPass | None:
-        if number > len(self.done):
+        held = self._held(number)
+        if number > len(self.done) and held is None:
             return self.coming.get(number)
-        chunk = self.done[number - 1].chunk
+        chunk = self.done[number - 1].chunk if held is None else held.chunk
         return ForecastPass(number, chunk.due.depth, chunk.refs, chunk.tokens, 0, is_exact=True)
 
     def refs(self, number: int) -> tuple[int | str, ...]:
@@ -258,7 +270,9 @@ class Passes(Record, frozen=True):
         """A pass in the list; *doing*: what is being done with it now."""
         one = self._row(number)
         of = self.done[number - 1] if number <= len(self.done) else doing
-        return {} if one is None else cells_of(FORECAST_COLUMNS, one, of)
+        cells = {} if one is None else cells_of(FORECAST_COLUMNS, one, of)
+        held = self._held(number)
+        return cells if held is None else {**cells, "into": Span(f"{held.text.tokens:,}")}
 
     def document(self, number: int, source: str | None) -> Document:
         """A pass as a text; *source*: what a model is given, None when it has not been read."""

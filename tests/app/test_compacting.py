@@ -12,6 +12,7 @@ from lcm_core.writers.request import SummarizerError
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
+from lcm_tui.tables.compaction import Passes
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -205,6 +206,24 @@ async def test_a_draft_waits_for_a_word(path: Path):
         await wait_for(pilot, lambda: screen.compaction.held is not None)
         await pilot.press("A")
         await made(pilot, screen, 7)
+
+
+async def test_a_draft_that_waits_is_listed_as_drafted(path: Path):
+    async with open_app(path) as pilot:
+        screen = await opened(pilot)
+        planned = screen.list.passes.coming
+        await pilot.press("a")
+        await wait_for(pilot, lambda: screen.compaction.held is not None)
+        held = screen.compaction.held
+        await wait_for_text(pilot, f" {held.text.tokens:,} ▸ draft")
+        passes = Passes((), {1: planned[2], 2: planned[2]}, held)  # planned again after somebody has written
+        cells = passes.cells(1, "")
+        assert (passes.numbers(), passes.refs(1)) == ([1, 2], held.chunk.refs)
+        assert (cells["count"].text, cells["into"].text) == (
+            f"{len(held.chunk.refs)}",
+            f"{held.text.tokens:,}",
+        )
+        assert Passes((), {}, held).numbers() == [1], "nothing else is due any more"
 
 
 async def one_pass(pilot: Pilot[int], screen) -> None:
