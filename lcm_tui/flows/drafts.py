@@ -218,7 +218,7 @@ def key_text(author: Modelling) -> str:
 def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
     """What a batch takes, and at most, for people; the limits of *budget* hold."""
     if not forecast.once.calls:
-        return "offline: no network call, no cost"
+        return "no network call, no cost"
     most = budget.at_most(forecast)
     calls = "1 call" if forecast.once.calls == 1 else f"{forecast.once.calls:,} calls"
     about = "~" if forecast.once.cost_usd else ""
@@ -237,7 +237,7 @@ def worth_keeping(items: Iterable[BatchItem]) -> bool:
 def forecast_sentence(forecast: Forecast, budget: CallBudget) -> str:
     """The same as a sentence, for a question."""
     if not forecast.once.calls:
-        return "Offline: no network call, no cost."
+        return "No network call, no cost."
     most = forecast_text(forecast, budget)
     return f"If every first answer is accepted: {most}, including retries and second answers."
 

@@ -309,7 +309,7 @@ class ChangePane(Vertical):
             if self._pane == "ordinals" and brief and not rows:
                 self.show_pane("brief")  # it is what the change is about
             elif first and shown is not None and self._pane == "ordinals" and not rows:
-                self.show_pane("warnings" if warned else "edits" if shown.words else "ordinals")
+                self.show_pane("edits" if shown.words else "ordinals")  # the head has the warnings
             if self._pane == "sql" and shown is not None:
                 self._desk.work_on("sql", self._make_sql, shown)
             else:

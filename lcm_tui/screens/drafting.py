@@ -586,8 +586,7 @@ Drafts are saved on disk: leave at any time and continue later.
     def _say(self) -> None:
         if not self.is_mounted:
             return
-        note = self.list.count_text or ("not started" if self.work is None else "")
-        self.title_bar.note = note
+        self.title_bar.note = self.list.count_text
         self.head.refresh()
         self.foot.refresh()
         self._beside.follow()
@@ -820,7 +819,7 @@ Drafts are saved on disk: leave at any time and continue later.
 
     async def _agreed(self, work: Work, rule: AcceptanceRule) -> str:
         said: Document = (
-            Block(f"Rule: {rule.words}."),
+            Block(f"{rule.words[0].upper()}{rule.words[1:]}."),
             *map(Block, rule_sentences(work.batch.items)),
             Block("Truncated and faulty drafts are never accepted. Each becomes one undoable operation."),
         )
@@ -832,7 +831,7 @@ Drafts are saved on disk: leave at any time and continue later.
         if await wants_backup(self.session):
             answers[:1] = [("enter", "back up the database, then accept"), ("n", "accept without a backup")]
         return await self.app.push_screen_wait(
-            Question("Accept the rest by this rule?", said, answers, leave="cancel")
+            Question("Accept drafts by this rule?", said, answers, leave="cancel")
         )
 
     # -- leaving -----------------------------------------------------------------------------------------

@@ -486,7 +486,7 @@ def pace(progress: BatchProgress, *, running: bool) -> str:
         said.append(f"about {left:,.0f} s left" if left < 100 else f"about {left / 60:,.0f} min left")
     if not running and progress.counts.get(ItemState.WAITING, 0):
         decide = progress.counts.get(ItemState.REVIEW, 0) + progress.counts.get(ItemState.FAILED, 0)
-        said.append(f"{decide:,} to review" if decide else "paused")
+        said.append("waits for the review" if decide else "paused")
     return " · ".join(said)
 
 

@@ -109,9 +109,9 @@ def test_7_what_is_broken_repaired_without_a_model(path: Path, home: Path) -> No
         operator.sees("✗ 16 broken summaries in 6 conversations")
         operator.press("R", "Repair broken summaries", "only conversation 1")
         operator.press("enter", "4 broken summaries", "P shows the cost")
-        operator.press("P", "Draft 4 summaries?", "Offline: no network call, no cost")
-        operator.press("enter", "2 to review")
-        operator.press("A", "Accept the rest by this rule?")
+        operator.press("P", "Draft 4 summaries?", "No network call, no cost")
+        operator.press("enter", "waits for the review")
+        operator.press("A", "Accept drafts by this rule?")
         operator.press("enter", "Rule in force", "applied", "Backup made")
         assert operator.keys <= 7
     after = query(path, "SELECT summary_id, content FROM summaries ORDER BY summary_id")

@@ -401,7 +401,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         assert work is not None
         assert {item.state for item in work.batch.items} == {ItemState.REVIEW, ItemState.WAITING}
         assert dump(path) == before
-        assert " to review" in shown(pilot)
+        assert "drafted  waits for the review" in shown(pilot)
         await pilot.press("A")
         await asked(pilot, "nothing is invented", "e")
         await wait_for(pilot, lambda: screen.asking)
@@ -633,3 +633,16 @@ async def test_a_wide_terminal_shows_the_texts_beside_the_list(database_copy: Da
         await pilot.resize_terminal(*NARROW)
         await wait_for(pilot, lambda: not text.display, "the list alone")
         assert screen.list.outer_size.width == NARROW[0]
+
+
+@pytest.mark.long
+async def test_what_the_head_warns_of_is_not_said_again_below_it(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
+        screen = await queue_of(pilot, 1, "R", "enter")
+        assert shown(pilot).lower().count("not started") == 1
+        await pilot.press("P")
+        await asked(pilot, "no network call", "a")
+        await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
+        await pilot.press("a")
+        await wait_for_text(pilot, "Warnings 1  [Edits ", "! 1 summary depends on the old text")
+        assert shown(pilot).count("depends on the old text") == 1
