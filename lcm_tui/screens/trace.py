@@ -162,8 +162,8 @@ def _wrapped(line: Line, width: int) -> list[Line]:
 def _excerpt(one: TracedMessage, room: int) -> tuple[Line, str, Sequence[str]]:
     """The part of a message that shares most with the line, in about *room* characters.
 
-    The shared words are marked in it. Also: the longest of them that stand side by side, to find the place,
-    and those that stand elsewhere in the message.
+    The shared words are marked in it. Also: what to search the message for to find the place, and the shared
+    words that stand elsewhere in it.
     """
     text = " ".join(safe_text(one.text).split())
     found = sorted(
@@ -200,6 +200,7 @@ def _excerpt(one: TracedMessage, room: int) -> tuple[Line, str, Sequence[str]]:
     within = {word for begin, end, word in found if start <= begin and end <= stop}
     return (
         (Span("… " if start else "", "dim"), *marked, Span(" …" if stop < len(text) else "", "dim")),
-        next((run for run in written if run in one.text), one.common[0]),
+        # All of it from the first word to the last is in no other place; it is sought as it is written.
+        next((run for run in (text[first:behind], *written) if run in one.text), one.common[0]),
         [safe_line(word) for word in one.common if word not in within],
     )

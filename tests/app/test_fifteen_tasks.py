@@ -98,7 +98,7 @@ def test_6_where_a_line_of_a_summary_comes_from(path: Path, home: Path) -> None:
         keys = operator.keys
         operator.press("L", f"Lines of {TOP}")
         operator.press("down", "100 %  m14 #14", "asked us to refactor the schema migration")
-        operator.press("enter", "Conversation 1", "14 assistant 2026-03-02 08:51")
+        operator.press("enter", "14 assistant 2026-03-02 08:51", "Ingrid asked us to refactor the schema")
         assert operator.keys - keys <= 3
 
 
