@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from lcm_core.base.errors import LcmError
 from lcm_core.base.text import counted, preview
 from lcm_core.base.times import format_local, parse_utc
 from lcm_core.base.values import Record
@@ -29,9 +31,9 @@ from lcm_tui.tables.messages import parts_of
 # -- what is read ----------------------------------------------------------------------------------------
 
 #: A cursor that runs on reads nothing.
-DETAIL_SECONDS: Final = 0.06
-#: The newest messages among which the last exchange is looked for.
-LOOKED_THROUGH: Final = 60
+DETAIL_SECONDS: Final = 0.15
+#: The newest messages among which the last exchange is looked for: mostly a few have it.
+LOOKED_THROUGH: Final = (8, 60)
 #: Characters of each message that are shown.
 SHOWN: Final = 240
 
@@ -48,11 +50,14 @@ class About(Record, frozen=True):
 async def load_about(reader: Reader, entry: ConversationEntry, broken: int, known: About | None) -> About:
     """The last exchange; and why summaries are *broken*, for which all are read, unless it is *known*."""
     owner = entry.conversation.conversation_id
-    page = await newest_page(reader, owner, LOOKED_THROUGH)
-    last = {one.message.role: one for one in page.entries if text_of_message(one)}
-    exchange = sorted(
-        (last[role] for role in ("user", "assistant") if role in last), key=lambda one: one.message.seq
-    )
+    exchange: list[MessageEntry] = []
+    for limit in LOOKED_THROUGH:
+        page = await newest_page(reader, owner, limit)
+        last = {one.message.role: one for one in page.entries if text_of_message(one)}
+        said = (last[role] for role in ("user", "assistant") if role in last)
+        exchange = sorted(said, key=lambda one: one.message.seq)
+        if len(exchange) == 2 or len(page.entries) < limit:
+            break
     kinds: Sequence[tuple[BadKind, int]] = ()
     if known is not None and (known.entry.conversation.conversation_id, known.broken) == (owner, broken):
         kinds = known.kinds
@@ -170,17 +175,22 @@ class AboutPane:
         self._about: About | None = None
         self._verdict: Verdict | None = None
         self._asked: tuple[ConversationEntry, int] | None = None  #: what was read last, or is being read
+        self._asked_at = 0.0  #: monotonic
 
     def follow(self, verdict: Verdict | None) -> None:
-        """Say what is known of the selected row now; what costs more is read behind it."""
+        """Say what is known of the selected row, once that is read; what takes long is read behind it."""
         self._verdict = verdict
         row = self._list.selected
         if row is None or not self._text.display:
             return
         broken = 0 if row.sums is None else row.sums.broken
         if row.entry is not None and (row.entry, broken) != self._asked:
-            self._asked = (row.entry, broken)
-            self._screen.work_on("about", self._read, row.entry, broken)
+            now = time.monotonic()
+            runs_on = now - self._asked_at < DETAIL_SECONDS
+            self._asked, self._asked_at = (row.entry, broken), now
+            self._screen.work_on("about", self._read, row.entry, broken, DETAIL_SECONDS if runs_on else 0.0)
+            if not broken:
+                return
         self._show(row)
 
     def _show(self, row: Row) -> None:
@@ -189,8 +199,15 @@ class AboutPane:
         name = "" if key is None else self._list.names.get(key, "")
         self._text.show(about_document(row, name, known, self._verdict, self._screen), keep_place=True)
 
-    async def _read(self, entry: ConversationEntry, broken: int) -> None:
-        await asyncio.sleep(DETAIL_SECONDS)
-        self._about = await self._screen.session.read(load_about, entry, broken, self._about)
+    async def _read(self, entry: ConversationEntry, broken: int, rest: float) -> None:
+        await asyncio.sleep(rest)
+        try:
+            self._about = await self._screen.session.read(load_about, entry, broken, self._about)
+        except LcmError:
+            self._show_if_selected(entry)
+            raise
+        self._show_if_selected(entry)
+
+    def _show_if_selected(self, entry: ConversationEntry) -> None:
         if (row := self._list.selected) is not None and row.entry == entry:
             self._show(row)
