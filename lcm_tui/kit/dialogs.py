@@ -188,7 +188,7 @@ class Question(Dialog[str], Decision[str]):
         """The answers, and what scrolls a long question."""
         return (
             *(
-                key_row(key, "Answer", f"{words.rstrip('…')[:1].upper()}{words.rstrip('…')[1:]}.")
+                key_row(key, f"{words.rstrip('…')[:1].upper()}{words.rstrip('…')[1:]}.", "")
                 for key, words in self._answers[:-1]
             ),
             *READING,

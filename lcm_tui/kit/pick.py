@@ -66,8 +66,8 @@ class PickList(LineView[Pick]):
         title = safe_line(pick.title or pick.text)
         shown = clip(title, max(width - 2, 1))
         room = width - cell_width(shown) - 4
-        note = clip(safe_line(pick.note), room) if pick.note and room > 3 else ""
-        return ((Span(" "), Span(shown, "key" if not pick.title else "text"), Span(f"  {note}", "dim")),)
+        note = f"  {clip(safe_line(pick.note), room)}" if pick.note and room > 3 else ""
+        return ((Span(" "), Span(shown, "key" if not pick.title else "text"), Span(note, "dim")),)
 
     @on(LineView.Opened)
     def _clicked(self, event: LineView.Opened) -> None:

@@ -26,7 +26,11 @@ TEXT = (Block("A text over a few lines. " * 12),)
 DIALOGS = {
     "AskAgain": (lambda: AskAgain("Draft again", "extractive", Asked()), "f1", "Next field"),
     "BackupOffer": (lambda: BackupOffer(Path("/srv/lcm.db"), 3_800_000), "question_mark", "No backup"),
-    "Question": (lambda: Question("Write 4?", TEXT, (("m", "choose a model"),)), "question_mark", "Choose a"),
+    "Question": (
+        lambda: Question("Write 4?", TEXT, (("m", "choose a model"),)),
+        "question_mark",
+        "Choose a model.",
+    ),
     "SearchOnly": (lambda: SearchOnly(["messages_fts"], []), "question_mark", "Rebuild the search tables."),
     "TwoTexts": (lambda: TwoTexts(TEXT, TEXT, str), "question_mark", "Divider back"),
     "WholeScreen": (lambda: WholeScreen(TEXT), "f1", "Scroll by a line."),

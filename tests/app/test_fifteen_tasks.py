@@ -157,7 +157,7 @@ def test_9_a_summary_dissolved(path: Path, home: Path) -> None:
     assert value(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1") == 23
 
 
-def test_10_one_pass_compacted(home: Path, tmp_path: Path) -> None:
+def test_10_one_pass_compacted_and_the_context_beside_that_before_it(home: Path, tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
     before = value(path, "SELECT count(*) FROM summaries")
     settings = {"LCM_FRESH_TAIL_COUNT": "10", "LCM_LEAF_CHUNK_TOKENS": "1400"}
@@ -168,6 +168,13 @@ def test_10_one_pass_compacted(home: Path, tmp_path: Path) -> None:
         operator.press("enter", "ordinals 0 to 12 become one summary")
         operator.press("a", "made    1 summary, -979 tokens")
         assert operator.keys <= 4
+        operator.press("escape", "Compacted: 1 summary was made")
+        keys = operator.keys
+        operator.press("c", "Context 7")
+        operator.press("D", "1 summary made", "conversation 6")
+        assert "……" not in operator.screen
+        operator.press("enter", "Compare", "14 only in the first · 1 only in the second")
+        assert operator.keys - keys <= 3
     assert value(path, "SELECT count(*) FROM summaries") == before + 1
 
 
