@@ -88,37 +88,37 @@ class _Asked(Record, frozen=True):
     total: int  #: messages
 
 
-async def _look_ahead(run: Run, asked: _Asked, ids: Sequence[ConversationId]) -> list[tuple[Run, int]]:
-    """Look at some small conversations in one transaction and thread: what was found, and how many messages.
+async def _look_ahead(run: Run, asked: _Asked, ids: Sequence[ConversationId]) -> list[int]:
+    """Look at some small conversations in one transaction and thread: how many messages each has.
 
-    Nothing if that takes too long or one cannot be read: they are looked at one by one then, and what cannot
+    None if that takes too long or one cannot be read: they are looked at one by one then, and what cannot
     be read is said of the one that it belongs to.
     """
-    found: list[tuple[Run, int]] = []
+    counts: list[int] = []
     with contextlib.suppress(Exception):
         async with asyncio.timeout(run.limits.seconds / 2 or None):
-            found = await run.database.read(_load_ahead, run, asked, ids)
+            within, counts = await run.database.read(_load_ahead, run, asked, ids)
+        run.join(within)
     run.moved()
-    return found
+    return counts
 
 
 async def _load_ahead(
     reader: Reader, run: Run, asked: _Asked, ids: Sequence[ConversationId]
-) -> list[tuple[Run, int]]:
+) -> tuple[Run, list[int]]:
     return await reader.at_once(_look_at_all, run, asked, ids)
 
 
 async def _look_at_all(
     reader: Reader, run: Run, asked: _Asked, ids: Sequence[ConversationId]
-) -> list[tuple[Run, int]]:
-    found: list[tuple[Run, int]] = []
+) -> tuple[Run, list[int]]:
+    within, counts = run.within(reader), list[int]()
     until = time.monotonic() + (_LONG_ENOUGH if run.pause is None else _LONG_BESIDE)
     for conversation_id in ids:
-        if found and time.monotonic() > until:
+        if counts and time.monotonic() > until:
             break
-        within = run.within(reader)
-        found.append((within, await _look_at(within, asked, conversation_id, 0)))
-    return found
+        counts.append(await _look_at(within, asked, conversation_id, 0))
+    return within, counts
 
 
 async def _structure_of(reader: Reader, conversation_id: ConversationId, *, small: bool) -> Structure | None:
@@ -165,15 +165,11 @@ async def _read_conversations(run: Run) -> None:
     while place < len(ids):
         if run.pause is not None:
             await run.pause()
-        ahead: list[tuple[Run, int]] = []
+        ahead: list[int] = []
         if rows and place >= tried and (small := _small_ones(ids[place : place + _ROWS_AHEAD], rows)):
             ahead = await _look_ahead(run, asked, small)
             tried = place + (len(ahead) or len(small))
-        for within, count in ahead:
-            run.join(within)
-            done += count
-        if not ahead:
-            done += await _look_at(run, asked, ids[place], done)
+        done += sum(ahead) if ahead else await _look_at(run, asked, ids[place], done)
         place += len(ahead) or 1
         run.progress(done, asked.total)
     if run.verified is not None and run.conversation_id is None:
