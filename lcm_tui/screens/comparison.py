@@ -119,7 +119,7 @@ def _side(
     if one is None:
         return [*parts, (Span(f"under {side.budget:,}"),)]
     parts.append((Span(f"under {one.budget:,}"),))
-    parts.append((Span(f"{len(one.messages):,} messages, {one.sent_tokens:,} tokens"),))
+    parts.append((Span(f"{counted(len(one.messages), 'message')}, {counted(one.sent_tokens, 'token')}"),))
     if taken is not None and (doubt := doubt_of(taken)):
         parts.append((Span(doubt, "warn"),))
     if not side.clamps:
@@ -374,7 +374,7 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
         self.table.line_held()
         at, laid = self.table.hunk, self.table.laid
         count = len(laid.hunks) if laid is not None else 0
-        note = "" if laid is None else "no difference" if not count else f"{count:,} changes"
+        note = "" if laid is None else "no difference" if not count else counted(count, "change")
         self.title_bar.note = note if at is None or not count else f"change {at + 1:,} of {count:,}"
         self.refresh_bars()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.text import counted
 from lcm_core.base.values import Record
 from lcm_core.store import lineage
 from lcm_core.store import summaries as store
@@ -410,7 +411,7 @@ focus (tab); n and N go to the next and the previous match.
         """How many are marked and found, and how many there are."""
         known = self.lines.known
         counts = [self.marks.text, self._in_tree.place]
-        counts += [f"{len(known.ids):,} summaries", f"{len(known.ordinals):,} in the context"]
+        counts += [counted(len(known.ids), "summary"), f"{len(known.ordinals):,} in the context"]
         self.title_bar.note = " · ".join(filter(None, counts))
 
     # -- the detail ----------------------------------------------------------------------------------------

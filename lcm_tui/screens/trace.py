@@ -8,7 +8,7 @@ from itertools import islice
 from typing import ClassVar, Final
 
 from lcm_core.base.records import Conversation, MessageId, SummaryId
-from lcm_core.base.text import places_of, safe_line, safe_text, sought_as, wrap
+from lcm_core.base.text import counted, places_of, safe_line, safe_text, sought_as, wrap
 from lcm_core.operations.trace import TracedMessage, TraceSource, read_trace
 from textual import on
 from textual.app import ComposeResult
@@ -98,7 +98,7 @@ context, or it was made up.
         """Show the lines; the cursor stays on its line."""
         self._source = data
         more = f", {data.left_out:,} more are not compared" if data.left_out else ""
-        self.title_bar.note = f"{len(data.messages):,} messages{more}"
+        self.title_bar.note = counted(len(data.messages), "message") + more
         self.lines.replace(range(len(data.lines)))
         self._trace()
 

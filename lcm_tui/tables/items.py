@@ -6,6 +6,7 @@ from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import ItemId, SummaryId, SummaryText
+from lcm_core.base.text import counted
 from lcm_core.base.tokens import Estimator, TokenCheck, Verdict, blocks_json, raw_block
 from lcm_core.base.values import Record
 from lcm_core.engine.sent import Ledger
@@ -90,7 +91,7 @@ def _summary_facts(data: ItemData, session: Session) -> Document:
         ),
     ]
     if data.sources:
-        blocks.append(text_field("sources", f"{len(data.sources):,} summaries", width=9))
+        blocks.append(text_field("sources", counted(len(data.sources), "summary"), width=9))
     return tuple(blocks)
 
 
