@@ -861,9 +861,11 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         if self.narrowing.text:
             parts.append((Span("0", "key"), Span(" all")))
         low = self.app.size.height < LOW
+        if not parts:
+            return []
         if low:  # what is set first
             parts.sort(key=lambda part: part[1].style != "title" and part[0].text != "0")
-        if self.query_input.has_focus and parts:
+        if self.query_input.has_focus:
             parts[0] = (Span("tab", "key"), Span(" then ", "dim"), *parts[0])
         return [fitted(parts, width, _BETWEEN)] if low else list(flowed(parts, width, _BETWEEN))
 

@@ -78,7 +78,7 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str], 
     taken, changed = len(found.cut.taken), since(found.earlier)
     parts = [
         f"{key_of('hunk-previous')} {key_of('hunk-next')} step{f' {step}' if step else ''}",
-        counted(taken, "operation") + " since",
+        *([counted(taken, "operation") + " since"] if taken else ()),
         *_counts(changed),
     ]
     lines: list[Line] = [
