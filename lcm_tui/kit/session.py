@@ -344,16 +344,19 @@ class HostWatch:
 
     async def of_conversation(self, database: Database, conversation: Conversation) -> Ingestion | None:
         """The same for the session that a conversation goes on with; None: the databases have none."""
-        listing = await self.look()
-        sessions = [
+        await self.look()
+        found = await self._compared(database, self.listed_of(conversation))
+        own = [one for one in found if one.conversation_id == conversation.conversation_id]
+        return max(own, key=lambda one: one.session.current, default=None)
+
+    def listed_of(self, conversation: Conversation) -> list[HostSession]:
+        """The sessions that a conversation goes on with, as they were at the last look."""
+        return [
             one
-            for one in listing.sessions
+            for one in (() if self.listing is None else self.listing.sessions)
             if one.session_id == conversation.session_id
             or (one.current and one.session_key is not None and one.session_key == conversation.session_key)
         ]
-        found = await self._compared(database, sessions)
-        own = [one for one in found if one.conversation_id == conversation.conversation_id]
-        return max(own, key=lambda one: one.session.current, default=None)
 
     async def _compared(self, database: Database, sessions: Sequence[HostSession]) -> list[Ingestion]:
         if not sessions:

@@ -65,7 +65,7 @@ class SessionLines(Drawn):
     def __init__(self, zone: Callable[[], tzinfo | None]) -> None:
         super().__init__(id="session-lines")
         self._zone = zone
-        self._ingestion: Line = ()
+        self._ingestion: Line | None = None
         self._chain: Line = ()
         self._growth: Growth | None = None
         self._grown = False  #: how it grew has been read
@@ -83,7 +83,15 @@ class SessionLines(Drawn):
 
     def show_ingestion(self, found: Ingestion | None) -> None:
         """Say how far the engine is; None: the host's databases have no session of this conversation."""
-        self._ingestion = () if found is None else ingestion_line(found, self._moment)
+        if found is not None:
+            self._ingestion = ingestion_line(found, self._moment)
+        elif self._ingestion is not None:
+            self._ingestion = ()
+        self._draw_again()
+
+    def expect_ingestion(self) -> None:
+        """Keep the room of what is to be said of the engine, so that nothing moves when it is."""
+        self._ingestion = ()
         self._draw_again()
 
     def show_chain(self, conversation: Conversation, chain: Sequence[Conversation], merge_key: str) -> None:
@@ -98,7 +106,8 @@ class SessionLines(Drawn):
     @property
     def _lines(self) -> list[Line]:
         growth = growth_line(self._growth, self.size.width, self._zone(), read=self._grown)
-        return [growth, *(line for line in (self._ingestion, self._chain) if line)]
+        engine = () if self._ingestion is None else (self._ingestion,)
+        return [growth, *engine, *((self._chain,) if self._chain else ())]
 
     def _moment(self, moment: datetime | None) -> str:
         return "–" if moment is None else format_local(moment, self._zone())[5:16]
@@ -375,6 +384,8 @@ D compares the conversation with the Codex session that it was held in, if the h
 
     def compose_body(self) -> ComposeResult:
         """What is to be said of its session, if anything, and the messages."""
+        if self.session.host.listed_of(self.conversation):
+            self.head.expect_ingestion()
         yield self.head
         yield self.pane
 

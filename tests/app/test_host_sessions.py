@@ -263,7 +263,10 @@ async def test_sessions_in_files_are_compared_too(openclaw_home: Path) -> None:
         await wait_for_text(pilot, "on disk", "✓ up to date with 8 sessions of the host")
         await settled(pilot)
         await pilot.press("enter")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation "))
+        height = pilot.app.screen.head.styles.height
         await wait_for_text(pilot, "✓ ingesting")
+        assert pilot.app.screen.head.styles.height == height, "its room was kept"
 
 
 async def test_without_sessions_of_the_host_nothing_is_said(openclaw_home: Path) -> None:
