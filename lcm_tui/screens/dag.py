@@ -387,6 +387,7 @@ focus (tab); n and N go to the next and the previous match.
             self.map.rows.focus()
         else:
             self.lines.focus()
+        self.refresh_bars()
         self.work_on("remember", asyncio.to_thread, self.session.remembered.write)
 
     def _why_no_map(self) -> str | None:
@@ -596,7 +597,10 @@ focus (tab); n and N go to the next and the previous match.
     KEYS: ClassVar[Sequence[Key[DagScreen]]] = (
         commands.OPEN.does(_open_row, _why_not_open),
         commands.OTHER_VIEW.does(
-            _fold_map, title="Map", help="Show the coverage map over the tree, or fold it away."
+            _fold_map,
+            title="Map",
+            help="Show the coverage map over the tree, or fold it away.",
+            title_now=lambda s: "Fold map" if s.map.display else "",
         ),
         *pruning.edit_keys(_rewritable, hidden=False),
         actions.trace_key(lambda s: s.lines.summary, hidden=False),

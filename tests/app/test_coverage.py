@@ -123,11 +123,13 @@ async def test_m_folds_the_map_away_and_that_is_remembered(
             await settled(pilot)
             assert screen.map.display is expected
             assert ("\ncontext " in shown(pilot)) is expected
+            assert f" m {'Fold map' if expected else 'Map'} " in shown(pilot)
             assert screen.lines.size.height >= 3
             if expected is high:
                 await press(pilot, "m")
                 assert screen.map.display is not high
                 assert ("\ncontext " in shown(pilot)) is not high
+                assert f" m {'Map' if expected else 'Fold map'} " in shown(pilot)
                 assert screen.lines.size.height >= 3
                 assert screen.map.size.height <= size[1] // 2
                 assert screen.focused is (screen.lines if high else screen.map.rows)
