@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from lcm_core.base.text import cell_width
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
@@ -31,7 +31,8 @@ class SortMenu(Dialog[None]):
     """Takes a column; the list behind it is sorted at once."""
 
     ABOUT = (
-        "The columns to sort by. The arrow is beside the one that sorts now (↓: the largest value is on top)."
+        "The columns to sort by; a letter goes to one that begins with it. The arrow is beside the one that "
+        "sorts now (↓: the largest value is on top)."
     )
     DEFAULT_CSS = """
     SortMenu .box { width: 46; }
@@ -69,6 +70,15 @@ class SortMenu(Dialog[None]):
         note = {TROUBLE: "the worst on top", AGENT_TROUBLE.name: "the worst agent on top"}.get(name, "")
         space = " " * (_TITLE - cell_width(title))
         return ((Span(f" {arrow} ", "key"), Span(f"{title}{space}"), Span(note, "dim")),)
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter goes to the next column that begins with it."""
+        at = self._names.index(self._list.selected or self._names[0])
+        following = [*self._names[at + 1 :], *self._names[: at + 1]]
+        named = (name for name in following if event.character and self._titles[name][:1] == event.character)
+        if (name := next(named, None)) is not None:
+            event.stop()
+            self._list.select(name)
 
     def action_take(self) -> None:
         """Sort by the selected column."""

@@ -24,6 +24,7 @@ from lcm_tui.kit.bars import Heading
 from lcm_tui.kit.spans import share_text, text_of
 from lcm_tui.screens import conversation_panel as outlook
 from lcm_tui.screens.conversation_figures import Counting
+from lcm_tui.screens.conversation_list import TROUBLE
 from lcm_tui.screens.conversation_panel import Outlooker
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.tables import conversation_rows
@@ -34,6 +35,7 @@ from tests.app.support import (
     at,
     first_screen,
     open_app,
+    said,
     settled,
     shown,
     shown_lines,
@@ -510,8 +512,10 @@ async def test_the_sort_key_lists_the_columns_and_goes_through_them(database_fil
         assert sorted(met) == sorted(names)
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
-        await pilot.press("S", "down", "enter")
+        await pilot.press("S", "t", "enter")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
+        assert screen.list.sorted_by == TROUBLE
+        assert not said(pilot), "no letter is refused"
 
 
 @pytest.mark.parametrize(

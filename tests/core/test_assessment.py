@@ -27,7 +27,7 @@ LONG = SOURCE.rsplit("\n", 6)[0]
         (
             "X Nothing.",
             "Nothing.",
-            "No worse than the present text: loses 3 of 3 rules, keeps 0 % of the names.",
+            "No worse than the present text, but still loses 3 of 3 rules, keeps 0 % of the names.",
         ),
         (LONG, RULES, "Hardly shorter: 92 % of its source, 45.1 times the present text."),
         (f"{RULES} See OPS-9999.", RULES, "Worse: invents 1 name or number."),

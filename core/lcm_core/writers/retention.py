@@ -874,7 +874,7 @@ def assess(new: Retention, old: Retention | None) -> Assessment:
         more = f", {times:.1f} times the present text" if times > _MUCH_LONGER else ""
         return Assessment(Worth.LONG, f"Hardly shorter: {share * 100:.0f} % of its source{more}.")
     if missing:
-        return Assessment(Worth.EVEN, f"No worse than the present text: {', '.join(missing)}.")
+        return Assessment(Worth.EVEN, f"No worse than the present text, but still {', '.join(missing)}.")
     kept = [*_told_rules(new, old), *_told_names(new, old), f"{share * 100:.0f} % of its source"]
     return Assessment(Worth.GOOD, f"OK: {', '.join(kept)}.")
 
