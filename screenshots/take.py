@@ -47,7 +47,7 @@ class Picture:
 
 PICTURES = (
     Picture("conversations", (), "4 findings  quick check"),
-    Picture("conversations-80x24", (), "4 findings  quick check", SMALL),
+    Picture("conversations-80x24", (), "4 findings", SMALL),
     Picture("conversation", ("enter", "k", "k", "enter"), "result (#"),
     Picture("conversation-80x24", ("enter",), "#384", SMALL),
     Picture("dag", ("s", "l", "j", "l"), "63 summaries"),
@@ -71,7 +71,7 @@ PICTURES = (
         (*"jjjjj", "b", "ctrl+n", *LEASE_TABLE, "enter", "e", *"Workers", "space", *"renew.", "ctrl+s"),
         "saved",
     ),
-    Picture("previous", ("s", "l", "j", "l", "j", "j", "p"), "reconstructed"),
+    Picture("previous", ("s", "l", "j", "l", "j", "l", "j", "j", "p"), "reconstructed"),
     Picture("files", ("f",), "file_"),
     Picture("file", ("f", "enter"), "fake-png"),
     Picture("compare", ("c", "D", *"2k", "enter"), "2,000"),
