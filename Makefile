@@ -19,7 +19,7 @@ help:
 	@echo "make package   build the wheel, install it elsewhere with the newest dependencies, and try it"
 	@echo "make lint      the checks alone: ruff, mypy (the Python of the pages too), import-linter"
 	@echo "make format    let ruff format and fix what it can"
-	@echo "make bench     measure the app on large databases (ARGS=... are passed on)"
+	@echo "make bench     measure app and commands on large databases (ARGS: for the app)"
 	@echo "make pictures  take the pictures in screenshots/ again"
 	@echo "make reference make docs/commands.md and share/ again: the man page, completions"
 	@echo "make lock      pin the newest allowed dependencies in requirements.lock"
@@ -52,7 +52,9 @@ format: .venv/ready
 
 bench: .venv/ready
 	@$(BIN)/python -m compileall -q $(PACKAGES)
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks $(ARGS); table=$$?; \
+	$(BIN)/python -m benchmarks.commands; commands=$$?; \
+	$(BIN)/python -m benchmarks.calm && exit $$((table | commands))
 
 pictures: .venv/ready
 	$(BIN)/python screenshots/take.py $(ARGS)

@@ -91,7 +91,7 @@ async def test_a_summary_a_hit_and_a_conversation_are_copied(talk: Path) -> None
         await pilot.press("F", *"needle")
         await wait_for_text(pilot, "2 hits")
         await pilot.press("tab", "1")
-        await wait_for_text(pilot, "1 hit ")
+        await wait_for_text(pilot, "1 of 2 hits")
         assert await copied(pilot, "y") == "m2"
         assert await copied(pilot, "t") == "needle"
         found = json.loads(await copied(pilot, "j"))

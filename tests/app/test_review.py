@@ -406,7 +406,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         await asked(pilot, "nothing is invented", "e")
         await wait_for(pilot, lambda: screen.asking)
         await pilot.press(*"every", "enter")
-        await asked(pilot, "accept every draft without fault", "enter")
+        await asked(pilot, "Accept every draft without fault", "enter")
         await wait_for(pilot, lambda: work.batch.finished, "all committed")
         await wait_for_text(pilot, "11 applied")
         assert dump(path) != before
