@@ -41,8 +41,9 @@ class TraceScreen(DataScreen[TraceSource]):
     HELP = """
 The lines of a summary, and beside the selected one the messages that it may come from, best first.
 
-enter opens the best message in its conversation, at the words that both share. tab moves to the messages:
-arrows select another one, enter opens it, / finds text, esc leads back to the lines.
+enter opens the best message at the words that both share; tab moves to the messages, to choose another one.
+
+There, arrows select, enter opens, / finds text and esc leads back to the lines.
 
 Nothing records where a line comes from: it is found by what both say, identifiers, numbers, names and rare
 words. The share is how much of the line is in the message; the words are marked, and those that stand
