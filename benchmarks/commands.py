@@ -9,7 +9,6 @@ Exit code 0: every bar is kept.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sqlite3
@@ -163,10 +162,10 @@ def searches(bench: Bench, path: Path) -> list[report.Row]:
         ).fetchall()
         ranked = time.process_time() - begun
     nowhere = bench.own(path, "grep", _NOWHERE)
-    common = bench.own(path, "tool", "lcm_grep", json.dumps({"pattern": _COMMON, "allConversations": True}))
+    common = bench.own(path, "grep", _COMMON, "--as-engine")
     return [
         _judged("a", "grep of a word that is nowhere", nowhere, 0.5),
-        _judged("a", "tool lcm_grep of a common word", common, 0.4, f"a ranked MATCH {ranked:.3f} s"),
+        _judged("a", "grep --as-engine of a common word", common, 0.4, f"a ranked MATCH {ranked:.3f} s"),
     ]
 
 
