@@ -205,7 +205,9 @@ async def _examine(
                 whole_file=everything or reads_whole_file(owner, size),
                 limits=limits_of(settings, database.schema),
                 progress=meter,
-                verified=VerifiedTexts.of(database, allowed=settings.search_cache.value, anew=everything),
+                verified=VerifiedTexts.of(
+                    database, allowed=settings.search_cache.value, judge_all=everything
+                ),
             )
         finally:
             meter.clear()

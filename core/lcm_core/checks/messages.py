@@ -1184,7 +1184,7 @@ async def _take_batch(
 ) -> tuple[int, bytes]:
     """Look at the messages of a batch where they are read: two threads would wait for each other.
 
-    How many there are, and a digest of them if that is asked for.
+    Return their number, and their digest if the caller wants one.
     """
     return await reader.at_once(_read_and_take, seen, batch, digested)
 

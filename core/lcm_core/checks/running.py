@@ -79,7 +79,7 @@ _LONG_BESIDE: Final = 0.03
 
 
 class _Asked(Record, frozen=True):
-    """What is asked of every conversation."""
+    """What one run asks of each conversation."""
 
     checks: frozenset[str]
     rules: tuple[Rule[Structure], ...]
@@ -237,7 +237,7 @@ async def _judge(run: Run, rules: Sequence[Rule[Structure]], structure: Structur
 
 
 def _nothing(_: object) -> None:
-    """Nothing is told of steps within a transaction."""
+    """Report no progress within a transaction."""
 
 
 async def _columns_backfilled(reader: Reader) -> bool:

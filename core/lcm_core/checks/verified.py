@@ -34,10 +34,12 @@ _FORMAT: Final = 1
 class VerifiedTexts:
     """What was verified of an open file, and what of it holds for a run of the checks."""
 
-    def __init__(self, source: Path, access: str, *, anew: bool = False, folder: Path | None = None) -> None:
-        """*anew*: all is judged, and remembered for later runs."""
+    def __init__(
+        self, source: Path, access: str, *, judge_all: bool = False, folder: Path | None = None
+    ) -> None:
+        """*judge_all*: use nothing of earlier runs; remember what this one finds."""
         self._path, self._source, self._access = cache_path(source, VERIFIED, folder), source, access
-        self._anew = anew
+        self._judge_all = judge_all
         self._begun = ""
         self._records: dict[int, VerifiedMessages] = {}
         self._confirmed: set[int] = set()
@@ -45,11 +47,11 @@ class VerifiedTexts:
         self._changed = False
 
     @classmethod
-    def of(cls, database: Database, *, allowed: bool, anew: bool = False) -> VerifiedTexts | None:
+    def of(cls, database: Database, *, allowed: bool, judge_all: bool = False) -> VerifiedTexts | None:
         """What was verified of an open database; None: without leave, or it is too small to matter."""
         state = database.state
         large = state is not None and state.size >= LEAST_BYTES
-        return cls(database.path, database.access.value, anew=anew) if allowed and large else None
+        return cls(database.path, database.access.value, judge_all=judge_all) if allowed and large else None
 
     async def begin(self) -> None:
         """Read what is remembered."""
@@ -66,7 +68,7 @@ class VerifiedTexts:
         self, conversation: int, about: str, asked: Collection[str]
     ) -> VerifiedMessages | None:
         """What was found in a conversation when it had these rows, whatever their texts were."""
-        known = None if self._anew else self._records.get(conversation)
+        known = None if self._judge_all else self._records.get(conversation)
         return known if known is not None and known.about == about and known.checks >= set(asked) else None
 
     def holds(self, known: VerifiedMessages) -> bool:

@@ -58,7 +58,9 @@ async def check(
     time.sleep(TICK)  # the last write lies back further than a tick of the clock
     async with Database.open(path) as database:
         known = (
-            None if folder is None else VerifiedTexts(path, database.access.value, anew=anew, folder=folder)
+            None
+            if folder is None
+            else VerifiedTexts(path, database.access.value, judge_all=anew, folder=folder)
         )
         before = database.statements
         report = await run_checks(database, limits=LIMITS, verified=known, **how)
