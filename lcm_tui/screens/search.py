@@ -47,7 +47,7 @@ from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.copying import Copies, Forms, by_id
 from lcm_tui.screens.exporting import ShownRows, export_rows, when
 from lcm_tui.screens.frame import CommandScreen
-from lcm_tui.screens.pruning import Series
+from lcm_tui.screens.pruning import Series, edit_keys
 from lcm_tui.screens.questions import TwoTexts
 from lcm_tui.tables.asked import NOBODY, UNASKED, answer_document, evidence_document
 from lcm_tui.tables.search import (
@@ -901,6 +901,11 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
     async def _submitted(self) -> None:
         await self.action_run("open")
 
+    def _summary(self) -> SummaryId | None:
+        """The selected hit, if it is a summary."""
+        hit = self.hits.hit
+        return SummaryId(str(hit.id)) if hit is not None and hit.kind is DocumentKind.SUMMARY else None
+
     def _why_none(self) -> str | None:
         if self._is_early or self.hits.hit is not None or self.hits.recent is not None:
             return None
@@ -991,6 +996,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             _why_not_expanded,
             help="Read the selected summary, or the one that covers the selected message, level by level.",
         ),
+        *edit_keys(_summary),
         Key(
             "ask",
             "ctrl+g",

@@ -57,6 +57,28 @@ async def test_what_was_not_changed_is_not_reviewed(database_copy: DatabaseFacto
         await wait_for_text(pilot, "Edit (e)")
 
 
+@pytest.mark.parametrize("where", ["c", "c enter", "H", "F"])
+async def test_a_summary_is_edited_wherever_it_is_listed(where: str, database_copy: DatabaseFactory):
+    path = database_copy("0.15.3-damaged")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        for key in where.split():
+            await pilot.press(key)
+            await settled(pilot)
+        if where == "H":
+            await wait_for_text(pilot, "C4")
+            await pilot.press("slash", *"C4", "enter", "down")
+        if where == "F":
+            await pilot.press(*"condensed memory")
+            await settled(pilot)
+            await pilot.press("tab")
+        await settled(pilot)
+        await pilot.press("e")
+        await wait_for_text(pilot, "Edit sum_")
+        await pilot.press(*"Zebra. ", "ctrl+s")
+        await wait_for_text(pilot, "Review sum_", "+ Zebra.")
+
+
 @pytest.mark.long
 async def test_in_a_review_all_changes_are_skipped_and_included(database_copy: DatabaseFactory):
     path: Path = database_copy("0.15.3")
