@@ -290,7 +290,7 @@ def draft_blocks(
     blocks: list[OutputBlock] = [Prose(changed, title=title)]
     if draft.origin is DraftOrigin.FALLBACK:
         blocks.append(Note("This is the truncated source: every answer was rejected."))
-    blocks += [Note(assessment_of(material, kept, now).sentence), *map(Note, draft.sentences)]
+    blocks += [Note(assessment_of(draft, material, kept, now).sentence), *map(Note, draft.sentences)]
     if kept.reversed and DraftFault.REVERSED not in draft.faults:
         blocks.append(Note(reversal_sentence(kept.reversed)))
     of_messages = [] if below is None else [("and of the messages below", _share(below))]
@@ -575,10 +575,13 @@ def _node(material: Material, item: BatchItem) -> Line:
 
 
 def _draft(draft: Draft, count: int) -> Line:
-    made = _MADE.get(draft.origin, f"{draft.model}, {draft.origin} mode")
+    made = _MADE.get(draft.origin)
+    # Nobody writes a text by hand to a size, and a condensation of little is asked for no more than there is.
+    aimed = made is None and draft.target_tokens < draft.source_tokens - 1
+    target = f" (target {draft.target_tokens:,})" if aimed else ""
     return (
         Span(f" draft {draft.number} of {count}", "title"),
-        Span(f" · {made} · {draft.tokens:,} tokens (target {draft.target_tokens:,})"),
+        Span(f" · {made or f'{draft.model}, {draft.origin} mode'} · {draft.tokens:,} tokens{target}"),
         Span(f" from a {draft.source_tokens:,}-token source", "dim"),
     )
 
@@ -609,7 +612,7 @@ def _verdict(draft: Draft, material: Material, state: ReviewState) -> Line:
         return (Span(" no problem so far; comparing it with the source …", "dim"),)
     if state.kept.reversed:
         return (Span(f" Rejected: {reversal_sentence(state.kept.reversed)}", "error"),)
-    found = assessment_of(material, state.kept, state.now)
+    found = assessment_of(draft, material, state.kept, state.now)
     said: Line = (Span(f" {found.sentence}", _STYLES[found.worth]),)
     if draft.sentences:
         said = (*said, Span(f" {' '.join(draft.sentences)}", "warn"))
@@ -623,13 +626,14 @@ _STYLES: Final[Mapping[Worth, StyleName]] = {
     Worth.POOR: "error",
     Worth.LONG: "warn",
     Worth.EVEN: "dim",
+    Worth.FAIR: "text",
     Worth.GOOD: "ok",
 }
 
 
-def assessment_of(material: Material, kept: Retention, now: Retention | None) -> Assessment:
+def assessment_of(draft: Draft, material: Material, kept: Retention, now: Retention | None) -> Assessment:
     """What the numbers say of a draft; a broken text is nothing that it could be worse than."""
-    return assess(kept, None if material.broken else now)
+    return assess(kept, None if material.broken else now, cautions=bool(draft.sentences))
 
 
 # -- retention -------------------------------------------------------------------------------------------

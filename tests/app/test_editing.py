@@ -33,7 +33,8 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
         await pilot.press("e")
         await wait_for_text(pilot, f"Edit {SUMMARY}")
         await pilot.press(*"Zebra. ", "ctrl+s")
-        await wait_for_text(pilot, f"Review {SUMMARY}", "+ Zebra.", "than the present text")
+        await wait_for_text(pilot, f"Review {SUMMARY}", "+ Zebra.", "Like the present text: keeps", "by hand")
+        assert "target" not in shown(pilot)
         assert value(path, TEXT) == before
         await settled(pilot)
         await pilot.press("a")

@@ -845,6 +845,7 @@ class Worth(StrEnum):
     POOR = "poor"
     LONG = "hardly shorter"
     EVEN = "no worse"
+    FAIR = "fair"
     GOOD = "good"
 
 
@@ -856,12 +857,15 @@ class Assessment(Record, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Whether nothing speaks against the draft."""
-        return self.worth is Worth.GOOD
+        """Whether a rule may accept the draft."""
+        return self.worth in {Worth.FAIR, Worth.GOOD}
 
 
-def assess(new: Retention, old: Retention | None) -> Assessment:
-    """What the numbers say of a draft; *old*: of the present text, None where it has none to measure."""
+def assess(new: Retention, old: Retention | None, *, cautions: bool = False) -> Assessment:
+    """What the numbers say of a draft; *old*: of the present text, None where it has none to measure.
+
+    *cautions*: something else is said against the draft, beside this.
+    """
     if old is not None and (lost := list(_lost_since(new, old))):
         return Assessment(Worth.WORSE, f"Worse: {', '.join(lost)}.")
     missing = list(_missing(new, old))
@@ -873,22 +877,30 @@ def assess(new: Retention, old: Retention | None) -> Assessment:
         times = new.tokens / old.tokens if old is not None and old.tokens else 0.0
         more = f", {times:.1f} times the present text" if times > _MUCH_LONGER else ""
         return Assessment(Worth.LONG, f"Hardly shorter: {share * 100:.0f} % of its source{more}.")
+    kept = [*_told_rules(new, old), *_told_names(new, old)]
     if missing:
-        return Assessment(Worth.EVEN, f"No worse than the present text, but still {', '.join(missing)}.")
-    kept = [*_told_rules(new, old), *_told_names(new, old), f"{share * 100:.0f} % of its source"]
-    return Assessment(Worth.GOOD, f"OK: {', '.join(kept)}.")
+        better = old is not None and list(_lost_since(old, new))
+        return Assessment(
+            Worth.EVEN, f"{'Better than' if better else 'Like'} the present text: {', '.join(kept)}."
+        )
+    if new.invented:
+        kept.append(f"invents {_names_or_numbers(len(new.invented))}")
+    told = f"{', '.join(kept)}{', ' if kept else ''}{share * 100:.0f} % of its source."
+    if cautions or new.invented or (new.constraints and _rules_kept(new) != new.constraints):
+        return Assessment(Worth.FAIR, f"{told[0].upper()}{told[1:]}")
+    return Assessment(Worth.GOOD, f"OK: {told}")
 
 
 def _lost_since(new: Retention, old: Retention) -> Iterator[str]:
     """What the present text has and the draft has not."""
     rules, before = _rules_kept(new), _rules_kept(old)
     if rules is not None and before is not None and rules < before:
-        yield f"loses {new.constraints - rules:,} of {counted(new.constraints, 'rule')}"
+        now = f" (now {new.constraints - before:,})" if before < new.constraints else ""
+        yield f"loses {new.constraints - rules:,} of {counted(new.constraints, 'rule')}{now}"
     if new.share is not None and new.share < (old.share or 0.0) - _SAME_SHARE:
         yield from _told_names(new, old)
     if len(new.invented) > len(old.invented):
-        more = len(new.invented) - len(old.invented)
-        yield f"invents {counted(more, 'name or number', 'names or numbers')}"
+        yield f"invents {_names_or_numbers(len(new.invented) - len(old.invented))}"
 
 
 def _missing(new: Retention, old: Retention | None) -> Iterator[str]:
@@ -901,7 +913,9 @@ def _missing(new: Retention, old: Retention | None) -> Iterator[str]:
 
 def _told_rules(new: Retention, old: Retention | None) -> Iterator[str]:
     rules = _rules_kept(new)
-    if rules is not None and new.constraints:
+    if new.constraints and rules is None:
+        yield "rules not checked"
+    elif rules is not None and new.constraints:
         before = rules if old is None else _rules_kept(old)
         now = "" if before in (None, rules) else f" (now {before:,})"
         yield f"keeps {rules:,} of {counted(new.constraints, 'rule')}{now}"
@@ -912,6 +926,10 @@ def _told_names(new: Retention, old: Retention | None) -> Iterator[str]:
         before = new.share if old is None else old.share or 0.0
         now = "" if abs(before - new.share) <= _SAME_SHARE else f" (now {before * 100:.0f} %)"
         yield f"keeps {new.share * 100:.0f} % of the names{now}"
+
+
+def _names_or_numbers(count: int) -> str:
+    return counted(count, "name or number", "names or numbers")
 
 
 def _rules_kept(kept: Retention) -> int | None:
