@@ -140,7 +140,7 @@ import sys
 from lcm_tui.cli.main import main
 for line in sys.stdin.read().splitlines():
     code = main(line.split() + ["--db", sys.argv[1]])
-    print(line, code, "textual" in sys.modules, sep="|", file=sys.stderr)
+    print(line, code, *{"rich", "textual"} & set(sys.modules), sep="|", file=sys.stderr)
 """
 
 
@@ -159,8 +159,8 @@ def test_commands_print_and_change_without_the_libraries_of_the_app(database_cop
     run = subprocess.run(
         arguments, capture_output=True, text=True, input="\n".join(lines), check=False, cwd=database.parent
     )
-    answers = [line.split("|") for line in run.stderr.splitlines() if line.count("|") == 2]
-    expected = [[line, "6" if line == "doctor" else "0", "False"] for line in lines]
+    answers = [line for line in run.stderr.splitlines() if "|" in line]
+    expected = [f"{line}|{6 if line == 'doctor' else 0}" for line in lines]
     assert answers == expected  # 6: the checks found something
 
 

@@ -47,7 +47,7 @@ class OutputColumn(Record, frozen=True):
     grows: bool = False  #: becomes narrower when a line does not fit the terminal
     spare: int = 0  #: left out when that does not help, the highest number first; 0: never
     wide: bool = False  #: holds sentences: what can be spared goes before it has less than most of the line
-    colors: tuple[tuple[str, str], ...] = ()  #: of words that stand in it, as rich names them
+    colors: tuple[tuple[str, str], ...] = ()  #: of words that stand in it, by names of `cli.readable`
 
 
 class Table(Record, frozen=True):
