@@ -317,7 +317,7 @@ class Options(Record, frozen=True):
 
 
 class Settings(Record, frozen=True):
-    """What environment, config files and command line decide together (docs/spec/host.md, "Settings").
+    """What environment, files and command line decide (docs/spec/settings.md, "Settings and defaults").
 
     Paths are as given, with ``~`` expanded; whether there is something at them is for their users to say.
     """
