@@ -113,7 +113,7 @@ CONTEXT = Key[object](
     words="what did the model see; what does the model see; what it sees; seen by the model; prompt sent; "
     "why full; why is the context full; full context; context window; what is in the context; "
     "token usage; tokens used; what fills the context; left out; what was left out; dropped; "
-    "missing from the context; forgotten; evicted; not sent; working memory",
+    "missing from the context; forgotten; evicted; not sent; working memory; lost; lost messages; prompt",
 )
 SUMMARIES = Key[object](
     "summaries",
@@ -258,7 +258,7 @@ REPAIR = Key[object](
     "Repair",
     "List broken summaries and draft replacements.",
     words="broken; broken summaries; fix summaries; bad summaries; truncated; corrupt summaries; heal; "
-    "fallback; summary failed",
+    "fallback; summary failed; bad; worst summaries",
     changes=True,
 )
 ACCEPT_REST = Key[object](
@@ -303,7 +303,7 @@ COMPACT = Key[object](
     "Compact",
     "Preview compaction pass by pass, and run it.",
     words="shrink; smaller; make smaller; reduce; free tokens; compress; summarize now; summarise now; "
-    "too big; too long; reduce tokens; make room; context smaller; shorten",
+    "too big; too long; reduce tokens; make room; context smaller; shorten; trim",
     changes=True,
 )
 MERGE = Key[object](
@@ -350,7 +350,8 @@ HEALTH = Key[object](
     "Health",
     "Show what the checks found; fix what needs no model.",
     words="doctor; check; checks; sound; is it ok; is the database ok; is it sound; integrity; errors; "
-    "problems; diagnose; corrupt; damaged; verify; validate; status; warnings",
+    "problems; diagnose; corrupt; damaged; verify; validate; status; warnings; health score; bad; worst; "
+    "lost messages; broken database",
 )
 FIX = Key[object](
     "fix",
@@ -434,8 +435,10 @@ EXPORT = Key[object](
     "o",
     "Export",
     "Write what is shown to a file: Markdown, JSON or CSV, as its name ends.",
-    words="save as; write to file; dump; markdown; json; csv; download; save context",
-    where="the context, a conversation, the search, health and the history",
+    words="save as; write to file; dump; markdown; json; csv; download; save context; export as markdown; "
+    "export as json; export as csv",
+    where="the first screen (conversations), a conversation (its messages), the context (as sent), the "
+    "search (hits), health (findings) and the history (changes)",
     hidden=True,
 )
 RELOAD = Key[object](

@@ -209,14 +209,23 @@ ELSEWHERE: Final = (
     ),
     (
         "Models (command line)",
-        "lcm-tui config show names the model that drafts are written with, and where it is set.",
-        "which model; api key; provider; configure model; model settings; openai; anthropic; ollama",
+        "lcm-tui config show names the model that drafts are written with, and where it is set. What a draft "
+        "costs is said before it is made.",
+        "which model; api key; provider; configure model; model settings; openai; anthropic; ollama; cost; "
+        "price; spend; money",
     ),
     (
-        "Themes",
-        "Type theme and a name: dark, light, nord.",
-        "dark mode; light mode; colours; colors; theme; appearance",
+        "As it was (past)",
+        "In the context, [ goes back to before the last change or compaction, ] comes back; D compares them.",
+        "as it was; past; before; older; earlier; time; time machine; time travel; rewind; yesterday; "
+        "previous context",
     ),
+)
+#: What each theme is called besides its name, and a dark or light mode.
+_THEME: Final = ("theme", "themes", "colours", "colors", "appearance")
+_OTHER_KEY: Final = (
+    *("key", "keys", "another key", "other keys", "give a key", "change key", "own keys", "rebind", "remap"),
+    *("key bindings", "shortcuts", "hotkeys"),
 )
 
 
@@ -429,17 +438,20 @@ class Anywhere(Provider):
             return
         async for goal in self._by_id(screen, asked):
             yield _hit(_BY_ID, goal)
-        goals = []  # that are not found by their number or words
-        for goal in self._goals:
+        listed = set()  # by their number or words
+        for place, goal in enumerate(self._goals):
             if goal.number is not None and str(goal.number) == asked:
-                yield _hit(_EXACT, goal)
-            elif goal.words and (score := match_phrases(asked, goal.words)):
-                yield _hit(score + _EXACT if score >= EXACT else score, goal)
+                score = _EXACT
+            elif score := match_phrases(asked, goal.words):
+                score += _EXACT if score >= EXACT else 0.0
             else:
-                goals.append(goal)
-        titles = [goal.title for goal in goals]
+                continue
+            listed.add(place)
+            yield _hit(score, goal)
+        titles = [goal.title for goal in self._goals]
         for place, score in await asyncio.to_thread(_alike, asked, titles):
-            yield _hit(score / 100, goals[place])
+            if place not in listed:
+                yield _hit(score / 100, self._goals[place])
 
     # -- ids -----------------------------------------------------------------------------------------------
 
@@ -478,11 +490,15 @@ class Anywhere(Provider):
         for title, does, words in ELSEWHERE:
             say = partial(screen.app.notify, does, timeout=10)
             yield Goal(title, does, say, phrases(words))
+        does = "Opens the help: select the action there, then F2 and the key. config.toml keeps it."
+        yield Goal("Give an action another key", does, partial(screen.action_run, "help"), _OTHER_KEY)
 
     def _themes(self) -> Iterable[Goal]:
         for name, theme in sorted(self.app.available_themes.items()):
-            about = f"{'Dark' if theme.dark else 'Light'}{', used now' if name == self.app.theme else ''}."
-            yield Goal(f"Theme: {name}", about, partial(setattr, self.app, "theme", name))
+            sort = "Dark" if theme.dark else "Light"
+            about = f"{sort}{', used now' if name == self.app.theme else ''}."
+            words = tuple(f"{name} {sort.casefold()} mode {word}" for word in _THEME)
+            yield Goal(f"Theme: {name}", about, partial(setattr, self.app, "theme", name), words)
 
     def _settings(self, screen: CommandScreen) -> Iterable[Goal]:
         from lcm_tui.tables.settings import SETTINGS_WORDS, all_settings, settings_document

@@ -30,7 +30,7 @@ from lcm_tui.screens.pruning import (
     open_repair,
     resume_drafts,
 )
-from lcm_tui.tables.conversation_rows import RowKey
+from lcm_tui.tables.conversation_rows import Row, RowKey
 from lcm_tui.tables.home import (
     Outlook,
     Subject,
@@ -223,6 +223,16 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         if conversation is not None:
             return of_conversation(conversation.conversation_id)
         return None if name is None else Copies(name)
+
+    async def _export(self) -> None:
+        """The conversations that are listed, in their order."""
+        from lcm_tui.screens.exporting import export_conversations
+
+        await export_conversations(self, self._exported())
+
+    def _exported(self) -> list[Row]:
+        listed = (self.list.rows[key] for key in self.list.table.keys)
+        return [row for row in listed if row.conversation is not None]
 
     def in_key_bar(self) -> list[str]:
         """A session that is not in the database has a transcript, and can be imported."""
@@ -562,7 +572,8 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             "List the columns to sort by, trouble first; a click on a heading sorts, too.",
             lambda s: s._sort(),
             lambda s: s.list.why_nothing(),
-            words="biggest; largest; what eats the disk; size; bytes; which is largest; order; most tokens",
+            words="biggest; largest; what eats the disk; size; bytes; which is largest; order; most tokens; "
+            "worst; bad; trouble; health score; worst conversation; worst agent; newest; oldest; older",
         ),
         _of_selected(commands.BRIEFS, places.Briefs),
         commands.MERGE.does(lambda s: s._open_of_selected(s._merged), lambda s: s.list.why_no_conversation()),
@@ -577,6 +588,11 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             words="cleaner; junk; heartbeat; garbage",
             where="the first screen",
             hidden=True,
+        ),
+        commands.EXPORT.does(
+            _export,
+            lambda s: None if s._exported() else "no conversation is listed",
+            help="Write the listed conversations to a file: Markdown, JSON or CSV.",
         ),
         commands.BACKFILL.does(_import_session, _why_no_session),
         Key("turn", "I", "Reverse", "Reverse the sort order.", lambda s: s.list.turn(), hidden=True),

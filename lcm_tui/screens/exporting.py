@@ -17,12 +17,13 @@ from lcm_core.base.errors import FileMissingError
 from lcm_core.base.files import FileNotWrittenError, FileThereError, write_private
 from lcm_core.base.records import Conversation
 from lcm_core.base.text import counted
-from lcm_core.base.values import Record, to_json
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import database_files
 
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.tables.blocks import ListColumn, Table, json_names, json_of, list_table, moment_text, shown
+from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
 
 MARKDOWN: Final = frozenset({".md", ".markdown"})
 R = TypeVar("R")
@@ -107,6 +108,15 @@ async def export_conversation(screen: CommandScreen, conversation: Conversation)
 
     label = f"to a file; enter: {name}.md in this folder; or .json, .csv, .jsonl (import)"
     await export(screen, label, f"{name}.md", write, (*ENDINGS, ".jsonl"))
+
+
+async def export_conversations(screen: CommandScreen, listed: Sequence[Row]) -> None:
+    """Write the conversations of a list, in its order."""
+    by_id = {one.conversation.conversation_id: one for one in listed if one.conversation is not None}
+    counted = await screen.session.read(screen.session.memory.statistics_of, list(by_id))
+    rows = [replace(row, counted=counted[one]) for one, row in by_id.items()]
+    columns = [one for one in CONVERSATION_COLUMNS if one.name not in ("tail_messages", "tail_tokens")]
+    await export_rows(screen, "conversations", rows_of("Conversations", columns, rows, screen.session.zone))
 
 
 async def _conversation_text(reader: Reader, conversation: Conversation, name: str) -> tuple[str, int]:

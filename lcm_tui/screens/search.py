@@ -968,6 +968,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             "Limit the search to some kinds, one conversation, or a time.",
             _narrow,
             words="only messages; only summaries; by time; by date; by conversation; scope of the search",
+            where="the search",
         ),
         *(
             choice_key(f"narrow-{name}", word, title, f"Only {what}, or no longer only these.", words)

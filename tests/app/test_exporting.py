@@ -69,6 +69,31 @@ async def test_a_conversation_is_exported_in_each_form(talk: Path, tmp_path: Pat
         assert done.code == 0, done.err
 
 
+async def test_the_first_list_is_exported_as_it_is_filtered_and_sorted(
+    database_file: DatabaseFactory, tmp_path: Path
+) -> None:
+    path = database_file("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        known = await asyncio.to_thread(command, "conversations", "list", "--json", "--db", path)
+        tail = {"freshTailMessages", "freshTailTokens"}
+        found = json.loads(await exported(pilot, tmp_path, "c.json"))
+        assert [one["conversationId"] for one in found] == list(pilot.app.screen.list.table.keys)
+        for one in found:
+            [same] = (
+                other for other in known.data["items"] if other["conversationId"] == one["conversationId"]
+            )
+            assert one == {name: value for name, value in same.items() if name not in tail}
+        await pilot.press("slash", *"research", "enter", "I")
+        await settled(pilot)
+        rows = list(csv.DictReader((await exported(pilot, tmp_path, "c.csv")).splitlines(keepends=True)))
+        assert [int(one["conversationId"]) for one in rows] == list(pilot.app.screen.list.table.keys)
+        assert 0 < len(rows) < len(found)
+        assert (await exported(pilot, tmp_path, "c.md")).startswith("# Conversations\n\n| Id | Agent |")
+        await pilot.press("slash", *"zzz", "enter", "o")
+        await wait_until_said(pilot, "no conversation is listed")
+
+
 async def test_a_file_that_is_there_asks_and_the_database_is_never_replaced(
     talk: Path, tmp_path: Path
 ) -> None:

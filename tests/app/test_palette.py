@@ -93,7 +93,40 @@ PHRASES = {
     "shortcuts": "Help",
     "filter": "Filter",
     "bug report": "Report (command line)",
-    "dark mode": "Themes",
+    "dark mode": "Theme: ansi-dark",
+    "theme": "Theme: ansi-dark",
+    "light": "Theme: ansi-light",
+    "colour": "Theme: ansi-dark",
+    "key": "Give an action another key",
+    "rebind": "Give an action another key",
+    "shortcuts of my own": "Give an action another key",
+    "worst": "Sort",
+    "worst agent": "Sort",
+    "bad": "Sort",
+    "score": "Sort",
+    "trouble": "Sort",
+    "lost": "Context",
+    "lost messages": "Health",
+    "broken": "Repair",
+    "cost": "Models (command line)",
+    "tokens": "Compact",
+    "trim": "Compact",
+    "space": "Disk",
+    "vacuum": "Disk",
+    "delete": "Delete",
+    "export markdown": "Export",
+    "json": "Export",
+    "time": "As it was (past)",
+    "past": "As it was (past)",
+    "before": "As it was (past)",
+    "older": "As it was (past)",
+    "redo": "Undo",
+    "session": "Merge",
+    "agent": "Sort",
+    "model": "Models (command line)",
+    "prompt": "Context",
+    "quit": "Quit",
+    "settings": "Settings",
     "which model": "Models (command line)",
     "token limit": "Budget",
     "shrnk": "Compact",
@@ -120,6 +153,8 @@ async def test_a_stranger_finds_what_is_meant_among_the_first_three(openclaw_hom
         assert str(max(back, key=lambda hit: hit.score).text).startswith("Back (")
         settings = [str(hit.text) async for hit in sources[1].search("settings")]
         assert settings.count("Settings") == 1, "a goal found by its words is not found again by its name"
+        themes = [str(hit.text) async for hit in sources[1].search("theme nord")]
+        assert themes == ["Theme: nord"]
     assert not missed
 
 
