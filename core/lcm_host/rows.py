@@ -13,7 +13,7 @@ from typing import Any, Final
 from lcm_core.base.values import Record, field
 from lcm_core.store.host_database import HostRows
 from lcm_core.store.opening import Row, SqlValue
-from lcm_core.store.schema import number, text
+from lcm_core.store.schema import Columns, number, text
 
 #: Bytes of an entry that are read; of a longer one only the beginning is shown.
 ENTRY_LIMIT: Final = 16 * 1024 * 1024
@@ -117,6 +117,37 @@ class Node(Record, frozen=True):
     parent_id: str | None
 
 
+def _name(value: object) -> str | None:
+    """An id or a key; None for what is none."""
+    return value if isinstance(value, str) and value and len(value) <= _NAME_LIMIT else None
+
+
+_WINDOWS: Final = Columns(
+    "session_windows", WindowRow, _name, created_ms="created_at", entry_json=None, newest_ms=None, cold=None
+)
+_COLDS: Final = Columns(
+    _COLD,
+    ColdRow,
+    _name,
+    row=None,
+    name="archive_name",
+    sha256="archive_sha256",
+    events="event_count",
+    in_database=None,
+)
+_ENDED: Final = Columns(
+    _ARCHIVES, ArchiveRow, _name, row=None, size=None, sha256="archive_sha256", created_ms="created_at"
+)
+_WAITING: Final = Columns(
+    "context_engine_turn_outbox",
+    OutboxRow,
+    text,
+    key="advancement_key",
+    attempts="attempt_count",
+    created_ms="created_at",
+)
+
+
 def agent_sessions(rows: HostRows) -> AgentSessions:
     """The sessions of an agent: every window of every key, and what was deleted or reset.
 
@@ -135,18 +166,8 @@ def agent_sessions(rows: HostRows) -> AgentSessions:
             continue
         gone_cold = cold.get(session_id)
         written = number(row["written"]) if gone_cold else number(row["newest"])
-        windows.append(
-            WindowRow(
-                session_id,
-                _name(row["session_key"]),
-                _name(row["previous_session_id"]),
-                _name(row["current_session_id"]),
-                row["entry_json"] if isinstance(row["entry_json"], str) else None,
-                number(row["created_at"]),
-                written,
-                gone_cold,
-            )
-        )
+        entry = row["entry_json"] if isinstance(row["entry_json"], str) else None
+        windows.append(_WINDOWS.record(row, entry_json=entry, newest_ms=written, cold=gone_cold))
     archives, unnamed = _archives(rows)
     return AgentSessions(tuple(windows), archives, left_out + unnamed, rows.schema_number, _agent(rows))
 
@@ -188,22 +209,16 @@ def _windows_sql(rows: HostRows) -> str:
     )
 
 
-_COLD_COLUMNS: Final = (
-    *("session_id", "generation", "archive_name", "archive_sha256", "event_count", "raw_bytes"),
-    *("last_seq", "storage"),
-)
-
-
 def _cold_rows(rows: HostRows) -> dict[str, ColdRow]:
     if not rows.has(_COLD, "session_id"):
         return {}
     found: dict[str, ColdRow] = {}
-    for row in rows.each(
-        f"SELECT c.rowid AS row, {rows.select(_COLD, 'c', _COLD_COLUMNS)} FROM {_COLD} AS c"
-    ):
+    columns = rows.select(_COLD, "c", ("session_id", "storage", *_COLDS.names))
+    for row in rows.each(f"SELECT c.rowid AS row, {columns} FROM {_COLD} AS c"):
         session_id = _name(row["session_id"])
         if session_id is not None:
-            found[session_id] = _cold(row)
+            kept = row["storage"] == "sqlite"
+            found[session_id] = _COLDS.record(row, row=row["row"], in_database=kept)
     return found
 
 
@@ -214,45 +229,18 @@ def is_put_away(rows: HostRows, session_id: str) -> bool:
     return rows.first(f"SELECT 1 FROM {_COLD} WHERE session_id = ?", (session_id,)) is not None
 
 
-def _cold(row: Row) -> ColdRow:
-    return ColdRow(
-        row["row"],
-        _name(row["generation"]),
-        _name(row["archive_name"]),
-        _name(row["archive_sha256"]),
-        number(row["event_count"]),
-        number(row["raw_bytes"]),
-        number(row["last_seq"]),
-        row["storage"] == "sqlite",
-    )
-
-
 def _archives(rows: HostRows) -> tuple[tuple[ArchiveRow, ...], int]:
     if not rows.has(_ARCHIVES, "session_id"):
         return (), 0
-    columns = ("session_id", "session_key", "reason", "encoding", "archive_sha256", "created_at")
     size = "length(a.archive_blob)" if rows.has(_ARCHIVES, "archive_blob") else "0"
     found: list[ArchiveRow] = []
     left_out = 0
-    for row in rows.each(
-        f"SELECT a.rowid AS row, {rows.select(_ARCHIVES, 'a', columns)}, {size} AS size FROM {_ARCHIVES} AS a"
-    ):
-        session_id = _name(row["session_id"])
-        if session_id is None:
+    columns = rows.select(_ARCHIVES, "a", _ENDED.names)
+    for row in rows.each(f"SELECT a.rowid AS row, {columns}, {size} AS size FROM {_ARCHIVES} AS a"):
+        if _name(row["session_id"]) is None:
             left_out += 1
-            continue
-        found.append(
-            ArchiveRow(
-                row["row"],
-                session_id,
-                _name(row["session_key"]),
-                _name(row["reason"]),
-                _name(row["encoding"]),
-                number(row["size"]) or 0,
-                _name(row["archive_sha256"]),
-                number(row["created_at"]),
-            )
-        )
+        else:
+            found.append(_ENDED.record(row, row=row["row"], size=number(row["size"]) or 0))
     return tuple(found), left_out
 
 
@@ -273,22 +261,14 @@ def session_status(rows: HostRows, session_key: str | None) -> str | None:
 
 def outbox_of(rows: HostRows, session_id: str) -> tuple[OutboxRow, ...]:
     """The turns of a session that wait for the engine, oldest first."""
-    table = "context_engine_turn_outbox"
+    table = _WAITING.table
     if not rows.has(table, "session_id"):
         return ()
-    columns = rows.select(table, "o", ("advancement_key", "attempt_count", "last_error", "created_at"))
+    columns = rows.select(table, "o", _WAITING.names)
     found = rows.each(
         f"SELECT {columns} FROM {table} AS o WHERE o.session_id = ? ORDER BY o.rowid", (session_id,)
     )
-    return tuple(
-        OutboxRow(
-            text(row["advancement_key"]) or "",
-            number(row["attempt_count"]) or 0,
-            text(row["last_error"]),
-            number(row["created_at"]),
-        )
-        for row in found
-    )
+    return tuple(map(_WAITING.record, found))
 
 
 def marker_count(rows: HostRows, session_id: str, kind: str) -> int:
@@ -455,8 +435,3 @@ def off_path(rows: HostRows, session_id: str, lower: int, upper: int | None) -> 
         (session_id, lower, upper, upper),
     )
     return [text(row[0]) or "" for row in found]
-
-
-def _name(value: object) -> str | None:
-    """An id or a key; None for what is none."""
-    return value if isinstance(value, str) and value and len(value) <= _NAME_LIMIT else None

@@ -11,7 +11,7 @@ from lcm_core.base.errors import NotFoundError
 from lcm_core.base.text import safe_line
 from lcm_core.base.values import Record, replace
 from lcm_core.store.opening import Row, Rows, SqlValue, quoted
-from lcm_core.store.schema import Schema, number, text
+from lcm_core.store.schema import Columns, Schema, number, text
 
 from lcm_remnic import records as schema
 from lcm_remnic.records import Origin, SessionId, Unheld, Why
@@ -354,34 +354,26 @@ def _load_session(rows: Rows, session: SessionId) -> StoredSession:
     )
     parts = load_parts(rows, [row["id"] for row in found]) if schema.has_table(rows, schema.PARTS) else {}
     turns = tuple(_turn(row, parts.get(row["id"], [])) for row in found)
-    nodes = tuple(
-        StoredNode(
-            text(row["id"]) or "",
-            number(row["depth"]) or 0,
-            text(row["parent_id"]),
-            text(row["summary_text"]) or "",
-            number(row["token_count"]) or 0,
-            number(row["msg_start"]) or 0,
-            number(row["msg_end"]) or 0,
-            text(row["created_at"]) or "",
-        )
-        for row in rows.rows(
-            """SELECT id, depth, parent_id, summary_text, token_count, msg_start, msg_end, created_at
-            FROM lcm_summary_nodes WHERE session_id = ? ORDER BY depth, msg_start, id""",
-            (session,),
-        )
-    )
+    sql = f"""SELECT {", ".join(_NODES.names)} FROM lcm_summary_nodes
+        WHERE session_id = ? ORDER BY depth, msg_start, id"""
+    nodes = tuple(map(_NODES.record, rows.rows(sql, (session,))))
     records = _recorded_sessions(rows).count(session)
     return StoredSession(session, turns, nodes, records)
 
 
 def _turn(row: Row, parts: list[Row]) -> StoredTurn:
-    return StoredTurn(
-        number(row["turn_index"]) or 0,
-        text(row["role"]) or "",
-        text(row["content"]) or "",
-        number(row["token_count"]) or 0,
-        text(row["created_at"]) or "",
-        origin_in(row["metadata"]),
-        tuple(StoredPart(number(each["ordinal"]), text(each["kind"]) or "") for each in parts),
-    )
+    held = tuple(map(_PARTS.record, parts))
+    return _TURNS.record(row, origin=origin_in(row["metadata"]), parts=held)
+
+
+_TURNS: Final = Columns("lcm_messages", StoredTurn, text, tokens="token_count", origin=None, parts=None)
+_PARTS: Final = Columns(schema.PARTS, StoredPart, text)
+_NODES: Final = Columns(
+    "lcm_summary_nodes",
+    StoredNode,
+    text,
+    text="summary_text",
+    tokens="token_count",
+    start="msg_start",
+    end="msg_end",
+)

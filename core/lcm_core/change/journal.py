@@ -50,7 +50,7 @@ from lcm_core.change.plan import (
     touched_rows,
 )
 from lcm_core.store.opening import Row, Rows, SqlValue
-from lcm_core.store.schema import GREATEST, JOURNAL, LEAST, number, text
+from lcm_core.store.schema import GREATEST, JOURNAL, LEAST, Columns, number, text
 
 # -- edits as JSON ---------------------------------------------------------------------------------------
 # For the journal and for machines: lossless for every value that SQLite can hold.
@@ -558,6 +558,11 @@ class Operation(Record, frozen=True):
     export: Export | None  #: where its edits are, when they are too large for the journal
 
 
+_OPERATIONS: Final = Columns(
+    TABLE, Operation, text, place="rowid", **dict.fromkeys(("conversation_id", "rows", "removed", "export"))
+)
+
+
 class JournalRow(Record, frozen=True):
     """An operation, and its row."""
 
@@ -740,21 +745,12 @@ def exists(db: Rows) -> bool:
 def _operation(row: Row) -> Operation:
     """A row as a record; what does not have the type of its column, as SQLite would cast it."""
     path, owner = text(row["export_path"]), row["conversation_id"]
-    return Operation(
-        text(row["id"]) or "",
-        row["rowid"],
-        text(row["kind"]) or "",
-        text(row["title"]) or "",
-        owner if isinstance(owner, int) else None,
-        text(row["batch"]),
-        _journal_counts(row["row_counts"]),
-        number(row["tokens"]) or 0,
-        _keys(row["removed_findings"]),
-        text(row["tool_version"]) or "",
-        Timestamp(text(row["created_at"]) or ""),
-        text(row["undoes"]),
-        text(row["undone_by"]),
-        None if path is None else Export(Path(path), text(row["export_sha256"]) or ""),
+    return _OPERATIONS.record(
+        row,
+        conversation_id=owner if isinstance(owner, int) else None,
+        rows=_journal_counts(row["row_counts"]),
+        removed=_keys(row["removed_findings"]),
+        export=None if path is None else Export(Path(path), text(row["export_sha256"]) or ""),
     )
 
 

@@ -33,9 +33,9 @@ from lcm_core.checks.check import (
     days_of,
     hit,
 )
-from lcm_core.store.conversations import COLUMNS, conversation_of, moment
+from lcm_core.store.conversations import CONVERSATIONS, moment
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import of_conversation
+from lcm_core.store.rows import of_conversation, records
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, keeps_checkpoints
 
@@ -507,13 +507,8 @@ async def _load_state(reader: Reader) -> State:
     summaries = await _counts(reader, "summaries") if reader.schema.has("summaries") else {}
     checkpoints = await _checkpoints(reader)
     copies = await _with_copies(reader)
-    rows = await reader.rows(
-        f"SELECT {reader.schema.select('conversations', COLUMNS, 'c')} FROM conversations AS c ORDER BY "
-        "conversation_id"
-    )
     found = []
-    for row in rows:
-        conversation = conversation_of(row)
+    for conversation in await records(reader, CONVERSATIONS, "ORDER BY t.conversation_id"):
         key = conversation.conversation_id
         counts = messages.get(key, 0), summaries.get(key, 0)
         found.append(ConversationState(conversation, *counts, checkpoints.get(key), key in copies))

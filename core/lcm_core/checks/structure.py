@@ -22,11 +22,10 @@ from lcm_core.base.values import Record, field
 from lcm_core.checks.check import days_of
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.store.context import context_items
-from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
-from lcm_core.store.conversations import conversation_of, moment
+from lcm_core.store.conversations import CONVERSATIONS, moment
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
-from lcm_core.store.rows import KeyRange, ids_taken, next_range
+from lcm_core.store.rows import KeyRange, ids_taken, next_range, records
 from lcm_core.store.schema import LEAST, NO_MESSAGE, columns_of
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
 from lcm_core.store.summaries import made_from
@@ -330,11 +329,8 @@ async def load_structure(
 
     *small*: its messages are few enough to be read at once.
     """
-    columns = reader.schema.select("conversations", CONVERSATION_COLUMNS, "c")
-    row = await reader.row(
-        f"SELECT {columns} FROM conversations AS c WHERE c.conversation_id = ?", conversation_id
-    )
-    if row is None:
+    conversation = await records(reader, CONVERSATIONS, "WHERE t.conversation_id = ?", conversation_id)
+    if not conversation:
         return None
     messages, labels = await _messages(reader, conversation_id, KeyRange() if small else None)
     items = await context_items(reader, conversation_id)
@@ -346,7 +342,7 @@ async def load_structure(
     soft_reset, recorded = await _soft_reset(reader, conversation_id)
     budget, pending = await _debt(reader, conversation_id)
     return Structure(
-        conversation=conversation_of(row),
+        conversation=conversation[0],
         messages=messages,
         items=items,
         nodes=nodes,

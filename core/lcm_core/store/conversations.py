@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, Timestamp
@@ -11,21 +12,10 @@ from lcm_core.base.text import BLANKS, as_typed
 from lcm_core.base.times import sort_key
 from lcm_core.base.values import Record, field
 from lcm_core.store.database import Reader
-from lcm_core.store.opening import Row
-from lcm_core.store.rows import of_conversation, row_counts, sum_of
+from lcm_core.store.rows import of_conversation, records, row_counts, sum_of
+from lcm_core.store.schema import Columns
 
-COLUMNS = (
-    "conversation_id",
-    "session_id",
-    "session_key",
-    "active",
-    "archived_at",
-    "archive_cause",
-    "title",
-    "bootstrapped_at",
-    "created_at",
-    "updated_at",
-)
+CONVERSATIONS: Final = Columns("conversations", Conversation)
 
 
 class ConversationEntry(Record, frozen=True):
@@ -58,22 +48,6 @@ class ConversationCounts(Record, frozen=True):
         return sum(found.count for found in self.summaries)
 
 
-def conversation_of(row: Row) -> Conversation:
-    """A row that holds `COLUMNS` as a record."""
-    return Conversation(
-        conversation_id=ConversationId(row["conversation_id"]),
-        session_id=row["session_id"] or "",
-        session_key=row["session_key"],
-        active=None if row["active"] is None else bool(row["active"]),
-        archived_at=row["archived_at"],
-        archive_cause=row["archive_cause"],
-        title=row["title"],
-        bootstrapped_at=row["bootstrapped_at"],
-        created_at=row["created_at"] or Timestamp(""),
-        updated_at=row["updated_at"] or Timestamp(""),
-    )
-
-
 async def list_conversations(
     reader: Reader, ids: Collection[ConversationId] | None = None
 ) -> list[ConversationEntry]:
@@ -83,7 +57,7 @@ async def list_conversations(
     """
     created = reader.schema.select("messages", ("created_at",), "m")
     listing = f"""
-        SELECT {reader.schema.select("conversations", COLUMNS, "c")},
+        SELECT {CONVERSATIONS.select(reader.schema, "c")},
                (SELECT {created} FROM messages AS m WHERE m.conversation_id = c.conversation_id
                 ORDER BY m.seq DESC LIMIT 1) AS last_activity
         FROM conversations AS c"""
@@ -91,7 +65,7 @@ async def list_conversations(
         rows = await reader.rows(listing)
     else:
         rows = await reader.rows_in(f"{listing} WHERE c.conversation_id IN (?*)", ids)
-    entries = [ConversationEntry(conversation_of(row), row["last_activity"]) for row in rows]
+    entries = [ConversationEntry(CONVERSATIONS.record(row), row["last_activity"]) for row in rows]
     return sorted(entries, key=_activity, reverse=True)
 
 
@@ -124,17 +98,14 @@ async def get_conversation(reader: Reader, conversation_id: int) -> Conversation
     Raises:
         NotFoundError: no conversation has this id.
     """
-    columns = reader.schema.select("conversations", COLUMNS, "c")
-    row = await reader.row(
-        f"SELECT {columns} FROM conversations AS c WHERE c.conversation_id = ?", conversation_id
-    )
-    if row is None:
+    found = await records(reader, CONVERSATIONS, "WHERE t.conversation_id = ?", conversation_id)
+    if not found:
         raise NotFoundError(
             f"No conversation matched id {conversation_id}.",
             code="CONVERSATION_NOT_FOUND",
             details={"kind": "conversationId", "value": conversation_id},
         )
-    return conversation_of(row)
+    return found[0]
 
 
 async def find_by_session_key(reader: Reader, session_key: str) -> Conversation:
@@ -146,26 +117,20 @@ async def find_by_session_key(reader: Reader, session_key: str) -> Conversation:
     Raises:
         NotFoundError: no conversation has this key, or this version records no keys.
     """
-    row = None
+    found: list[Conversation] = []
     bare = session_key.strip(BLANKS)
     if reader.schema.has("conversations", "session_key"):
-        active = "c.active DESC," if reader.schema.has("conversations", "active") else ""
-        row = await reader.row(
-            f"""SELECT {reader.schema.select("conversations", COLUMNS, "c")} FROM conversations AS c
-            WHERE c.session_key IN (?1, ?2)
-            ORDER BY c.session_key = ?1 DESC, {active} julianday(c.created_at) DESC, c.conversation_id DESC
-            LIMIT 1""",
-            session_key,
-            bare,
-        )
-    if row is None:
-        session_key = bare
+        active = "t.active DESC," if reader.schema.has("conversations", "active") else ""
+        order = f"t.session_key = ?1 DESC, {active} julianday(t.created_at) DESC, t.conversation_id DESC"
+        clause = f"WHERE t.session_key IN (?1, ?2) ORDER BY {order} LIMIT 1"
+        found = await records(reader, CONVERSATIONS, clause, session_key, bare)
+    if not found:
         raise NotFoundError(
-            f"No conversation matched session key {session_key}.",
+            f"No conversation matched session key {bare}.",
             code="CONVERSATION_NOT_FOUND",
-            details={"kind": "sessionKey", "value": session_key},
+            details={"kind": "sessionKey", "value": bare},
         )
-    return conversation_of(row)
+    return found[0]
 
 
 async def titles_with(reader: Reader, words: str) -> list[tuple[ConversationId, str]]:
@@ -313,16 +278,15 @@ async def shared_sessions(reader: Reader) -> Mapping[str, Sequence[SessionMember
     """The sessions with more than one conversation by their key, each one's conversations by id."""
     if not records_archiving(reader):
         return {}
-    rows = await reader.rows(
-        f"""SELECT {reader.schema.select("conversations", COLUMNS, "c")} FROM conversations AS c
-        WHERE c.session_key IN (SELECT session_key FROM conversations WHERE session_key IS NOT NULL
-                                GROUP BY session_key HAVING count(*) > 1)
-        ORDER BY c.conversation_id"""
+    several = await records(
+        reader,
+        CONVERSATIONS,
+        """WHERE t.session_key IN (SELECT session_key FROM conversations WHERE session_key IS NOT NULL
+        GROUP BY session_key HAVING count(*) > 1) ORDER BY t.conversation_id""",
     )
     found: dict[str, list[SessionMember]] = {}
-    records = [conversation_of(row) for row in rows]
-    counts = await count_rows(reader, [one.conversation_id for one in records])
-    for record, count in zip(records, counts, strict=True):
+    counts = await count_rows(reader, [one.conversation_id for one in several])
+    for record, count in zip(several, counts, strict=True):
         bounds = await seq_bounds(reader, record.conversation_id)
         member = SessionMember(
             record,
@@ -340,12 +304,8 @@ async def same_session(reader: Reader, conversation: Conversation) -> list[Conve
     """All conversations of a conversation's session key, by id; itself alone without one."""
     if not conversation.session_key or not records_archiving(reader):
         return [conversation]
-    rows = await reader.rows(
-        f"""SELECT {reader.schema.select("conversations", COLUMNS, "c")} FROM conversations AS c
-        WHERE c.session_key = ? ORDER BY c.conversation_id""",
-        conversation.session_key,
-    )
-    return [conversation_of(row) for row in rows]
+    clause = "WHERE t.session_key = ? ORDER BY t.conversation_id"
+    return await records(reader, CONVERSATIONS, clause, conversation.session_key)
 
 
 # -- stored times ----------------------------------------------------------------------------------------

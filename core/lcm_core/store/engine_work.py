@@ -10,11 +10,11 @@ from typing import Final
 from lcm_core.base.records import Conversation, ConversationId, MessageId
 from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record, field, replace
-from lcm_core.store.conversations import COLUMNS, conversation_of, moment_key, stored_form
+from lcm_core.store.conversations import CONVERSATIONS, moment_key, stored_form
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
-from lcm_core.store.rows import of_conversation
-from lcm_core.store.schema import number
+from lcm_core.store.rows import of_conversation, records
+from lcm_core.store.schema import Columns, R, number
 from lcm_core.store.state import (
     CURSORS,
     ENDED_BATCHES,
@@ -244,16 +244,10 @@ class EngineRows(Record, frozen=True):
 
 async def engine_rows(reader: Reader, conversation_id: ConversationId | None) -> EngineRows:
     """Read what the engine notes of a conversation, or of all (None)."""
-    only, keys = of_conversation("c.conversation_id", conversation_id)
-    conversations = [
-        conversation_of(row)
-        for row in await reader.rows(
-            f"SELECT {reader.schema.select('conversations', COLUMNS, 'c')} FROM conversations AS c "
-            f"WHERE {only} ORDER BY c.conversation_id",
-            *keys,
-        )
-    ]
-    batches = await _batches(reader, conversation_id)
+    only, keys = of_conversation("t.conversation_id", conversation_id)
+    clause = f"WHERE {only} ORDER BY t.conversation_id"
+    conversations = await records(reader, CONVERSATIONS, clause, *keys)
+    batches = await _of(reader, _BATCHES, conversation_id)
     nodes = await _nodes(reader, conversation_id)
     active = {(batch.conversation_id, batch.batch_id) for batch in batches or () if batch.active}
     return EngineRows(
@@ -261,10 +255,10 @@ async def engine_rows(reader: Reader, conversation_id: ConversationId | None) ->
         batches,
         await _with_sources(reader, nodes, active),
         await _items(reader, batches or ()),
-        await _debts(reader, conversation_id),
+        await _of(reader, _DEBTS, conversation_id),
         await _anchors(reader, conversation_id),
         await _without_anchor(reader, conversation_id),
-        await _epochs(reader, conversation_id),
+        await _of(reader, _EPOCHS, conversation_id),
         await _turns(reader, conversations, conversation_id),
         has_live_ranges=_has_live_ranges(reader),
         cursors=await cursor_rows(reader, conversation_id),
@@ -275,28 +269,26 @@ async def engine_rows(reader: Reader, conversation_id: ConversationId | None) ->
 
 async def urgent_rows(reader: Reader) -> EngineRows:
     """Read only what says whether a conversation needs a look: prepared work and debt, and no message."""
-    conversations = [
-        conversation_of(row)
-        for row in await reader.rows(
-            f"SELECT {reader.schema.select('conversations', COLUMNS, 'c')} FROM conversations AS c "
-            "ORDER BY c.conversation_id"
-        )
-    ]
-    batches = await _batches(reader, None)
+    conversations = await records(reader, CONVERSATIONS, "ORDER BY t.conversation_id")
+    batches = await _of(reader, _BATCHES, None)
     items = await _items(reader, batches or ())
-    nodes, debts = await _nodes(reader, None), await _debts(reader, None)
+    nodes, debts = await _nodes(reader, None), await _of(reader, _DEBTS, None)
     return EngineRows(conversations, batches, nodes, items, debts, None, (), None, None)
 
 
 async def _of(
-    reader: Reader, table: str, columns: Sequence[str], conversation_id: ConversationId | None
-) -> list[Row]:
+    reader: Reader, columns: Columns[R], conversation_id: ConversationId | None, **instead: str
+) -> list[R] | None:
+    """What a table holds of a conversation or of all, by conversation; None where it has no such table."""
+    if not reader.schema.has(columns.table, "conversation_id"):
+        return None
     only, keys = of_conversation("t.conversation_id", conversation_id)
-    return await reader.rows(
-        f"SELECT t.conversation_id AS owner, {reader.schema.select(table, columns, 't')} "
-        f"FROM {table} AS t WHERE {only} ORDER BY t.conversation_id",
+    rows = await reader.rows(
+        f"SELECT t.conversation_id AS owner, {columns.select(reader.schema, 't', **instead)} "
+        f"FROM {columns.table} AS t WHERE {only} ORDER BY t.conversation_id",
         *keys,
     )
+    return [columns.record(row, conversation_id=_owner(row)) for row in rows]
 
 
 def _owner(row: Row) -> ConversationId:
@@ -304,70 +296,73 @@ def _owner(row: Row) -> ConversationId:
     return ConversationId(row["owner"] if isinstance(row["owner"], int) else 0)
 
 
-async def _batches(reader: Reader, conversation_id: ConversationId | None) -> list[BatchRow] | None:
-    if not reader.schema.has(PREPARED_BATCHES, "conversation_id"):
-        return None
-    columns = (
-        *("batch_id", "status", "compactable_start_ordinal", "compactable_end_ordinal"),
-        *("failure_summary", "created_at", "published_at", "planned_fresh_tail_start_ordinal"),
-    )
-    return [
-        BatchRow(
-            _owner(row),
-            row["batch_id"] or "",
-            row["status"] or "",
-            number(row["compactable_start_ordinal"]),
-            number(row["compactable_end_ordinal"]),
-            row["failure_summary"],
-            row["created_at"],
-            row["published_at"],
-            number(row["planned_fresh_tail_start_ordinal"]),
-        )
-        for row in await _of(reader, PREPARED_BATCHES, columns, conversation_id)
-    ]
+_BATCHES: Final = Columns(
+    PREPARED_BATCHES,
+    BatchRow,
+    conversation_id=None,
+    start="compactable_start_ordinal",
+    end="compactable_end_ordinal",
+    failure="failure_summary",
+    tail_start="planned_fresh_tail_start_ordinal",
+)
+_NODES: Final = Columns(
+    PREPARED_NODES,
+    NodeRow,
+    **dict.fromkeys(("conversation_id", "start", "end", "has_text", "waits_for", "sources")),
+    tokens="token_count",
+    failure="failure_summary",
+    retries="retry_count",
+    summary_id="canonical_summary_id",
+    planned_start="ordinal_start",
+    planned_end="ordinal_end",
+)
+_DEBTS: Final = Columns(
+    MAINTENANCE,
+    DebtRow,
+    conversation_id=None,
+    failure="last_failure_summary",
+    retries="retry_attempts",
+    resolution="resolution_reason",
+    revision="maintenance_revision",
+    started_at="last_started_at",
+    finished_at="last_finished_at",
+)
+_EPOCHS: Final = Columns(
+    EPOCHS, EpochRow, conversation_id=None, mode="migration_mode", metadata="metadata_json"
+)
+_CURSORS: Final = Columns(CURSORS, CursorRow, conversation_id=None)
+_GAPS: Final = Columns(
+    GAPS,
+    GapRow,
+    conversation_id=None,
+    first_seq="first_visible_seq",
+    last_seq="last_visible_seq",
+    entries="entry_count",
+)
 
 
 async def _nodes(reader: Reader, conversation_id: ConversationId | None) -> list[NodeRow]:
     if not reader.schema.has(PREPARED_NODES, "conversation_id"):
         return []
-    columns = (
-        *("node_id", "batch_id", "kind", "depth", "status", "ordinal_start", "ordinal_end", "token_count"),
-        *("lease_owner", "lease_expires_at", "failure_summary", "retry_count", "next_attempt_after"),
-        *("ready_at", "canonical_summary_id", "created_at", "active_ordinal_start", "active_ordinal_end"),
-    )
+    live = reader.schema.select(PREPARED_NODES, ("active_ordinal_start", "active_ordinal_end"), "n")
     has_text = (
         "n.content IS NOT NULL AND n.content <> ''" if reader.schema.has(PREPARED_NODES, "content") else "0"
     )
     only, keys = of_conversation("n.conversation_id", conversation_id)
     rows = await reader.rows(
-        f"SELECT n.conversation_id AS owner, {reader.schema.select(PREPARED_NODES, columns, 'n')}, "
+        f"SELECT n.conversation_id AS owner, {_NODES.select(reader.schema, 'n')}, {live}, "
         f"{has_text} AS has_text FROM {PREPARED_NODES} AS n WHERE {only}",
         *keys,
     )
     waiting = await _unready_children(reader)
     return [
-        NodeRow(
+        _NODES.record(
+            row,
             conversation_id=_owner(row),
-            node_id=row["node_id"] or "",
-            batch_id=row["batch_id"] or "",
-            kind=row["kind"] or "",
-            depth=row["depth"],
-            status=row["status"] or "",
             start=_first_number(row["active_ordinal_start"], row["ordinal_start"]),
             end=_first_number(row["active_ordinal_end"], row["ordinal_end"]),
-            tokens=row["token_count"],
             has_text=bool(row["has_text"]),
-            lease_owner=row["lease_owner"],
-            lease_expires_at=row["lease_expires_at"],
-            failure=row["failure_summary"],
-            retries=number(row["retry_count"]) or 0,
-            next_attempt_after=row["next_attempt_after"],
-            ready_at=row["ready_at"],
-            summary_id=row["canonical_summary_id"],
             waits_for=waiting.get(row["node_id"] or "", 0),
-            planned_start=number(row["ordinal_start"]),
-            planned_end=number(row["ordinal_end"]),
-            created_at=row["created_at"],
         )
         for row in rows
     ]
@@ -454,34 +449,6 @@ async def _items(reader: Reader, batches: Sequence[BatchRow]) -> list[PlacedItem
     return list(found.values())
 
 
-async def _debts(reader: Reader, conversation_id: ConversationId | None) -> list[DebtRow] | None:
-    if not reader.schema.has(MAINTENANCE, "conversation_id"):
-        return None
-    columns = (
-        *("pending", "running", "reason", "last_failure_summary", "retry_attempts", "next_attempt_after"),
-        *("resolution_reason", "resolved_at", "maintenance_revision", "requested_at", "last_started_at"),
-        "last_finished_at",
-    )
-    return [
-        DebtRow(
-            _owner(row),
-            row["pending"] or 0,
-            row["running"] or 0,
-            row["reason"],
-            row["last_failure_summary"],
-            number(row["retry_attempts"]),
-            row["next_attempt_after"],
-            row["resolution_reason"],
-            row["resolved_at"],
-            number(row["maintenance_revision"]),
-            row["requested_at"],
-            row["last_started_at"],
-            row["last_finished_at"],
-        )
-        for row in await _of(reader, MAINTENANCE, columns, conversation_id)
-    ]
-
-
 async def _anchors(reader: Reader, conversation_id: ConversationId | None) -> list[AnchorCount] | None:
     if not reader.schema.has(ANCHORS, "conversation_id"):
         return None
@@ -513,64 +480,15 @@ async def _without_anchor(
     return [(_owner(row), row["n"]) for row in rows]
 
 
-async def _epochs(reader: Reader, conversation_id: ConversationId | None) -> list[EpochRow] | None:
-    if not reader.schema.has(EPOCHS, "conversation_id"):
-        return None
-    columns = ("migration_mode", "frontier_entry_id", "frontier_seq", "metadata_json")
-    return [
-        EpochRow(
-            _owner(row),
-            row["migration_mode"] or "",
-            row["frontier_entry_id"],
-            number(row["frontier_seq"]),
-            row["metadata_json"],
-        )
-        for row in await _of(reader, EPOCHS, columns, conversation_id)
-    ]
-
-
 async def cursor_rows(reader: Reader, conversation_id: ConversationId | None) -> list[CursorRow] | None:
     """How far the engine has followed transcripts; None where it does not follow them by cursors."""
-    if not reader.schema.has(CURSORS, "conversation_id"):
-        return None
-    columns = ("origin", "frontier_entry_id", "frontier_seq", "updated_at")
-    return [
-        CursorRow(
-            _owner(row),
-            row["origin"] or "",
-            row["frontier_entry_id"] or None,
-            number(row["frontier_seq"]),
-            row["updated_at"],
-        )
-        for row in await _of(reader, CURSORS, columns, conversation_id)
-    ]
+    return await _of(reader, _CURSORS, conversation_id, frontier_entry_id="nullif(t.frontier_entry_id, '')")
 
 
 async def gap_rows(reader: Reader, conversation_id: ConversationId | None) -> list[GapRow] | None:
     """What of transcripts was never stored, in their order; None where that is not noted."""
-    if not reader.schema.has(GAPS, "conversation_id"):
-        return None
-    columns = (
-        *("gap_id", "first_entry_id", "last_entry_id", "first_visible_seq", "last_visible_seq"),
-        *("entry_count", "prev_message_id", "next_message_id", "source", "detected_at"),
-    )
-    found = [
-        GapRow(
-            _owner(row),
-            number(row["gap_id"]) or 0,
-            row["first_entry_id"] or "",
-            row["last_entry_id"] or "",
-            number(row["first_visible_seq"]),
-            number(row["last_visible_seq"]),
-            number(row["entry_count"]) or 0,
-            number(row["prev_message_id"]),
-            number(row["next_message_id"]),
-            row["source"] or "",
-            row["detected_at"],
-        )
-        for row in await _of(reader, GAPS, columns, conversation_id)
-    ]
-    return sorted(found, key=lambda one: (one.conversation_id, one.first_seq or 0, one.gap_id))
+    found = await _of(reader, _GAPS, conversation_id)
+    return found and sorted(found, key=lambda one: (one.conversation_id, one.first_seq or 0, one.gap_id))
 
 
 class GapTotals(Record, frozen=True):

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from operator import itemgetter
+from typing import Final
 
 from lcm_core.base.records import ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.text import BLANKS
@@ -23,66 +24,21 @@ from lcm_core.engine.graph import (
 from lcm_core.engine.wrapper import FocusOverlay, SummaryReach, overlay
 from lcm_core.store.conversations import moment
 from lcm_core.store.database import Reader
-from lcm_core.store.opening import Row, Rows
-from lcm_core.store.rows import StoredRow, rows_by
-from lcm_core.store.schema import Schema, number, typed
+from lcm_core.store.opening import Rows
+from lcm_core.store.rows import StoredRow, records, rows_by
+from lcm_core.store.schema import Columns, Schema, number, typed
 from lcm_core.store.summaries import read_seq_ranges
 
 # -- the briefs ------------------------------------------------------------------------------------------
 # Source: docs/spec/assembly.md, "What is sent".
 
-COLUMNS = (
-    "brief_id",
-    "conversation_id",
-    "prompt",
-    "content",
-    "status",
-    "token_count",
-    "target_tokens",
-    "covered_latest_at",
-    "covered_message_seq",
-    "generator_run_id",
-    "generator_session_key",
-    "created_at",
-    "updated_at",
-    "source_context_hash",
-    "error",
-    "superseded_at",
-)
-
-
-def brief_of(row: Row) -> FocusBrief:
-    """A row that holds `COLUMNS` as a record."""
-    return FocusBrief(
-        brief_id=row["brief_id"],
-        conversation_id=ConversationId(row["conversation_id"]),
-        prompt=row["prompt"] or "",
-        content=row["content"] or "",
-        status=row["status"],
-        tokens=row["token_count"] or 0,
-        target_tokens=row["target_tokens"] or 0,
-        covered_latest_at=row["covered_latest_at"],
-        covered_message_seq=row["covered_message_seq"],
-        generator_run_id=row["generator_run_id"],
-        generator_session_key=row["generator_session_key"],
-        created_at=row["created_at"] or Timestamp(""),
-        updated_at=row["updated_at"] or Timestamp(""),
-        source_context_hash=str(row["source_context_hash"] or ""),
-        error=None if row["error"] is None else str(row["error"]),
-        superseded_at=row["superseded_at"],
-    )
+_BRIEFS: Final = Columns("focus_briefs", FocusBrief, tokens="token_count")
 
 
 async def list_briefs(reader: Reader, conversation_id: ConversationId) -> list[FocusBrief]:
     """All briefs of a conversation, newest first as the engine orders them; none where it has no briefs."""
-    if not reader.schema.has("focus_briefs"):
-        return []
-    rows = await reader.rows(
-        f"""SELECT {reader.schema.select("focus_briefs", COLUMNS, "b")} FROM focus_briefs AS b
-        WHERE b.conversation_id = ? ORDER BY b.created_at DESC, b.rowid DESC""",
-        conversation_id,
-    )
-    return [brief_of(row) for row in rows]
+    clause = "WHERE t.conversation_id = ? ORDER BY t.created_at DESC, t.rowid DESC"
+    return await records(reader, _BRIEFS, clause, conversation_id)
 
 
 async def active_brief(reader: Reader, conversation_id: ConversationId) -> FocusBrief | None:

@@ -67,12 +67,10 @@ async def messages_under(
     found: dict[SummaryId, list[SourceMessage]] = {summary_id: [] for summary_id in summary_ids}
     if not reader.schema.has("summary_messages"):
         return dict.fromkeys(found, ())
-    columns = reader.schema.select(
-        "messages", [name for name in message_store.COLUMNS if name != "message_id"], "m"
-    )
+    head = f"substr(m.content, 1, {HEAD})"
+    columns = message_store.MESSAGES.select(reader.schema, "m", message_id="link.message_id", content=head)
     rows = await reader.rows_in(
-        f"""SELECT link.summary_id, link.message_id, m.message_id IS NOT NULL AS present, {columns},
-        CAST(substr(m.content, 1, {HEAD}) AS TEXT) AS content
+        f"""SELECT link.summary_id, m.message_id IS NOT NULL AS present, {columns}
         FROM summary_messages AS link LEFT JOIN messages AS m ON m.message_id = link.message_id
         WHERE link.summary_id IN (?*) ORDER BY link.summary_id, link.ordinal, link.rowid""",
         list(found),
@@ -80,7 +78,7 @@ async def messages_under(
     silent = [row["message_id"] for row in rows if row["present"] and not (row["content"] or "").strip()]
     parts = await _part_heads(reader, silent)
     for row in rows:
-        message = message_store.message_of(row) if row["present"] else None
+        message = message_store.MESSAGES.record(row) if row["present"] else None
         text = message.content if message and message.content.strip() else parts.get(row["message_id"], "")
         found[row["summary_id"]].append(SourceMessage(MessageId(row["message_id"]), message, text))
     return {summary_id: tuple(messages) for summary_id, messages in found.items()}

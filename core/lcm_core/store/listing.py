@@ -30,13 +30,13 @@ from lcm_core.base.records import (
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record
 from lcm_core.engine.messages import OriginKind
-from lcm_core.store import conversations, messages, summaries
-from lcm_core.store import messages as files
-from lcm_core.store.conversations import moment
+from lcm_core.store.conversations import CONVERSATIONS, moment
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import briefs_beginning, of_these
+from lcm_core.store.messages import FILES, MESSAGES
 from lcm_core.store.opening import Row, Rows
-from lcm_core.store.rows import IN_SEQ_ORDER, of_conversation, where_all
+from lcm_core.store.rows import IN_SEQ_ORDER, of_conversation, records_in, where_all
+from lcm_core.store.summaries import SUMMARIES, count_by
 
 T = TypeVar("T")
 
@@ -92,9 +92,9 @@ class _List(Record, frozen=True):
 async def conversation_page(reader: Reader, window: Window) -> Page[Conversation]:
     """Conversations, the one last updated first."""
     listed = _List("conversations", "conversation_id", _column(reader, "conversations", "updated_at"))
-    columns = reader.schema.select("conversations", conversations.COLUMNS, "t")
+    columns = CONVERSATIONS.select(reader.schema, "t")
     rows, end = await _page(reader, listed, columns, window, (), ())
-    return Page(tuple(conversations.conversation_of(row) for row in rows), end)
+    return Page(tuple(CONVERSATIONS.record(row) for row in rows), end)
 
 
 async def message_page(
@@ -109,7 +109,7 @@ async def message_page(
     where, parameters = ["t.conversation_id = ?"], (conversation_id, *roles)
     if roles:
         where.append(f"t.role IN ({', '.join('?' * len(roles))})")
-    columns = f"{reader.schema.select('messages', messages.COLUMNS, 't')}, {_content(whole=whole)}"
+    columns = MESSAGES.select(reader.schema, "t", content=_content(whole))
     place = await _place_by_seq(reader, conversation_id, window)
     if place is None:
         listed = _List("messages", "message_id", _column(reader, "messages", "created_at"), IN_SEQ_ORDER)
@@ -125,7 +125,7 @@ async def message_page(
             window.limit + 1,
         )
         rows, end = _cut(rows, window.limit)
-    return Page(tuple(messages.message_of(row) for row in rows), end)
+    return Page(tuple(MESSAGES.record(row) for row in rows), end)
 
 
 async def _place_by_seq(
@@ -168,11 +168,7 @@ async def _place_by_seq(
 
 async def messages_by_id(reader: Reader, message_ids: Sequence[MessageId]) -> list[Message]:
     """Some messages whole, in the order asked; those that are gone are left out."""
-    columns = f"{reader.schema.select('messages', messages.COLUMNS, 't')}, {_content(whole=True)}"
-    rows = await reader.rows_in(
-        f"SELECT {columns} FROM messages AS t WHERE t.message_id IN (?*)", message_ids
-    )
-    found = {row["message_id"]: messages.message_of(row) for row in rows}
+    found = {one.message_id: one for one in await records_in(reader, MESSAGES, "message_id", message_ids)}
     return [found[message_id] for message_id in message_ids if message_id in found]
 
 
@@ -229,9 +225,9 @@ async def file_page(
         return Page((), None)
     condition, parameters = of_conversation("t.conversation_id", conversation_id)
     listed = _List("large_files", "file_id", _column(reader, "large_files", "created_at"))
-    columns = reader.schema.select("large_files", files.FILE_COLUMNS, "t")
+    columns = FILES.select(reader.schema, "t")
     rows, end = await _page(reader, listed, columns, window, [condition], parameters)
-    return Page(tuple(files.file_of(row) for row in rows), end)
+    return Page(tuple(FILES.record(row) for row in rows), end)
 
 
 # -- ids that are typed ------------------------------------------------------------------------------------
@@ -307,11 +303,12 @@ def _covers_until(reader: Reader) -> str:
 
 def _summary_columns(reader: Reader, *, whole: bool) -> str:
     covers = f"CAST({_covers_until(reader)} AS TEXT) AS covers_until"
-    return f"{reader.schema.select('summaries', summaries.COLUMNS, 't')}, {_content(whole=whole)}, {covers}"
+    content = reader.schema.typed("summaries", "content", _content(whole))
+    return f"{SUMMARIES.select(reader.schema, 't')}, {content}, {covers}"
 
 
-def _content(*, whole: bool) -> str:
-    return f"CAST({'t.content' if whole else f'substr(t.content, 1, {HEAD})'} AS TEXT) AS content"
+def _content(whole: bool) -> str:
+    return "t.content" if whole else f"substr(t.content, 1, {HEAD})"
 
 
 async def _page(
@@ -371,12 +368,12 @@ def _known_time(stored: str | None) -> str | None:
 
 async def _listed_summaries(reader: Reader, rows: Sequence[Row]) -> list[ListedSummary]:
     ids = [row["summary_id"] for row in rows]
-    consumers = await summaries.count_by(reader, "summary_parents", "parent_summary_id", ids)
-    sources = await summaries.count_by(reader, "summary_parents", "summary_id", ids)
-    source_messages = await summaries.count_by(reader, "summary_messages", "summary_id", ids)
+    consumers = await count_by(reader, "summary_parents", "parent_summary_id", ids)
+    sources = await count_by(reader, "summary_parents", "summary_id", ids)
+    source_messages = await count_by(reader, "summary_messages", "summary_id", ids)
     return [
         ListedSummary(
-            summaries.summary_of(row),
+            SUMMARIES.record(row),
             row["covers_until"],
             row["content"] or "",
             consumers.get(row["summary_id"], 0),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
+from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import (
     ConversationId,
-    FileId,
     LargeFile,
     Message,
     MessageId,
@@ -22,19 +22,10 @@ from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row, Rows, as_text, contains_pattern, may_hold
-from lcm_core.store.rows import of_conversation
-from lcm_core.store.schema import Schema, place
+from lcm_core.store.rows import of_conversation, records, records_in
+from lcm_core.store.schema import Columns, Schema, place
 
-COLUMNS = (
-    "message_id",
-    "conversation_id",
-    "seq",
-    "role",
-    "token_count",
-    "created_at",
-    "large_content",
-    "openclaw_sender_metadata",
-)
+MESSAGES: Final = Columns("messages", Message, tokens="token_count", sender="openclaw_sender_metadata")
 PART_COLUMNS = ("message_id", "ordinal", "part_type", "tool_call_id", "tool_name", "tool_status")
 PART_TEXTS = (
     "text_content",
@@ -80,34 +71,12 @@ class MessagePage(Record, frozen=True):
     has_newer: bool
 
 
-def message_of(row: Row) -> Message:
-    """A row that holds `COLUMNS` and ``content`` as a record."""
-    return Message(
-        message_id=MessageId(row["message_id"]),
-        conversation_id=ConversationId(row["conversation_id"]),
-        seq=row["seq"] or 0,
-        role=row["role"] or "",
-        content=row["content"] or "",
-        tokens=row["token_count"] or 0,
-        created_at=row["created_at"] or Timestamp(""),
-        large_content=row["large_content"],
-        sender=row["openclaw_sender_metadata"],
-    )
-
-
 def _whole_message_of(row: Row) -> Message:
-    """A row of `COLUMNS` and ``content``, in this order, as a record: by place, where many are read."""
-    message_id, conversation_id, seq, role, tokens, created_at, large_content, sender, content = row
+    """A row of `MESSAGES` as a record: by place, where many are read."""
+    message_id, conversation_id, seq, role, content, tokens, created_at, *others = row
     return Message(
-        message_id,
-        conversation_id,
-        seq or 0,
-        role or "",
-        content or "",
-        tokens or 0,
-        created_at or Timestamp(""),
-        large_content,
-        sender,
+        *(message_id, conversation_id, seq or 0, role or "", content or "", tokens or 0),
+        *(created_at or Timestamp(""), *others),
     )
 
 
@@ -152,14 +121,10 @@ async def get_message(reader: Reader, message_id: int) -> MessageEntry:
     Raises:
         NotFoundError: no message has this id.
     """
-    row = await reader.row(
-        f"""SELECT {reader.schema.select("messages", (*COLUMNS, "content"), "m")}
-        FROM messages AS m WHERE m.message_id = ?""",
-        message_id,
-    )
-    if row is None:
+    found = await records(reader, MESSAGES, "WHERE t.message_id = ?", message_id)
+    if not found:
         raise NotFoundError(f"No message matched id {message_id}.", code="MESSAGE_NOT_FOUND")
-    [entry] = await message_entries(reader, [message_of(row)], head=None)
+    [entry] = await message_entries(reader, found[:1], head=None)
     return entry
 
 
@@ -354,8 +319,7 @@ async def _page(
 ) -> MessagePage:
     """The *newest* messages before *bound*, or the oldest from it on; one more row shows if more follow."""
     rows = await reader.rows(
-        f"""SELECT {reader.schema.select("messages", COLUMNS, "m")},
-        {reader.schema.typed("messages", "content", f"substr(m.content, 1, {HEAD})")}
+        f"""SELECT {MESSAGES.select(reader.schema, "m", content=f"substr(m.content, 1, {HEAD})")}
         FROM messages AS m WHERE m.conversation_id = ?
         {"" if bound is None else f"AND m.seq {'<' if newest else '>='} ?"}
         ORDER BY m.seq {"DESC" if newest else "ASC"} LIMIT ?""",
@@ -364,7 +328,7 @@ async def _page(
         limit + 1,
     )
     more = len(rows) > limit
-    messages = [message_of(row) for row in rows[:limit]]
+    messages = [MESSAGES.record(row) for row in rows[:limit]]
     if newest:
         messages.reverse()
     entries = tuple(await message_entries(reader, messages))
@@ -428,7 +392,7 @@ async def whole_messages(
     reader: Reader, message_ids: Sequence[MessageId]
 ) -> list[tuple[Message, tuple[MessagePart, ...]]]:
     """Some messages with their parts, texts whole, in the order asked; those that are gone are left out."""
-    columns = reader.schema.select("messages", (*COLUMNS, "content"), "m")
+    columns = MESSAGES.select(reader.schema, "m")
     rows = await reader.rows_in(
         f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids
     )
@@ -505,17 +469,7 @@ async def parts_without_call(reader: Reader, conversation_id: ConversationId) ->
 # -- large files -----------------------------------------------------------------------------------------
 # Payloads that the engine took out of messages, and what refers to them. No file is opened.
 
-FILE_COLUMNS = (
-    "file_id",
-    "conversation_id",
-    "file_name",
-    "mime_type",
-    "byte_size",
-    "line_count",
-    "storage_uri",
-    "exploration_summary",
-    "created_at",
-)
+FILES: Final = Columns("large_files", LargeFile)
 
 
 class FileReferences(Record, frozen=True):
@@ -525,21 +479,6 @@ class FileReferences(Record, frozen=True):
     summaries: tuple[SummaryId, ...]  #: in the order in which they were made
 
 
-def file_of(row: Row) -> LargeFile:
-    """A row that holds `FILE_COLUMNS` as a record."""
-    return LargeFile(
-        file_id=FileId(row["file_id"]),
-        conversation_id=ConversationId(row["conversation_id"]),
-        file_name=row["file_name"],
-        mime_type=row["mime_type"],
-        byte_size=row["byte_size"],
-        line_count=row["line_count"],
-        storage_uri=row["storage_uri"] or "",
-        exploration_summary=row["exploration_summary"],
-        created_at=row["created_at"] or Timestamp(""),
-    )
-
-
 async def list_files(
     reader: Reader, conversation_id: ConversationId | None = None, *, newest: int | None = None
 ) -> list[LargeFile]:
@@ -547,16 +486,9 @@ async def list_files(
 
     *newest*: only so many of them, those that were stored last.
     """
-    if not reader.schema.has("large_files"):
-        return []
-    condition, keys = of_conversation("f.conversation_id", conversation_id)
-    rows = await reader.rows(
-        f"""SELECT {reader.schema.select("large_files", FILE_COLUMNS, "f")} FROM large_files AS f
-        WHERE {condition} ORDER BY f.rowid DESC LIMIT ?""",
-        *keys,
-        -1 if newest is None else newest,
-    )
-    return [file_of(row) for row in reversed(rows)]
+    condition, keys = of_conversation("t.conversation_id", conversation_id)
+    clause = f"WHERE {condition} ORDER BY t.rowid DESC LIMIT ?"
+    return (await records(reader, FILES, clause, *keys, -1 if newest is None else newest))[::-1]
 
 
 async def get_file(reader: Reader, file_id: str) -> LargeFile:
@@ -565,21 +497,14 @@ async def get_file(reader: Reader, file_id: str) -> LargeFile:
     Raises:
         NotFoundError: no file has this id.
     """
-    row = None
-    if reader.schema.has("large_files"):
-        row = await reader.row(
-            f"""SELECT {reader.schema.select("large_files", FILE_COLUMNS, "f")} FROM large_files AS f
-            WHERE f.file_id IN (?, ?)""",
-            file_id,
-            file_id.lower(),
-        )
-    if row is None:
+    found = await records(reader, FILES, "WHERE t.file_id IN (?, ?)", file_id, file_id.lower())
+    if not found:
         raise NotFoundError(
             f"No file matched id {file_id}; list those that are there with: lcm-tui files.",
             code="FILE_NOT_FOUND",
             details={"fileId": file_id},
         )
-    return file_of(row)
+    return found[0]
 
 
 async def references_to(reader: Reader, file: LargeFile) -> FileReferences:
@@ -625,14 +550,7 @@ async def _summaries_naming(reader: Reader, file: LargeFile) -> tuple[SummaryId,
 
 async def files_by_id(reader: Reader, file_ids: Sequence[str]) -> dict[str, LargeFile]:
     """Some files by their id; those without a row are left out."""
-    if not file_ids or not reader.schema.has("large_files"):
-        return {}
-    rows = await reader.rows_in(
-        f"""SELECT {reader.schema.select("large_files", FILE_COLUMNS, "f")} FROM large_files AS f
-        WHERE f.file_id IN (?*)""",
-        file_ids,
-    )
-    return {row["file_id"]: file_of(row) for row in rows}
+    return {one.file_id: one for one in await records_in(reader, FILES, "file_id", file_ids)}
 
 
 def new_file_id() -> str:

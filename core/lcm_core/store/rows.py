@@ -9,6 +9,7 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.values import Record
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import Row, Rows, SqlValue
+from lcm_core.store.schema import Columns
 
 # -- whole rows ------------------------------------------------------------------------------------------
 # As they are stored, for whoever changes them.
@@ -18,6 +19,7 @@ StoredRow = Mapping[str, SqlValue]
 #: Texts of a table that its rows share.
 _TEXTS = 1_000
 _Id = TypeVar("_Id", bound=Hashable)
+R = TypeVar("R", bound=Record)
 
 
 class ReferringColumn(Record, frozen=True):
@@ -31,6 +33,22 @@ class ReferringColumn(Record, frozen=True):
     def forgets(self) -> bool:
         """Whether the row stays without the reference when what it names is deleted."""
         return self.on_delete == "SET NULL"
+
+
+async def records(reader: Reader, columns: Columns[R], clause: str, *parameters: object) -> list[R]:
+    """The rows *t* of a table as records, those that a *clause* says; none where the table is absent."""
+    if not reader.schema.has(columns.table):
+        return []
+    sql = f"SELECT {columns.select(reader.schema, 't')} FROM {columns.table} AS t {clause}"
+    return list(map(columns.record, await reader.rows(sql, *parameters)))
+
+
+async def records_in(reader: Reader, columns: Columns[R], key: str, keys: Iterable[object]) -> list[R]:
+    """The rows of a table with one of some *keys* as records; none where the table is absent."""
+    if not reader.schema.has(columns.table):
+        return []
+    sql = f"SELECT {columns.select(reader.schema, 't')} FROM {columns.table} AS t WHERE t.{key} IN (?*)"
+    return list(map(columns.record, await reader.rows_in(sql, keys)))
 
 
 async def rows_by(reader: Reader, table: str, column: str, keys: Iterable[SqlValue]) -> list[StoredRow]:

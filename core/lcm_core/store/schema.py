@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, get_args
+
+from msgspec import NODEFAULT, structs
 
 from lcm_core.base.errors import DatabaseError
 from lcm_core.base.values import Record
@@ -392,3 +394,69 @@ def parameter(value: object) -> object:
     if isinstance(value, int) and not LEAST <= value <= GREATEST:
         return float(value) if abs(value) < 10**300 else float("inf") * (1 if value > 0 else -1)
     return value
+
+
+# -- rows as records -------------------------------------------------------------------------------------
+
+R = TypeVar("R", bound=Record)
+
+
+class Columns(Generic[R]):
+    """The columns of a table that a record is made of, one for each field.
+
+    A column has the name of its field unless *named* says another; None: the caller gives that field. NULL is
+    read as the default of the field, else as 0 or an empty text where the field cannot be None.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        record: type[R],
+        texts: Callable[[object], str | None] | None = None,
+        /,
+        **named: str | None,
+    ) -> None:
+        """*texts*: how a text is read in rows whose values are as they are stored; None: they are `typed`."""
+        self.table, self._record, self._texts = table, record, texts
+        self._fields = [one for one in record.__struct_fields__ if named.get(one, one) is not None]
+        self.names = tuple(named.get(one) or one for one in self._fields)
+
+    def select(self, schema: Schema, alias: str, **instead: str) -> str:
+        """A select list (`Schema.select`); *instead*: what is read in the place of a column."""
+        names = ((name, instead.get(name, f"{alias}.{name}")) for name in self.names)
+        return ", ".join(schema.typed(self.table, name, expression) for name, expression in names)
+
+    def record(self, row: Any, /, **given: object) -> R:
+        """The record of a row that has these columns, *given* its other fields."""
+        of_row, blanks, reads = self._reading
+        values = list(of_row(row))
+        for at, blank in blanks:
+            if values[at] is None:
+                values[at] = blank
+        for at, read in reads:
+            if values[at] is not None:
+                values[at] = read(values[at])
+        if not given:
+            return self._record(*values)
+        return self._record(**dict(zip(self._fields, values, strict=True)), **given)
+
+    @cached_property
+    def _reading(self) -> tuple[Callable[[Any], Any], list[tuple[int, object]], list[tuple[int, _Repair]]]:
+        """How the values are fetched; by place what NULL is read as, and values that lack their type."""
+        infos = {one.name: one for one in structs.fields(self._record)}
+        blanks: list[tuple[int, object]] = []
+        reads: list[tuple[int, _Repair]] = []
+        for at, (name, column) in enumerate(zip(self._fields, self.names, strict=True)):
+            held = infos[name].type
+            kinds = [getattr(one, "__supertype__", one) for one in get_args(held) or (held,)]
+            if infos[name].default not in (NODEFAULT, None):
+                blanks.append((at, infos[name].default))
+            elif column not in KEYS and type(None) not in kinds:
+                blanks.append((at, kinds[0]()))
+            if bool in kinds:
+                reads.append((at, bool))
+            elif int in kinds and (self._texts is not None or column not in NUMBERS | KEYS | PLACES):
+                reads.append((at, number))
+            elif str in kinds and self._texts is not None:
+                reads.append((at, self._texts))
+        return itemgetter(*self.names), blanks, reads

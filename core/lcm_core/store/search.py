@@ -24,15 +24,12 @@ from lcm_core.base.records import (
 )
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record
-from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
-from lcm_core.store.conversations import conversation_of
-from lcm_core.store.messages import COLUMNS as MESSAGE_COLUMNS
-from lcm_core.store.messages import FILE_COLUMNS, file_of, message_of
+from lcm_core.store.conversations import CONVERSATIONS
+from lcm_core.store.messages import FILES, MESSAGES
 from lcm_core.store.opening import CHUNK, Row, Rows, SqlValue, contains_pattern, error_name, may_hold
 from lcm_core.store.rows import where_all
 from lcm_core.store.schema import Schema, typed
-from lcm_core.store.summaries import COLUMNS as SUMMARY_COLUMNS
-from lcm_core.store.summaries import broken_rows, summary_of
+from lcm_core.store.summaries import SUMMARIES, broken_rows
 
 # -- our own search --------------------------------------------------------------------------------------
 # Messages with their parts, summaries, focus briefs and files, newest first. Rows are read in windows of
@@ -764,14 +761,14 @@ class RecalledRows:
         return self._conversations("c.session_key = ?", (session_key,))
 
     def _conversations(self, where: str, arguments: Sequence[SqlValue]) -> list[Conversation]:
-        columns = self.schema.select("conversations", CONVERSATION_COLUMNS, "c")
+        columns = CONVERSATIONS.select(self.schema, "c")
         active = "c.active DESC, " if self.schema.has("conversations", "active") else ""
         rows = self.db.rows(
             f"""SELECT {columns} FROM conversations AS c WHERE {where}
             ORDER BY {active}c.created_at DESC, c.conversation_id DESC""",
             arguments,
         )
-        return [conversation_of(row) for row in typed(rows)]
+        return [CONVERSATIONS.record(row) for row in typed(rows)]
 
     def deepest(self, conversations: Sequence[ConversationId] | None) -> int:
         """The greatest depth of a summary of some conversations (None: of all); 0 without any."""
@@ -795,11 +792,12 @@ class RecalledRows:
         if not self.schema.has("summaries"):
             return []
         wanted = list(dict.fromkeys(summary_ids))
-        columns = self.schema.select("summaries", (*SUMMARY_COLUMNS, "content"), "s")
+        content = self.schema.select("summaries", ["content"], "s")
+        columns = f"{SUMMARIES.select(self.schema, 's')}, {content}"
         rows = typed(
             self.db.rows_in(f"SELECT {columns} FROM summaries AS s WHERE s.summary_id IN (?*)", wanted)
         )
-        found = {row["summary_id"]: SummaryText(summary_of(row), row["content"] or "") for row in rows}
+        found = {row["summary_id"]: SummaryText(SUMMARIES.record(row), row["content"] or "") for row in rows}
         return [found[one] for one in wanted if one in found]
 
     def without_texts(self, summary_ids: Iterable[SummaryId]) -> list[Summary]:
@@ -807,11 +805,11 @@ class RecalledRows:
         if not self.schema.has("summaries"):
             return []
         wanted = list(dict.fromkeys(summary_ids))
-        columns = self.schema.select("summaries", SUMMARY_COLUMNS, "s")
+        columns = SUMMARIES.select(self.schema, "s")
         rows = typed(
             self.db.rows_in(f"SELECT {columns} FROM summaries AS s WHERE s.summary_id IN (?*)", wanted)
         )
-        found = {row["summary_id"]: summary_of(row) for row in rows}
+        found = {row["summary_id"]: SUMMARIES.record(row) for row in rows}
         return [found[one] for one in wanted if one in found]
 
     def links(self, summary_id: SummaryId) -> Links:
@@ -859,11 +857,11 @@ class RecalledRows:
 
     def messages(self, message_ids: Sequence[MessageId]) -> list[Message]:
         """Some with their whole texts, in the order asked; those that are not there are left out."""
-        columns = self.schema.select("messages", (*MESSAGE_COLUMNS, "content"), "m")
+        columns = MESSAGES.select(self.schema, "m")
         rows = typed(
             self.db.rows_in(f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids)
         )
-        found = {row["message_id"]: message_of(row) for row in rows}
+        found = {row["message_id"]: MESSAGES.record(row) for row in rows}
         return [found[one] for one in message_ids if one in found]
 
     def message_tokens(
@@ -898,11 +896,11 @@ class RecalledRows:
     def _files(self, where: str, arguments: Sequence[SqlValue]) -> list[LargeFile]:
         if not self.schema.has("large_files"):
             return []
-        columns = self.schema.select("large_files", FILE_COLUMNS, "f")
+        columns = FILES.select(self.schema, "f")
         rows = self.db.rows(
             f"SELECT {columns} FROM large_files AS f WHERE {where} ORDER BY f.created_at DESC", arguments
         )
-        return [file_of(row) for row in typed(rows)]
+        return [FILES.record(row) for row in typed(rows)]
 
     def text_of_file(self, file_id: str) -> str | None:
         """The text of the message that stands for a file, for when the file itself is lost."""

@@ -17,8 +17,8 @@ from lcm_core.engine.wrapper import CacheTelemetry
 from lcm_core.store.conversations import moment_key, stored_form
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Rows, SqlValue
-from lcm_core.store.rows import StoredRow, of_conversation, rows_by
-from lcm_core.store.schema import Schema, number, text
+from lcm_core.store.rows import StoredRow, of_conversation, records, rows_by
+from lcm_core.store.schema import Columns, Schema, number, text
 
 #: A row of a state table by column, without the conversation's id; columns of other versions are absent.
 StateRow = Mapping[str, SqlValue]
@@ -191,45 +191,23 @@ async def pending_debt(reader: Reader, conversation_id: ConversationId) -> int |
     return None
 
 
+_TELEMETRY: Final = Columns(
+    TELEMETRY,
+    CacheTelemetry,
+    state="cache_state",
+    cache_read="last_observed_cache_read",
+    cache_write="last_observed_cache_write",
+    hit_at="last_observed_cache_hit_at",
+    break_at="last_observed_cache_break_at",
+    touch_at="last_cache_touch_at",
+    call_at="last_api_call_at",
+)
+
+
 async def cache_telemetry(reader: Reader, conversation_id: ConversationId) -> CacheTelemetry | None:
     """What the engine noted of the provider's prompt cache; None where nothing is noted (before 0.7.0)."""
-    if not reader.schema.has(TELEMETRY):
-        return None
-    columns = reader.schema.select(
-        TELEMETRY,
-        (
-            "provider",
-            "model",
-            "cache_state",
-            "retention",
-            "last_observed_cache_hit_at",
-            "last_observed_cache_break_at",
-            "last_cache_touch_at",
-            "last_api_call_at",
-        ),
-        "t",
-    )
-    counts = ", ".join(
-        f"CAST(t.{name} AS INTEGER) AS {name}" if reader.schema.has(TELEMETRY, name) else f"NULL AS {name}"
-        for name in ("last_observed_cache_read", "last_observed_cache_write")
-    )
-    row = await reader.row(
-        f"SELECT {columns}, {counts} FROM {TELEMETRY} AS t WHERE t.conversation_id = ?", conversation_id
-    )
-    if row is None:
-        return None
-    return CacheTelemetry(
-        provider=row["provider"],
-        model=row["model"],
-        state=row["cache_state"],
-        retention=row["retention"],
-        cache_read=row["last_observed_cache_read"],
-        cache_write=row["last_observed_cache_write"],
-        hit_at=row["last_observed_cache_hit_at"],
-        break_at=row["last_observed_cache_break_at"],
-        touch_at=row["last_cache_touch_at"],
-        call_at=row["last_api_call_at"],
-    )
+    found = await records(reader, _TELEMETRY, "WHERE t.conversation_id = ?", conversation_id)
+    return found[0] if found else None
 
 
 async def transcripts(reader: Reader, conversation_id: ConversationId | None = None) -> list[tuple[int, str]]:

@@ -16,7 +16,6 @@ from lcm_core.base.records import (
     Summary,
     SummaryId,
     SummaryText,
-    Timestamp,
 )
 from lcm_core.base.text import BLANKS
 from lcm_core.base.values import Record
@@ -25,23 +24,15 @@ from lcm_core.engine.markers import BadKind, Copy, broken_kind, copy_of_source, 
 from lcm_core.store import messages as message_store
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row, Rows
-from lcm_core.store.rows import texts
-from lcm_core.store.schema import Schema, place, typed
+from lcm_core.store.rows import records_in, texts
+from lcm_core.store.schema import Columns, Schema, place, typed
 
-COLUMNS = (
-    "summary_id",
-    "conversation_id",
-    "kind",
-    "depth",
-    "token_count",
-    "earliest_at",
-    "latest_at",
-    "descendant_count",
-    "descendant_token_count",
-    "source_message_token_count",
-    "created_at",
-    "file_ids",
-    "model",
+SUMMARIES: Final = Columns(
+    "summaries",
+    Summary,
+    tokens="token_count",
+    descendant_tokens="descendant_token_count",
+    source_message_tokens="source_message_token_count",
 )
 #: Characters of a summary that a list reads.
 HEAD = 300
@@ -64,25 +55,6 @@ class SummaryEntry(Record, frozen=True):
         return gist(self.preview)
 
 
-def summary_of(row: Row) -> Summary:
-    """A row that holds `COLUMNS` as a record."""
-    return Summary(
-        summary_id=SummaryId(row["summary_id"]),
-        conversation_id=ConversationId(row["conversation_id"]),
-        kind=row["kind"] or "",
-        depth=row["depth"] or 0,
-        tokens=row["token_count"] or 0,
-        earliest_at=row["earliest_at"],
-        latest_at=row["latest_at"],
-        descendant_count=row["descendant_count"],
-        descendant_tokens=row["descendant_token_count"],
-        source_message_tokens=row["source_message_token_count"],
-        created_at=row["created_at"] or Timestamp(""),
-        file_ids=row["file_ids"] or "[]",
-        model=row["model"],
-    )
-
-
 async def get_summary(reader: Reader, summary_id: str) -> SummaryText:
     """One summary with its text.
 
@@ -103,12 +75,11 @@ async def texts_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[Sum
     """Some summaries with their texts, in the order asked; those that are gone are left out."""
     if not reader.schema.has("summaries"):
         return []
+    columns = f"{SUMMARIES.select(reader.schema, 's')}, {reader.schema.select('summaries', ['content'], 's')}"
     rows = await reader.rows_in(
-        f"""SELECT {reader.schema.select("summaries", (*COLUMNS, "content"), "s")}
-        FROM summaries AS s WHERE s.summary_id IN (?*)""",
-        summary_ids,
+        f"SELECT {columns} FROM summaries AS s WHERE s.summary_id IN (?*)", summary_ids
     )
-    found = {row["summary_id"]: SummaryText(summary_of(row), row["content"] or "") for row in rows}
+    found = {row["summary_id"]: SummaryText(SUMMARIES.record(row), row["content"] or "") for row in rows}
     return [found[summary_id] for summary_id in summary_ids if summary_id in found]
 
 
@@ -146,14 +117,7 @@ async def entries_of_texts(reader: Reader, texts: Sequence[SummaryText]) -> list
 
 async def summaries_in(reader: Reader, summary_ids: Iterable[SummaryId]) -> list[Summary]:
     """Some summaries without their texts, in no order; those that are gone are left out."""
-    if not reader.schema.has("summaries"):
-        return []
-    rows = await reader.rows_in(
-        f"""SELECT {reader.schema.select("summaries", COLUMNS, "s")}
-        FROM summaries AS s WHERE s.summary_id IN (?*)""",
-        summary_ids,
-    )
-    return [summary_of(row) for row in rows]
+    return await records_in(reader, SUMMARIES, "summary_id", summary_ids)
 
 
 async def context_ordinals(
@@ -197,14 +161,14 @@ async def source_messages_of(reader: Reader, summary_id: SummaryId) -> list[Mess
     """The messages that a leaf was made from, in order; texts cut after `messages.HEAD` characters."""
     if not reader.schema.has("summary_messages"):
         return []
-    columns = reader.schema.select("messages", message_store.COLUMNS, "m")
+    head = f"substr(m.content, 1, {message_store.HEAD})"
     rows = await reader.rows(
-        f"""SELECT {columns}, CAST(substr(m.content, 1, {message_store.HEAD}) AS TEXT) AS content
+        f"""SELECT {message_store.MESSAGES.select(reader.schema, "m", content=head)}
         FROM summary_messages AS link JOIN messages AS m ON m.message_id = link.message_id
         WHERE link.summary_id = ? ORDER BY link.ordinal""",
         summary_id,
     )
-    return [message_store.message_of(row) for row in rows]
+    return [message_store.MESSAGES.record(row) for row in rows]
 
 
 async def source_message_ids(reader: Reader, summary_id: SummaryId) -> list[int]:
