@@ -9,8 +9,7 @@ import click
 from lcm_core.base.errors import RefusedError, UsageError
 from lcm_core.base.text import counted
 from lcm_core.base.values import to_json
-from lcm_core.change.vacuum import estimate_vacuum, vacuum
-from lcm_core.operations.disk import DiskUse, ages_of, disk_use, remove_strays
+from lcm_core.operations.disk import DiskUse, ages_of, disk_use, estimate_vacuum, remove_strays, vacuum
 from lcm_core.operations.prune import Criteria, select
 from lcm_core.store.statistics import file_size
 

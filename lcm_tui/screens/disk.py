@@ -9,8 +9,7 @@ from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.text import counted
-from lcm_core.change.vacuum import estimate_vacuum, vacuum
-from lcm_core.operations.disk import DiskUse, disk_use, remove_strays
+from lcm_core.operations.disk import DiskUse, disk_use, estimate_vacuum, remove_strays, vacuum
 from textual.app import ComposeResult
 
 from lcm_tui.kit.commands import Key

@@ -8,8 +8,7 @@ from typing import Final
 
 from lcm_core.base.text import counted
 from lcm_core.base.values import Record, replace
-from lcm_core.change.vacuum import VacuumEstimate
-from lcm_core.operations.disk import AgeBand, DiskUse, Freed
+from lcm_core.operations.disk import AgeBand, DiskUse, Freed, VacuumEstimate
 from lcm_core.store.statistics import ConversationSize
 
 from lcm_tui.kit.spans import Span

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lcm_core.api import Database, NotFoundError
 from lcm_core.base.times import parse_utc
-from lcm_core.checks import run_checks
+from lcm_core.checks.running import run_checks
 from lcm_core.operations.repair import find_repair
 from lcm_core.store import conversations as store
 from lcm_core.store.database import Reader

@@ -28,11 +28,10 @@ from lcm_core.change.commit import commit
 from lcm_core.change.plan import BusyError, DiskFullError, RowChange
 from lcm_core.change.preview import first_preview, titles_of
 from lcm_core.change.undo import forget_history, scrub
-from lcm_core.change.vacuum import vacuum
 from lcm_core.checks.running import run_checks
 from lcm_core.operations import export as importing
 from lcm_core.operations import prune as pruning
-from lcm_core.operations.disk import ages_of, disk_use
+from lcm_core.operations.disk import ages_of, disk_use, vacuum
 from lcm_core.operations.export import export_conversation, plan_import, read_conversation_file
 from lcm_core.operations.prune import (
     Cleaner,

@@ -352,6 +352,8 @@ CHUNK = 30_000
 SHARED_MEMORY = 32_768
 #: From so many bytes on a write-ahead log is moved into its file: SQLite's own default, 1,000 pages.
 LONG_LOG_BYTES = 1_000 * 4_096
+#: Room to rewrite a file, as a multiple of its size: the copy, and what goes through the WAL.
+REWRITE_ROOM: Final = 2.2
 #: How long SQLite waits for a lock at a time, where somebody may want to stop: it hears nothing meanwhile.
 _STEP_SECONDS = 0.1
 #: Steps of SQLite's machine after which a long statement looks whether to stop: less than a millisecond.
@@ -434,14 +436,18 @@ class Writer:
         yield
         self.execute("ROLLBACK")
 
-    def rewrite_file(self) -> None:
+    def rewrite_file(self, path: Path) -> None:
         """``VACUUM``, which takes long; the file is as before when it was to stop while it was being copied.
 
         SQLite hears nothing while it puts the copy back, which is the greater part of the time.
 
         Raises:
+            RefusedError: there is no room for it.
             CancelledError: it was to stop.
         """
+        size, free = path.stat().st_size, shutil.disk_usage(path.parent).free
+        if free < size * REWRITE_ROOM:
+            raise RefusedError(f"that needs {int(size * REWRITE_ROOM):,} bytes, and {free:,} are free")
         stopped = self._stopped
         if stopped is None:
             self.execute("VACUUM")

@@ -43,7 +43,6 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.search_index import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
-from lcm_core.change.vacuum import rewrite_file
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import TABLE as ASSEMBLIES
 from lcm_core.store.opening import Rows, SqlValue
@@ -719,7 +718,7 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop 
                 problems.append(f"{table} could not be merged ({error}): `lcm-tui reindex {table}` fixes it")
         if rewrite:
             try:
-                rewrite_file(writer, path)
+                writer.rewrite_file(path)
                 rewritten = True
             except CancelledError:
                 problems.append(

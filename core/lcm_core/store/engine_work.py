@@ -112,19 +112,18 @@ class PlacedItem(Record, frozen=True):
     message_id: int | None = None
 
 
-class DebtRow(
-    Record,
-    frozen=True,
-    rename={
-        "conversation_id": "c",
-        "failure": "last_failure_summary",
-        "retries": "retry_attempts",
-        "resolution": "resolution_reason",
-        "revision": "maintenance_revision",
-        "started_at": "last_started_at",
-        "finished_at": "last_finished_at",
-    },
-):
+#: Columns of debt that have another name here.
+_OF_DEBT: Final = {
+    "failure": "last_failure_summary",
+    "retries": "retry_attempts",
+    "resolution": "resolution_reason",
+    "revision": "maintenance_revision",
+    "started_at": "last_started_at",
+    "finished_at": "last_finished_at",
+}
+
+
+class DebtRow(Record, frozen=True, rename={"conversation_id": "c", **_OF_DEBT}):
     """What is noted of compaction that is due."""
 
     conversation_id: ConversationId
@@ -316,17 +315,7 @@ _NODES: Final = Columns(
     planned_start="ordinal_start",
     planned_end="ordinal_end",
 )
-_DEBTS: Final = Columns(
-    MAINTENANCE,
-    DebtRow,
-    conversation_id=None,
-    failure="last_failure_summary",
-    retries="retry_attempts",
-    resolution="resolution_reason",
-    revision="maintenance_revision",
-    started_at="last_started_at",
-    finished_at="last_finished_at",
-)
+_DEBTS: Final = Columns(MAINTENANCE, DebtRow, conversation_id=None, **_OF_DEBT)
 _EPOCHS: Final = Columns(
     EPOCHS, EpochRow, conversation_id=None, mode="migration_mode", metadata="metadata_json"
 )

@@ -26,17 +26,7 @@ from lcm_core.store.rows import of_conversation, records, records_in
 from lcm_core.store.schema import Columns, Schema, place
 
 MESSAGES: Final = Columns("messages", Message, tokens="token_count", sender="openclaw_sender_metadata")
-PART_COLUMNS = ("message_id", "ordinal", "part_type", "tool_call_id", "tool_name", "tool_status")
-PART_TEXTS = (
-    "text_content",
-    "tool_input",
-    "tool_output",
-    "tool_error",
-    "file_name",
-    "file_mime",
-    "file_url",
-    "metadata",
-)
+PARTS: Final = Columns("message_parts", MessagePart, text="text_content")
 #: Characters of a text that a list reads; a whole message is read when it is opened.
 HEAD = 2_000
 #: Likewise of a part's metadata, which holds the host's block and may be cut: what was read of it still shows
@@ -46,6 +36,10 @@ METADATA_HEAD = 16_000
 MANY = 200
 #: Where the text of a part is; what is only in the host's block is searched there.
 SEARCHED = ("text_content", "tool_name", "tool_input", "tool_output", "tool_error", "file_name")
+#: Texts of parts that a list reads up to `HEAD`.
+_LONG: Final = (
+    *("text_content", "tool_input", "tool_output", "tool_error", "file_name", "file_mime", "file_url"),
+)
 #: Messages whose texts are folded at a time.
 _MOST_FOLDED = 64
 
@@ -81,11 +75,9 @@ def _whole_message_of(row: Row) -> Message:
 
 
 def _part_of(row: Row) -> MessagePart:
-    """A row of `PART_COLUMNS`, `PART_TEXTS` and ``part_id``, in this order, as a record."""
-    message_id, ordinal, part_type, call_id, tool_name, tool_status, text, *others = row
-    return MessagePart(
-        message_id, ordinal or 0, part_type or "", text, call_id, tool_name, tool_status, *others
-    )
+    """A row of `PARTS` as a record: by place, where many are read."""
+    message_id, ordinal, part_type, *others = row
+    return MessagePart(message_id, ordinal or 0, part_type or "", *others)
 
 
 async def newest_page(reader: Reader, conversation_id: ConversationId, limit: int) -> MessagePage:
@@ -173,9 +165,9 @@ async def message_parts(
     """The parts of some messages, by message and ordinal; texts cut after *head* characters."""
     if not reader.schema.has("message_parts"):
         return []
-    texts = (_text_column(reader, name, head) for name in PART_TEXTS)
-    own_id = reader.schema.typed("message_parts", "part_id", "ifnull(p.part_id, '')")
-    columns = ", ".join([reader.schema.select("message_parts", PART_COLUMNS, "p"), *texts, own_id])
+    lengths = {} if head is None else {**dict.fromkeys(_LONG, head), "metadata": METADATA_HEAD}
+    heads = {name: f"substr(p.{name}, 1, {length})" for name, length in lengths.items()}
+    columns = PARTS.select(reader.schema, "p", part_id="ifnull(p.part_id, '')", **heads)
     rows = await reader.rows_in(
         f"SELECT {columns} FROM message_parts AS p WHERE p.message_id IN (?*)", message_ids
     )
@@ -186,13 +178,6 @@ async def message_parts(
 
 def _sorted_parts(rows: Iterable[Row]) -> list[MessagePart]:
     return sorted(map(_part_of, rows), key=attrgetter("message_id", "ordinal"))
-
-
-def _text_column(reader: Reader, name: str, head: int | None) -> str:
-    if head is None:
-        return reader.schema.select("message_parts", (name,), "p")
-    length = METADATA_HEAD if name == "metadata" else head
-    return reader.schema.typed("message_parts", name, f"substr(p.{name}, 1, {length})")
 
 
 async def seq_of_message(reader: Reader, conversation_id: ConversationId, message_id: int) -> int | None:
