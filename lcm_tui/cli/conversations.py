@@ -176,7 +176,7 @@ async def _export(reader: Reader, named: Named, database: Path, to: Path | None)
     if place.suffix != ".md":
         made = await export_to(reader, record, place, database)
         return _Written(number, made.path, made.bytes)
-    from lcm_recall.markdown import conversation_markdown
+    from lcm_recall.read import conversation_markdown
 
     text = await conversation_markdown(reader, record)
     path = await asyncio.to_thread(write_private, place, text, never=database_files(database))

@@ -164,9 +164,8 @@ def by_id(session: Session, name: str) -> Copies:
 
 
 async def _document_forms(session: Session, name: str, reader: Reader) -> Forms:
-    from lcm_recall.markdown import markdown_of
     from lcm_recall.queries import recall_settings
-    from lcm_recall.read import Verdict, document_of, text_of
+    from lcm_recall.read import Verdict, document_of, markdown_of, text_of
     from lcm_recall.results import Described
 
     settings = recall_settings(session.settings)
@@ -184,7 +183,7 @@ def of_conversation(number: ConversationId) -> Copies:
 
 
 async def _conversation_forms(number: ConversationId, reader: Reader) -> Forms:
-    from lcm_recall.markdown import conversation_markdown, conversation_text
+    from lcm_recall.read import conversation_markdown, conversation_text
 
     found: Conversation = await get_conversation(reader, number)
     text, markdown = await conversation_text(reader, found), await conversation_markdown(reader, found)
@@ -224,7 +223,7 @@ def _of_diff(diff: Diff, selected: Copies) -> Copies:
     """A diff, on the row of what is *selected* in it."""
 
     async def load(reader: Reader) -> Forms:
-        from lcm_core.engine.sent import fenced
+        from lcm_core.base.text import fenced
 
         del reader
         text = "\n".join(_diff_lines(diff))

@@ -120,8 +120,7 @@ async def export_conversations(screen: CommandScreen, listed: Sequence[Row]) -> 
 
 
 async def _conversation_text(reader: Reader, conversation: Conversation, name: str) -> tuple[str, int]:
-    from lcm_recall.markdown import conversation_markdown, each_message
-    from lcm_recall.read import Verdict, name_of
+    from lcm_recall.read import Verdict, conversation_markdown, each_message, name_of
     from lcm_recall.results import Described
 
     messages: list[dict[str, Any]] = await each_message(

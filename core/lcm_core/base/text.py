@@ -625,3 +625,13 @@ def parse_budget(text: str) -> int | None:
     whole = int(re.sub(r"[^0-9]", "", match[1]))
     budget = whole * unit + (int(match[2]) * unit // 10 ** len(match[2]) if match[2] else 0)
     return budget if 0 < budget <= LARGEST else None
+
+
+_FENCE: Final = re.compile(r"`{3,}")
+
+
+def fenced(text: str) -> Iterator[str]:
+    """A text that cannot end its own fence."""
+    longest = max((len(run) for run in _FENCE.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    yield from (fence, text, fence)

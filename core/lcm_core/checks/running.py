@@ -33,7 +33,6 @@ from lcm_core.checks import (
     database,
     files,
     lineage,
-    loose_ends,
     messages,
     metadata,
     search,
@@ -254,8 +253,8 @@ async def _columns_backfilled(reader: Reader) -> bool:
 #: The stages of a database, in the order in which they are read.
 STAGES: Final = (
     Stage("conversations", _CONVERSATIONS, _read_conversations),
-    Stage("links", loose_ends.LINES, loose_ends.read_lines),
-    Stage("parts", loose_ends.PARTS, loose_ends.read_parts),
+    Stage("links", database.LINES, database.read_lines),
+    Stage("parts", database.PARTS, database.read_parts),
     Stage("state", _OF_STATE, state.read_state, state.why_not),
     Stage("schema", _OF_SCHEMA, database.read_schema),
     Stage("large files", files.CHECKS, files.read_files, files.why_not),
@@ -272,7 +271,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "G": "conversations and state",
 }
 #: For somebody who watches, the checks in parts. What answers soon: context, DAG, metadata, what is noted.
-STRUCTURE: Final = ids_of((*OF_STRUCTURE, *loose_ends.LINES, *_OF_STATE, *_OF_SCHEMA))
+STRUCTURE: Final = ids_of((*OF_STRUCTURE, *database.LINES, *_OF_STATE, *_OF_SCHEMA))
 #: What reads the whole file for its own sake (F1 to F6, G13).
 WHOLE_FILE: Final = frozenset[str]().union(*(stage.ids for stage in STAGES if stage.whole_file))
 

@@ -26,7 +26,7 @@ from lcm_core.store.conversations import CONVERSATIONS, moment
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
 from lcm_core.store.rows import KeyRange, ids_taken, next_range, records
-from lcm_core.store.schema import LEAST, NO_MESSAGE, columns_of
+from lcm_core.store.schema import LEAST, NO_MESSAGE, Columns, columns_of
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
 from lcm_core.store.summaries import made_from
 
@@ -66,14 +66,14 @@ class StoredNode(Record, frozen=True):
     summary_id: SummaryId
     kind: str
     depth: int | None
-    tokens: int
-    earliest: float | None
-    latest: float | None
     created: float
-    descendant_count: int | None
-    descendant_tokens: int | None
-    source_tokens: int | None
-    model: str | None
+    tokens: int = 0
+    earliest: float | None = None
+    latest: float | None = None
+    descendant_count: int | None = None
+    descendant_tokens: int | None = None
+    source_tokens: int | None = None
+    model: str | None = None
 
     @property
     def is_leaf(self) -> bool:
@@ -244,14 +244,7 @@ def node_of(row: Mapping[str, object]) -> StoredNode:
         summary_id=SummaryId(str(row["summary_id"])),
         kind=str(row.get("kind")),
         depth=whole_number(row.get("depth")),
-        tokens=0,
-        earliest=None,
-        latest=None,
         created=math.nan if made is None else days_of(made),
-        descendant_count=None,
-        descendant_tokens=None,
-        source_tokens=None,
-        model=None,
     )
 
 
@@ -302,15 +295,13 @@ _EVENT = "(m.role = 'system' AND m.content GLOB 'LCM compaction * pass (*')"
 #: SQL: the place of its role in `ROLES`.
 _CODE = f"""CASE CAST(m.role AS TEXT)
     {" ".join(f"WHEN '{role}' THEN {code}" for code, role in enumerate(ROLES))} ELSE 255 END"""
-_NODE_COLUMNS = (
-    ("summary_id", "TEXT"),
-    ("kind", "TEXT"),
-    ("depth", "INTEGER"),
-    ("token_count", "INTEGER"),
-    ("descendant_count", "INTEGER"),
-    ("descendant_token_count", "INTEGER"),
-    ("source_message_token_count", "INTEGER"),
-    ("model", "TEXT"),
+_NODES: Final = Columns(
+    "summaries",
+    StoredNode,
+    **dict.fromkeys(("created", "earliest", "latest")),
+    tokens="token_count",
+    descendant_tokens="descendant_token_count",
+    source_tokens="source_message_token_count",
 )
 #: Tokens of a sender's label beside what is recorded of them (docs/spec/compaction.md, "Weights").
 _LABEL_TOKENS = 8
@@ -427,13 +418,9 @@ async def _nodes(
         else f"0 AS {name}_day, NULL AS {name}"
         for name in ("earliest_at", "latest_at", "created_at")
     )
-    columns = ", ".join(
-        f"CAST(s.{name} AS {kind}) AS {name}" if schema.has("summaries", name) else f"NULL AS {name}"
-        for name, kind in _NODE_COLUMNS
-    )
     rows = await reader.rows(
-        f"SELECT {columns}, {times}, s.rowid AS row FROM summaries AS s WHERE s.conversation_id = ? ORDER "
-        "BY s.rowid",
+        f"SELECT {_NODES.select(schema, 's')}, {times}, s.rowid AS row FROM summaries AS s "
+        "WHERE s.conversation_id = ? ORDER BY s.rowid",
         conversation_id,
     )
     nodes = {row["summary_id"]: _node(row) for row in rows if row["summary_id"] is not None}
@@ -442,18 +429,11 @@ async def _nodes(
 
 def _node(row: Row) -> StoredNode:
     created = _day(row, "created_at")
-    return StoredNode(
-        summary_id=SummaryId(row["summary_id"]),
-        kind=row["kind"],
-        depth=row["depth"],
-        tokens=row["token_count"] or 0,
+    return _NODES.record(
+        row,
         earliest=_day(row, "earliest_at"),
         latest=_day(row, "latest_at"),
         created=math.nan if created is None else created,
-        descendant_count=row["descendant_count"],
-        descendant_tokens=row["descendant_token_count"],
-        source_tokens=row["source_message_token_count"],
-        model=row["model"],
     )
 
 

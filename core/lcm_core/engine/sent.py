@@ -10,6 +10,7 @@ from typing import Any, Final, NotRequired, TypedDict, cast
 
 from lcm_core.base.javascript import Json, JsonObject, stringify
 from lcm_core.base.records import LargeFile
+from lcm_core.base.text import fenced
 from lcm_core.base.values import Record
 from lcm_core.engine import markers as gist
 from lcm_core.engine.assembly import Assembled, AssemblyStep, Evicted
@@ -167,7 +168,6 @@ def _gone(one: Evicted, repairs: Sequence[Repair], score: float | None, *, unsee
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9_-]")
 #: Texts by another name, which that API does not take.
 _TEXTS: Final = frozenset({"input_text", "output_text"})
-_FENCE: Final = re.compile(r"`{3,}")
 
 
 def host_messages(assembled: Assembled) -> list[JsonObject]:
@@ -336,10 +336,3 @@ def _markdown_body(message: SentMessage) -> Iterator[str]:
         yield f"{block.kind}{name}:"
         yield ""
         yield from fenced(block.text or stringify(block.document))
-
-
-def fenced(text: str) -> Iterator[str]:
-    """A text that cannot end its own fence."""
-    longest = max((len(run) for run in _FENCE.findall(text)), default=2)
-    fence = "`" * (longest + 1)
-    yield from (fence, text, fence)

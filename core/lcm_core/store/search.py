@@ -28,7 +28,7 @@ from lcm_core.store.conversations import CONVERSATIONS
 from lcm_core.store.messages import FILES, MESSAGES
 from lcm_core.store.opening import CHUNK, Row, Rows, SqlValue, contains_pattern, error_name, may_hold
 from lcm_core.store.rows import where_all
-from lcm_core.store.schema import Schema, typed
+from lcm_core.store.schema import Columns, R, Schema, typed
 from lcm_core.store.summaries import SUMMARIES, broken_rows
 
 # -- our own search --------------------------------------------------------------------------------------
@@ -802,15 +802,15 @@ class RecalledRows:
 
     def without_texts(self, summary_ids: Iterable[SummaryId]) -> list[Summary]:
         """The same, without their texts."""
-        if not self.schema.has("summaries"):
+        return self._in_order(SUMMARIES, "summary_id", list(dict.fromkeys(summary_ids)))
+
+    def _in_order(self, columns: Columns[R], key: str, keys: Sequence[SqlValue]) -> list[R]:
+        """The rows of a table with one of some *keys* as records, in their order."""
+        if not self.schema.has(columns.table):
             return []
-        wanted = list(dict.fromkeys(summary_ids))
-        columns = SUMMARIES.select(self.schema, "s")
-        rows = typed(
-            self.db.rows_in(f"SELECT {columns} FROM summaries AS s WHERE s.summary_id IN (?*)", wanted)
-        )
-        found = {row["summary_id"]: SUMMARIES.record(row) for row in rows}
-        return [found[one] for one in wanted if one in found]
+        sql = f"SELECT {columns.select(self.schema, 't')} FROM {columns.table} AS t WHERE t.{key} IN (?*)"
+        found = {row[key]: columns.record(row) for row in typed(self.db.rows_in(sql, keys))}
+        return [found[one] for one in keys if one in found]
 
     def links(self, summary_id: SummaryId) -> Links:
         """The summaries and messages right beside one."""
@@ -857,12 +857,7 @@ class RecalledRows:
 
     def messages(self, message_ids: Sequence[MessageId]) -> list[Message]:
         """Some with their whole texts, in the order asked; those that are not there are left out."""
-        columns = MESSAGES.select(self.schema, "m")
-        rows = typed(
-            self.db.rows_in(f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids)
-        )
-        found = {row["message_id"]: MESSAGES.record(row) for row in rows}
-        return [found[one] for one in message_ids if one in found]
+        return self._in_order(MESSAGES, "message_id", message_ids)
 
     def message_tokens(
         self, message_ids: Iterable[MessageId], within: Collection[ConversationId] | None = None
