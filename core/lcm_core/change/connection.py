@@ -29,7 +29,7 @@ from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.guard import Guard
 from lcm_core.change.plan import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.store.opening import (
-    Row,
+    Rows,
     SqlValue,
     check_sidecars,
     connect_writing,
@@ -38,7 +38,6 @@ from lcm_core.store.opening import (
     lacks_locks,
     no_locks,
     real_path,
-    rows_in,
     sidecar,
     undisturbed,
 )
@@ -360,7 +359,7 @@ _STEP_SECONDS = 0.1
 _STEPS_A_LOOK = 1_000
 
 
-class Writer:
+class Writer(Rows):
     """A read-write connection in one thread, for the length of a commit."""
 
     def __init__(self, connection: sqlite3.Connection, wait: float, stopped: Stop | None = None) -> None:
@@ -369,7 +368,7 @@ class Writer:
         self._stopped = stopped
         self._guard: Guard | None = None
         self._waits_whole = stopped is None  #: a lock is waited for in one go, and nothing stops that
-        self._chunk = min(CHUNK, connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER))
+        self.chunk = min(CHUNK, connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER))
 
     @property
     def in_transaction(self) -> bool:
@@ -410,24 +409,10 @@ class Writer:
             self._check_allowed(error)
             raise
 
-    def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
-        """All rows of a query."""
-        return self.execute(sql, parameters).fetchall()
-
-    def tuples(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
-        """The same without names."""
-        cursor = self.execute(sql, parameters)
-        cursor.row_factory = None
-        return cursor.fetchall()
-
     def value(self, sql: str, parameters: Sequence[SqlValue] = ()) -> Any:
         """The first column of the first row, or None."""
         found = self.execute(sql, parameters).fetchone()
         return None if found is None else found[0]
-
-    def rows_in(self, sql: str, keys: Iterable[SqlValue]) -> list[Row]:
-        """The rows of a query whose text holds ``IN (?*)`` once, for all keys in as few scans as can be."""
-        return rows_in(self, sql, keys, self._chunk)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -35,7 +35,7 @@ from lcm_core.change.plan import (
     row_name,
     substitute,
 )
-from lcm_core.store.opening import CHUNK, Rows, SqlValue, listed_values, quoted, rows_in
+from lcm_core.store.opening import CHUNK, Rows, SqlValue, listed_values, quoted
 from lcm_core.store.summaries import made_from
 
 # -- the place of a splice -------------------------------------------------------------------------------
@@ -523,7 +523,7 @@ def _look_for_new(state: _State, edits: Iterable[Edit]) -> None:
             continue
         name = quoted(KEYS[table][0])
         sql = f"SELECT {name} FROM {quoted(table)} WHERE {name} IN (?*)"
-        taken = {row[0] for row in rows_in(state.db, sql, keys)}
+        taken = {row[0] for row in state.db.rows_in(sql, keys)}
         state.absent[table] = {key for key in keys if key not in taken}
 
 

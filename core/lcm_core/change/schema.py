@@ -13,7 +13,7 @@ from lcm_core.base.values import Record
 from lcm_core.change.connection import Writer, creating
 from lcm_core.change.place import Verified
 from lcm_core.change.plan import CONTEXT, KEYS, Cells, RowChange, row_name
-from lcm_core.store.opening import CHUNK, Rows, SqlValue, quoted, rows_in
+from lcm_core.store.opening import CHUNK, Rows, SqlValue, quoted
 from lcm_core.store.schema import Schema
 
 # -- the present schema ----------------------------------------------------------------------------------
@@ -595,5 +595,5 @@ def _first_referred(
     sql = f"SELECT DISTINCT {', '.join(map(quoted, reference.columns))} FROM {quoted(reference.table)}"
     where = f" WHERE {quoted(reference.columns[0])} IN (?*)"
     # So many keys are looked for among what the table holds, not one chunk of them after the other.
-    held = rows_in(db, sql + where, first) if len(first) <= CHUNK else db.rows(sql)
+    held = db.rows_in(sql + where, first) if len(first) <= CHUNK else db.rows(sql)
     return next((tuple(row) for row in held if tuple(row) in wanted), None)

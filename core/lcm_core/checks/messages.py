@@ -273,7 +273,6 @@ class Cluster(Record, frozen=True):
 class Repetition(Record, frozen=True):
     """Messages that were stored again: what the health screen shows and a fix takes out of the context."""
 
-    original_ids: tuple[int, ...]
     copy_ids: tuple[int, ...]  #: of a block as many as the originals, of a cluster all but the first
     original_seqs: tuple[int, int]  #: first and last
     copy_seqs: tuple[int, int]  #: first and last; those of a cluster may lie apart
@@ -433,7 +432,6 @@ def _in_sight(structure: Structure, repeats: Sequence[Repeat]) -> Mapping[int, i
 def _described(structure: Structure, one: Repeat, seen: Mapping[int, int]) -> Repetition:
     messages, raw = structure.messages, structure.raw
     return Repetition(
-        original_ids=tuple(messages.ids[place] for place in one.originals),
         copy_ids=tuple(messages.ids[place] for place in one.copies),
         original_seqs=(messages.seqs[one.originals[0]], messages.seqs[one.originals[-1]]),
         copy_seqs=(messages.seqs[one.copies[0]], messages.seqs[one.copies[-1]]),

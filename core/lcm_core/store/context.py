@@ -34,7 +34,7 @@ from lcm_core.engine.items import DanglingItem, LoadedItem, LoadedMessage, Loade
 from lcm_core.engine.markers import beginning
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import files_by_id, whole_messages
-from lcm_core.store.opening import Row, Rows, rows_in
+from lcm_core.store.opening import Row, Rows
 from lcm_core.store.rows import StoredRow, whole_rows
 from lcm_core.store.schema import NO_MESSAGE, Schema
 from lcm_core.store.summaries import texts_of
@@ -153,8 +153,7 @@ def weights_by_id(db: Rows, schema: Schema, ids: Iterable[object]) -> dict[ItemI
     named = list(ids)
     messages = [one for one in named if isinstance(one, int)]
     if messages and schema.has("messages", "token_count"):
-        for message_id, owner, role, tokens in rows_in(
-            db,
+        for message_id, owner, role, tokens in db.rows_in(
             """SELECT message_id, conversation_id, role, CAST(token_count AS INTEGER)
             FROM messages WHERE message_id IN (?*)""",
             messages,
@@ -163,8 +162,7 @@ def weights_by_id(db: Rows, schema: Schema, ids: Iterable[object]) -> dict[ItemI
     summaries = [one for one in named if isinstance(one, str)]
     if summaries and schema.has("summaries", "token_count"):
         depth = "CAST(depth AS INTEGER)" if schema.has("summaries", "depth") else "0"
-        for summary_id, owner, deep, tokens in rows_in(
-            db,
+        for summary_id, owner, deep, tokens in db.rows_in(
             f"""SELECT summary_id, conversation_id, {depth}, CAST(token_count AS INTEGER)
             FROM summaries WHERE summary_id IN (?*)""",
             summaries,

@@ -38,7 +38,6 @@ from lcm_core.store.opening import (
     file_state,
     private_copy,
     remove_copy,
-    rows_in,
 )
 from lcm_core.store.schema import LISTING, Schema, check_essential, listed_schema, typed
 from lcm_core.store.wal import diagnose
@@ -520,30 +519,19 @@ class Reader:
         return found
 
 
-class _Rows:
-    """What a load asks that runs in a thread (`lcm_core.store.opening.Rows`)."""
+class _Rows(Rows):
+    """What a load asks that runs in a thread."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._ended = False
         self.statements = 0
 
-    def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
-        return self._execute(sql, parameters).fetchall()
-
-    def tuples(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
-        cursor = self._execute(sql, parameters)
-        cursor.row_factory = None
-        return cursor.fetchall()
-
-    def rows_in(self, sql: str, keys: Iterable[SqlValue]) -> list[Row]:
-        return rows_in(self, sql, keys)
-
     def end(self) -> None:
         """Ask nothing any more: the next statement is refused as one is that was interrupted."""
         self._ended = True
 
-    def _execute(self, sql: str, parameters: Sequence[object]) -> sqlite3.Cursor:
+    def execute(self, sql: str, parameters: Sequence[SqlValue] = ()) -> sqlite3.Cursor:
         if self._ended:
             raise sqlite3.OperationalError("interrupted")
         self.statements += 1

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from lcm_core.base.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store.opening import (
@@ -20,6 +20,7 @@ from lcm_core.store.opening import (
     Access,
     FileState,
     Row,
+    Rows,
     SqlValue,
     Way,
     WayInChanged,
@@ -27,7 +28,6 @@ from lcm_core.store.opening import (
     file_state,
     private_copy,
     remove_copy,
-    rows_in,
 )
 from lcm_core.store.wal import diagnose
 
@@ -43,7 +43,7 @@ _NEEDED: Final = (3, 37)
 _BLOB_CHUNK: Final = 1024 * 1024
 
 
-class HostRows:
+class HostRows(Rows):
     """One read transaction of a host's database."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -92,6 +92,10 @@ class HostRows:
             f"{alias}.{name} AS {name}" if self.has(table, name) else f"NULL AS {name}" for name in columns
         )
 
+    def execute(self, sql: str, parameters: Sequence[SqlValue] = ()) -> sqlite3.Cursor:
+        """Run one statement."""
+        return self._connection.execute(sql, parameters)
+
     def each(self, sql: str, parameters: Sequence[SqlValue] = ()) -> Iterator[Row]:
         """The rows of a query, one after the other, every value as it is stored."""
         yield from self._connection.execute(sql, parameters)
@@ -100,20 +104,6 @@ class HostRows:
         """The first row of a query, or None."""
         found: Row | None = self._connection.execute(sql, parameters).fetchone()
         return found
-
-    def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
-        """All rows of a query, addressed by column name."""
-        return list(self.each(sql, parameters))
-
-    def rows_in(self, sql: str, keys: Iterable[SqlValue]) -> list[Row]:
-        """The rows of a query whose text holds ``IN (?*)`` once, for all keys."""
-        return rows_in(self, sql, keys)
-
-    def tuples(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query as plain tuples: without names they take half the time."""
-        cursor = self._connection.execute(sql, parameters)
-        cursor.row_factory = None
-        return cursor.fetchall()
 
     def blob(self, table: str, column: str, row: int) -> Generator[bytes, None, None]:
         """A value of bytes in pieces, so that it is never held as a whole."""

@@ -18,13 +18,14 @@ import stat
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from lcm_core.base.errors import (
     DatabaseBusyError,
@@ -51,35 +52,42 @@ Row = sqlite3.Row
 DECODE: Final = methodcaller("decode", "utf-8", "surrogateescape")
 
 
-class Rows(Protocol):
+#: Keys of one query: SQLite takes 999 parameters at most in its oldest builds.
+CHUNK: Final = 500
+
+
+class Rows(ABC):
     """Queries within one transaction, every value as it is stored.
 
     A function over it is a load for both: a reader runs it in a thread (`Reader.run`), the connection that
     commits calls it. So what a preview finds and what a commit checks is the same code.
     """
 
+    #: Keys of one query, at most: more are read by several.
+    chunk = CHUNK
+
+    @abstractmethod
+    def execute(self, sql: str, parameters: Sequence[SqlValue] = ()) -> sqlite3.Cursor:
+        """Run one statement."""
+
     def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
         """All rows of a query, addressed by column name."""
+        return self.execute(sql, parameters).fetchall()
 
     def tuples(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query as plain tuples: without names they take half the time."""
+        cursor = self.execute(sql, parameters)
+        cursor.row_factory = None
+        return cursor.fetchall()
 
     def rows_in(self, sql: str, keys: Iterable[SqlValue]) -> list[Row]:
-        """The rows of a query whose text holds ``IN (?*)`` once, for all keys."""
-
-
-#: Keys of one query: more are read by several. SQLite takes 999 parameters at most in its oldest builds.
-CHUNK: Final = 500
-
-
-def rows_in(db: Rows, sql: str, keys: Iterable[SqlValue], chunk: int = CHUNK) -> list[Row]:
-    """The rows of a query whose text holds ``IN (?*)`` once, for all *keys*, *chunk* of them at a time."""
-    wanted = list(keys)
-    found: list[Row] = []
-    for start in range(0, len(wanted), chunk):
-        some = wanted[start : start + chunk]
-        found += db.rows(sql.replace("?*", ", ".join("?" * len(some))), some)
-    return found
+        """The rows of a query whose text holds ``IN (?*)`` once, for all keys in as few scans as can be."""
+        wanted = list(keys)
+        found: list[Row] = []
+        for start in range(0, len(wanted), self.chunk):
+            some = wanted[start : start + self.chunk]
+            found += self.rows(sql.replace("?*", ", ".join("?" * len(some))), some)
+        return found
 
 
 def as_text(value: object) -> str:
