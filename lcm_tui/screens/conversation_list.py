@@ -286,9 +286,12 @@ class ConversationList(ListPane[RowKey]):
         self._reorder()
 
     def _reorder(self) -> None:
+        """Sort, and go to the first row: who sorts wants to see the top."""
         self._in_order = None
         self._places.clear()
         self.filter_changed()
+        if self.table.keys:
+            self.table.select(self.table.keys[0])
         self.heading.refresh_changed()
 
     @on(Heading.Clicked)

@@ -32,7 +32,7 @@ class SortMenu(Dialog[None]):
 
     ABOUT = (
         "The columns to sort by; a letter goes to one that begins with it. The arrow is beside the one that "
-        "sorts now (↓: the largest value is on top)."
+        "sorts now (↓: the largest value is on top); enter on it turns the order round."
     )
     DEFAULT_CSS = """
     SortMenu .box { width: 46; }
@@ -50,6 +50,7 @@ class SortMenu(Dialog[None]):
         self._titles = {column.name: column.title for column in listed.sortable}
         self._names = list(self._titles)
         self._list = ColumnList(self._draw, id="columns")
+        self._letter = ""  #: that was pressed last
 
     def compose_box(self) -> ComposeResult:
         """The columns, trouble first."""
@@ -57,10 +58,11 @@ class SortMenu(Dialog[None]):
         yield self._list
 
     def on_mount(self) -> None:
-        """Stand on the column that sorts now."""
+        """Stand on the first column that does not sort now."""
         super().on_mount()
         self._list.styles.height = min(len(self._names), max(self.app.size.height - 8, 3))
-        self._list.replace(self._names, select=self._listed.sorted_by)
+        other = next(name for name in self._names if name != self._listed.sorted_by)
+        self._list.replace(self._names, select=other)
         self._list.focus()
 
     def _draw(self, name: str, width: int) -> Sequence[Line]:
@@ -72,17 +74,18 @@ class SortMenu(Dialog[None]):
         return ((Span(f" {arrow} ", "key"), Span(f"{title}{space}"), Span(note, "dim")),)
 
     def on_key(self, event: events.Key) -> None:
-        """A letter goes to the next column that begins with it."""
-        at = self._names.index(self._list.selected or self._names[0])
-        following = [*self._names[at + 1 :], *self._names[: at + 1]]
-        named = (name for name in following if event.character and self._titles[name][:1] == event.character)
-        if (name := next(named, None)) is not None:
+        """A letter goes to the first column that begins with it; again: to the next one."""
+        letter, at = event.character or "", self._list.selected
+        named = [name for name in self._names if letter and self._titles[name].startswith(letter)]
+        if named:
             event.stop()
-            self._list.select(name)
+            again = letter == self._letter and at in named
+            self._list.select(named[(named.index(at) + 1) % len(named)] if again and at else named[0])
+            self._letter = letter
 
     def action_take(self) -> None:
         """Sort by the selected column."""
-        if (name := self._list.selected) is not None and name != self._listed.sorted_by:
+        if (name := self._list.selected) is not None:
             self._listed.sort_by(name)
         self.dismiss()
 

@@ -366,11 +366,12 @@ async def test_any_column_sorts_and_turns_round(database_file: DatabaseFactory, 
         order = list(screen.list.table.keys)
         values = [value_of(pilot, key, column) for key in order]
         assert values == sorted(values, reverse=falls(column))
-        assert screen.list.table.selected == 3
+        assert screen.list.table.selected == order[0]
+        screen.list.table.select(3)
         await pilot.press("I")
         values = [value_of(pilot, key, column) for key in screen.list.table.keys]
         assert values == sorted(values, reverse=not falls(column))
-        assert screen.list.table.selected == 3
+        assert screen.list.table.cursor == 0
         arrow = "↑" if falls(column) else "↓"
         title = next(found.title for found in COLUMNS if found.name == column)
         await wait_for_text(pilot, f"by {title} {arrow}")
@@ -516,6 +517,31 @@ async def test_the_sort_key_lists_the_columns_and_goes_through_them(database_fil
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         assert screen.list.sorted_by == TROUBLE
         assert not said(pilot), "no letter is refused"
+
+
+async def test_a_sort_goes_to_the_first_row_and_the_sort_list_offers_another_column(
+    database_file: DatabaseFactory,
+):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = first_screen(pilot)
+        await settled(pilot)
+        await pilot.press("down", "down", "S")
+        await wait_for_text(pilot, "Sort by")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        assert (screen.list.sorted_by, screen.list.table.cursor) == (TROUBLE, 0)
+        worst = screen.list.table.selected
+        await pilot.press("down", "I")
+        await settled(pilot)
+        assert screen.list.table.cursor == 0
+        await pilot.press("S", "t", "t", "home", "enter")  # a second time: the other way round
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await settled(pilot)
+        assert screen.list.table.selected == worst
+        await pilot.press("down")
+        await pilot.click(Heading, offset=(heading_of(pilot).index("broken") + 3, 0))
+        await settled(pilot)
+        assert screen.list.table.cursor == 0
 
 
 @pytest.mark.parametrize(
