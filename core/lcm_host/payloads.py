@@ -135,16 +135,6 @@ def name_ending(name: str | None) -> str | None:
     return found[1] if found else None
 
 
-def stored_ending(name: str | None, mime: str | None) -> str:
-    """The ending that a payload's file gets on disk, with its dot."""
-    return f".{name_ending(name) or _ENDING_OF_TYPE.get((mime or '').strip(BLANKS).lower(), 'txt')}"
-
-
-def image_summary(kind: str, size: int, name: str) -> str:
-    """What replaces a picture: its kind, its size in bytes and its name."""
-    return f"Image file ({kind.upper()}, {size:,} bytes) — {name}"
-
-
 def lines_of(text: str) -> list[str]:
     """The lines of a text: they end at LF or CR LF."""
     return _LINE_END.split(text)
@@ -426,7 +416,7 @@ def _picture_file(taking: Taking, picture: Picture, name: str) -> Payload:
         mime,
         picture.data,
         None,
-        image_summary(picture.ending, size, name),
+        f"Image file ({picture.ending.upper()}, {size:,} bytes) — {name}",
         f".{picture.ending}",
     )
     taking.payloads.append(payload)
@@ -568,7 +558,7 @@ def _text_file(taking: Taking, text: str, name: str | None, mime: str | None) ->
         well_formed(text).encode(),
         len(lines_of(text)),
         well_formed(explore(text, name, mime)),
-        stored_ending(name, mime),
+        f".{name_ending(name) or _ENDING_OF_TYPE.get((mime or '').strip(BLANKS).lower(), 'txt')}",
     )
     taking.payloads.append(payload)
     return payload

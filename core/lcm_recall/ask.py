@@ -134,7 +134,7 @@ class Memory(Record, frozen=True):
                 word = terms[max(at - 1, 0)]
                 unfound += [] if _ASKING.fullmatch(word) else [word]
             documents = sum(found.coverage.searched.values())
-            weight = rarity(documents, found.total) * len(query.terms)
+            weight = max(math.log(max(documents, 1) / (1 + found.total)), _COMMON) ** 2 * len(query.terms)
             for rank, hit in enumerate(found.hits, start=1):
                 worth[hit.citation] = worth.get(hit.citation, 0.0) + weight / (_FUSION + rank)
                 if query is whole and len(asked) > 1:
@@ -213,15 +213,6 @@ class Memory(Record, frozen=True):
                 found.append(replace(passage, repeats=name in repeat, other_spelling=name not in spelled))
                 left -= found[-1].tokens
         return Gathered(tuple(found), tuple(gaps))
-
-
-def rarity(documents: int, found: int) -> float:
-    """What a hit of a search counts by how few of all *documents* it finds.
-
-    Squared, as in every product of two such vectors: a few words that are in many texts, whatever their
-    language, never outweigh one that is in few.
-    """
-    return max(math.log(max(documents, 1) / (1 + found)), _COMMON) ** 2
 
 
 def terms_of(question: str) -> list[str]:

@@ -528,11 +528,6 @@ def match_expression(query: str) -> str:
     return " ".join(f'"{one}"' for one in _phrases_and_words(query)) or '""'
 
 
-def file_terms(query: str) -> tuple[str, ...]:
-    """The phrases and words that all have to occur in a file, in lower case."""
-    return tuple(one.lower() for one in _phrases_and_words(query))
-
-
 def _phrases_and_words(query: str) -> list[str]:
     found: list[str] = []
     at = 0
@@ -555,11 +550,6 @@ def like_plan(query: str) -> LikePlan:
     )
     unique = tuple(dict.fromkeys(term for term in terms if term))
     return LikePlan(unique, tuple((term,) for term in unique))
-
-
-def has_ideographs(query: str) -> bool:
-    """Whether a query holds a character of Chinese, Japanese or Korean."""
-    return _RUN.search(query) is not None
 
 
 def trigram_plan(query: str) -> TrigramPlan | None:
@@ -673,7 +663,7 @@ def search_rows(rows: RecalledRows, search: Search, kind: Kind, clock: Clock) ->
     searched = SearchRows(rows.db, rows.schema)
     if not search.full_text:
         return _by_pattern(searched, search, kind, clock)
-    if has_ideographs(search.pattern):
+    if _RUN.search(search.pattern) is not None:
         if kind is Kind.MESSAGES:
             return _by_like(searched, search, kind, like_plan(search.pattern))
         return _by_trigrams(searched, search) or _by_like(searched, search, kind, pair_plan(search.pattern))
@@ -759,7 +749,7 @@ def search_files(
         ToolError: the pattern took longer than it may.
     """
     pattern = None if search.full_text else compiled(search.pattern)
-    terms = file_terms(search.pattern) if search.full_text else ()
+    terms = tuple(one.lower() for one in _phrases_and_words(search.pattern)) if search.full_text else ()
     if pattern is None and not terms:
         return []
     found: list[FileHit] = []

@@ -166,10 +166,6 @@ def left_behind(source: Source, sessions: Iterable[str] = ()) -> dict[str, int]:
     return source.read(load_left_behind, numbers)
 
 
-def _outline(source: Source, conversations: Iterable[SourceConversation]) -> Outline:
-    return source.read(load_outline, [one.conversation_id for one in conversations])
-
-
 class _Order(Record, frozen=True):
     """The place that each message gets."""
 
@@ -206,7 +202,7 @@ class _SessionWork(Struct):
 
     def run(self) -> Iterator[int]:
         """All of it; yields how many messages were looked at."""
-        outline = _outline(self.source, self.conversations)
+        outline = self.source.read(load_outline, [one.conversation_id for one in self.conversations])
         held = self.target.look(load_session, self.session)
         outline = self._without_conflicts(outline, held)
         present: Session | None = held

@@ -206,11 +206,6 @@ class WantedTurn(Record, frozen=True):
     parts: Mapping[int, Cells]  #: by ordinal
 
 
-def symbol_of(origin: Origin) -> Symbol:
-    """The id of a turn that is still to come."""
-    return Symbol(origin.text, SymbolKind.ID)
-
-
 def differing_turns(rows: Rows, session: SessionId, wanted: Sequence[WantedTurn]) -> Iterator[Step]:
     """What is wrong with some turns, their parts and their search rows."""
     ids = [one.turn_id for one in wanted if one.turn_id is not None]
@@ -238,7 +233,7 @@ def _new_turn(session: SessionId, one: WantedTurn) -> Iterator[Step]:
         Kind.MISSING, What.TURN, session, one.origin.text, schema.TURNS, None, NOTHING, row, one.origin
     )
     for ordinal in one.parts:
-        yield _new_part(session, one, symbol_of(one.origin), ordinal)
+        yield _new_part(session, one, Symbol(one.origin.text, SymbolKind.ID), ordinal)
 
 
 def _new_part(session: SessionId, one: WantedTurn, owner: Cell, ordinal: int) -> Step:

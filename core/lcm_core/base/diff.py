@@ -515,17 +515,13 @@ def _without_coincidences(runs: list[_Run], old: Sequence[str], new: Sequence[st
         size_after = max(following.old - end_old, following.new - end_new)
         by_chance = (
             min(size_before, size_after) >= run.size
-            and all(_is_slight(line) for line in old[run.old : end_old])
+            and all(len(line) <= 2 or line.isspace() for line in old[run.old : end_old])
             and not _reworded(old[before_old : run.old], new[before_new : run.new])
             and not _reworded(old[end_old : following.old], new[end_new : following.new])
         )
         if not by_chance:
             kept.append(run)
     return kept
-
-
-def _is_slight(line: str) -> bool:
-    return len(line) <= 2 or line.isspace()
 
 
 def _reworded(old: Sequence[str], new: Sequence[str]) -> bool:

@@ -197,11 +197,18 @@ def _within(
     group: str, name: str, default: T, parse: Callable[[Json], object], *, env: str = ""
 ) -> Sourced[T]:
     """A row of a *group* of the engine's own, which nothing here goes by."""
-    dotted = f"{group}.{name}"
-    variable = "LCM_" + re.sub("[.A-Z]", lambda match: f"_{match[0].strip('.')}", dotted).upper()
-    return _setting(
-        default, parse, plugin=dotted, env=env or variable, has_effect=False, retired=_RETIRED.get(group, "")
-    )
+    dotted, retired = f"{group}.{name}", _RETIRED.get(group, "")
+    env = env or _variable(dotted)
+    return _setting(default, parse, plugin=dotted, env=env, has_effect=False, retired=retired)
+
+
+def _of_cache(name: str, default: T, parse: Callable[[Json], object], *, env: str = "") -> Sourced[T]:
+    """A row about the provider's cache; its variable does not name the group."""
+    return _within("cacheAwareCompaction", name, default, parse, env=env or _variable(name))
+
+
+def _variable(dotted: str) -> str:
+    return "LCM_" + re.sub("[.A-Z]", lambda match: f"_{match[0].strip('.')}", dotted).upper()
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,44 +314,14 @@ class EngineSettings:
         "independentLogFile", "file", None, plain_text, env="LCM_LOG_FILE"
     )
     cache_aware_enabled: Sourced[bool] = _within("cacheAwareCompaction", "enabled", True, boolean)
-    cache_ttl_seconds: Sourced[int] = _within(
-        "cacheAwareCompaction", "cacheTTLSeconds", 300, integer(1), env="LCM_CACHE_TTL_SECONDS"
+    cache_ttl_seconds: Sourced[int] = _of_cache(
+        "cacheTTLSeconds", 300, integer(1), env="LCM_CACHE_TTL_SECONDS"
     )
-    cache_catchup_passes: Sourced[int] = _within(
-        "cacheAwareCompaction",
-        "maxColdCacheCatchupPasses",
-        2,
-        integer(1),
-        env="LCM_MAX_COLD_CACHE_CATCHUP_PASSES",
-    )
-    cache_pressure_factor: Sourced[float] = _within(
-        "cacheAwareCompaction",
-        "hotCachePressureFactor",
-        4.0,
-        real_number(1),
-        env="LCM_HOT_CACHE_PRESSURE_FACTOR",
-    )
-    cache_headroom_ratio: Sourced[float] = _within(
-        "cacheAwareCompaction",
-        "hotCacheBudgetHeadroomRatio",
-        0.2,
-        real_number(0, 1),
-        env="LCM_HOT_CACHE_BUDGET_HEADROOM_RATIO",
-    )
-    cache_observation_threshold: Sourced[int] = _within(
-        "cacheAwareCompaction",
-        "coldCacheObservationThreshold",
-        3,
-        integer(1),
-        env="LCM_COLD_CACHE_OBSERVATION_THRESHOLD",
-    )
-    cache_critical_ratio: Sourced[float] = _within(
-        "cacheAwareCompaction",
-        "criticalBudgetPressureRatio",
-        0.9,
-        real_number(0, 1),
-        env="LCM_CRITICAL_BUDGET_PRESSURE_RATIO",
-    )
+    cache_catchup_passes: Sourced[int] = _of_cache("maxColdCacheCatchupPasses", 2, integer(1))
+    cache_pressure_factor: Sourced[float] = _of_cache("hotCachePressureFactor", 4.0, real_number(1))
+    cache_headroom_ratio: Sourced[float] = _of_cache("hotCacheBudgetHeadroomRatio", 0.2, real_number(0, 1))
+    cache_observation_threshold: Sourced[int] = _of_cache("coldCacheObservationThreshold", 3, integer(1))
+    cache_critical_ratio: Sourced[float] = _of_cache("criticalBudgetPressureRatio", 0.9, real_number(0, 1))
     dynamic_chunk_enabled: Sourced[bool] = _within("dynamicLeafChunkTokens", "enabled", True, boolean)
     #: None: twice the chunk.
     dynamic_chunk_max: Sourced[int | None] = _within("dynamicLeafChunkTokens", "max", None, integer(1))

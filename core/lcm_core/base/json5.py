@@ -74,7 +74,7 @@ def _to_json(document: str) -> str:
             words[len(out)] = token
             token = _literal(token)
         else:
-            token = _string(token)
+            token = f'"{_IN_STRING.sub(_escape, token[1:-1])}"'
         significant.append(len(out))
         out.append(token)
     return "".join(out)
@@ -103,11 +103,6 @@ def _literal(word: str) -> str:
         return f"{sign}{int(hexadecimal, 16)}"
     whole, dot, fraction = decimal.partition(".")
     return f"{sign}{whole or '0'}{dot and '.' + (fraction or '0')}{exponent or ''}"
-
-
-def _string(token: str) -> str:
-    """A quoted text with either quote and the escapes of JSON5, as a JSON string."""
-    return f'"{_IN_STRING.sub(_escape, token[1:-1])}"'
 
 
 def _escape(match: re.Match[str]) -> str:

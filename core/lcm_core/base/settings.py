@@ -392,7 +392,11 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
     """
     notes: list[Diagnostic] = []
     usual = state = _state_dir(options, environ, home)
-    config = _config_file(options, environ, home, state.value)
+    config = (
+        _option("--config", options.config, home)
+        or _from_environment("OPENCLAW_CONFIG_PATH", environ, home)
+        or Sourced(state.value / _CONFIG)
+    )
     files = [state.value / _VARIABLES]
     if state.source is not SettingSource.COMMAND_LINE:
         files.append(home / _GATEWAY_VARIABLES)
@@ -575,14 +579,6 @@ def _host_config(config: Sourced[Path], variables: HostVariables, notes: list[Di
         named=config.source is SettingSource.COMMAND_LINE and config.name == "--config",
         expected=config.source is SettingSource.ENVIRONMENT,
         diagnostics=notes,
-    )
-
-
-def _config_file(options: Options, environ: Mapping[str, str], home: Path, state: Path) -> Sourced[Path]:
-    return (
-        _option("--config", options.config, home)
-        or _from_environment("OPENCLAW_CONFIG_PATH", environ, home)
-        or Sourced(state / _CONFIG)
     )
 
 

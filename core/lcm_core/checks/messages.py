@@ -1259,7 +1259,10 @@ class MessageRows(NamedTuple):
 async def _rows_in(reader: Reader, conversation: Conversation, batch: _Batch) -> MessageRows:
     """The messages of a batch, with texts and parts; texts too long leave it out."""
     condition, bounds = batch.condition()
-    columns = _cast(reader, "messages", ("content", "identity_hash", "large_content"), "m")
+    columns = ", ".join(
+        f"CAST(m.{name} AS TEXT) AS {name}" if reader.schema.has("messages", name) else f"NULL AS {name}"
+        for name in ("content", "identity_hash", "large_content")
+    )
     rows = await reader.tuples(
         f"""SELECT m.message_id, {columns} FROM messages AS m
         WHERE m.conversation_id = ? AND {condition} AND {_SHORT} ORDER BY m.seq""",
@@ -1295,12 +1298,4 @@ async def _parts_in(reader: Reader, conversation: Conversation, batch: _Batch) -
         conversation.session_id,
         conversation.conversation_id,
         *bounds,
-    )
-
-
-def _cast(reader: Reader, table: str, columns: Sequence[str], alias: str) -> str:
-    """A select list of text columns; NULL for those that this file does not have."""
-    return ", ".join(
-        f"CAST({alias}.{name} AS TEXT) AS {name}" if reader.schema.has(table, name) else f"NULL AS {name}"
-        for name in columns
     )

@@ -123,11 +123,6 @@ def has_reasoning(content: str) -> bool:
     return _REASONING.match(content) is not None or _REASONING_END.search(content, 0, 4_000) is not None
 
 
-def has_injected_context(content: str) -> bool:
-    """Whether a text has tags of injected memory."""
-    return _INJECTED.search(content) is not None
-
-
 def has_binary(content: str) -> bool:
     """Whether a text has base64, a data URL or a media line."""
     if ("MEDIA:" in content or ";base64," in content) and _MEDIA.search(content):
@@ -501,7 +496,7 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "conversation.",
         needs=("summaries",),
         faults=(_SUMMARIES_INJECTED,),
-        find=_with(_SUMMARIES_INJECTED, lambda text, limits: has_injected_context(text.content)),
+        find=_with(_SUMMARIES_INJECTED, lambda text, limits: _INJECTED.search(text.content) is not None),
     ),
     TextRule(
         "C14",

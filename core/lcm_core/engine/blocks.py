@@ -397,11 +397,6 @@ def rebuilt_content(text: str, rows: Sequence[MessagePart], role: Role, rules: A
     return _content(text, parts, role, rules, _identity(parts) if role is Role.ASSISTANT else None)
 
 
-def _reasoning_of(rows: Sequence[MessagePart]) -> str | None:
-    """What a provider keeps as ``reasoning_content`` beside the content of a message."""
-    return _rebuild_reasoning(parts_with_metadata(rows))
-
-
 def is_void(message: Message, rules: AssemblyRules) -> bool:
     """Whether a message without parts is not there at all to the present engine: an answer without text."""
     return rules.skips_void_answers and message.role == "assistant" and not message.content.strip(BLANKS)
@@ -545,7 +540,7 @@ def tokens_as_sent(message: Message, parts: Sequence[MessagePart]) -> int:
             message.content, counted, _counted_role(message.role), RULES_PRESENT.assembly
         )
         content = counted_content(rebuilt)
-    reasoning = _reasoning_of(counted)
+    reasoning = _rebuild_reasoning(parts_with_metadata(counted))
     return estimate_weighted(content) + (estimate_weighted(reasoning) if reasoning else 0)
 
 

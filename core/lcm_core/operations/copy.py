@@ -234,11 +234,6 @@ async def files_to_copy(reader: Reader, wanted: Iterable[str], target: int) -> d
     return {str(row["file_id"]): row for row in rows if row["conversation_id"] != target}
 
 
-def new_ids(files: Iterable[str]) -> Renamed:
-    """An id for the copy of each of some files."""
-    return {file: new_file_id() for file in files}
-
-
 def refer(row: StoredRow, renamed: Renamed) -> dict[str, SqlValue]:
     """A row whose texts refer to the copies; its identity hash follows where it is that of its text."""
     if not renamed:
@@ -310,7 +305,7 @@ class DeepCopy(Record, frozen=True):
             {summary: new_summary_id() for summary in whole.summaries},
             {one: Symbol(f"new:{number}", SymbolKind.ID) for number, one in enumerate(whole.messages, 1)},
             files,
-            new_ids(files),
+            {file: new_file_id() for file in files},
             once,
             *await _entries_to_copy(reader, whole, target),
         )

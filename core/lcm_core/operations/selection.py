@@ -216,7 +216,7 @@ def tool_chunk(context: WeighedContext, bounds: Bounds, rules: TailRules, above:
             chunk, spent = group, weight
         elif (
             chunk.stop == group.start
-            and _touch(context, chunk.stop)
+            and context.ordinals[chunk.stop] == context.ordinals[chunk.stop - 1] + 1
             and (spent + weight <= bounds.leaf_chunk_tokens)
         ):
             chunk, spent = range(chunk.start, group.stop), spent + weight
@@ -265,11 +265,6 @@ def _turn_message(context: WeighedContext, at: int) -> TurnMessage | None:
 
 def _is_plain_assistant(message: TurnMessage | None) -> bool:
     return message is not None and message.role == "assistant" and not message.ids
-
-
-def _touch(context: WeighedContext, at: int) -> bool:
-    """Whether an item follows the one before it without a gap in the ordinals."""
-    return context.ordinals[at] == context.ordinals[at - 1] + 1
 
 
 def raw_tokens(context: WeighedContext, tail: int) -> int:
@@ -339,11 +334,6 @@ def is_enough(context: WeighedContext, run: range, depth: int, rules: Compaction
         and len(counted) >= fanout(depth, rules, hard=hard)
         and sum(counted) >= rules.smallest_condensation
     )
-
-
-def prefix_tokens(context: WeighedContext, tail: int) -> int:
-    """What the summaries before the tail weigh."""
-    return sum(context.weights[at] for at in range(tail) if context.is_summary(at))
 
 
 def nearest_summaries(context: WeighedContext, before: int) -> list[str]:
@@ -704,7 +694,7 @@ class Compaction(Record, frozen=True):
             return True
         if goal.mark is not None and run.total > goal.mark:
             return True
-        summaries = prefix_tokens(self.context, run.tail())
+        summaries = sum(self.context.weights[at] for at in range(run.tail()) if self.context.is_summary(at))
         return summaries > self.rules.compaction.prefix_target(self.budget)
 
     def _is_reached(self, run: _Running, goal: _Goal) -> bool:

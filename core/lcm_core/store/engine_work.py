@@ -259,7 +259,7 @@ async def engine_rows(reader: Reader, conversation_id: ConversationId | None) ->
         await _without_anchor(reader, conversation_id),
         await _of(reader, _EPOCHS, conversation_id),
         await _turns(reader, conversations, conversation_id),
-        has_live_ranges=_has_live_ranges(reader),
+        has_live_ranges=reader.schema.has(PREPARED_NODES, "active_ordinal_start"),
         cursors=await cursor_rows(reader, conversation_id),
         gaps=await gap_rows(reader, conversation_id),
         replay_keys=await _replay_keys(reader, conversation_id),
@@ -355,10 +355,6 @@ async def _nodes(reader: Reader, conversation_id: ConversationId | None) -> list
         )
         for row in rows
     ]
-
-
-def _has_live_ranges(reader: Reader) -> bool:
-    return reader.schema.has(PREPARED_NODES, "active_ordinal_start")
 
 
 def _first_number(*stored: object) -> int | None:

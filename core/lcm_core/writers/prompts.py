@@ -142,7 +142,7 @@ class PromptTemplates(Record, frozen=True):
         Raises:
             PromptError: the operator's template is broken or uses a name that is not known.
         """
-        template = self.template(name_for(request.depth))
+        template = self.template(TEMPLATES[min(max(request.depth, 0), len(TEMPLATES) - 1)])
         values = _values(request)
         system, user = _rendered(template, values)
         if not system:
@@ -166,11 +166,6 @@ def prompts_at(path: Path) -> PromptTemplates:
     if path.is_file():
         return PromptTemplates(file=path)
     raise FileMissingError("prompt", path, "Check --prompt-dir.", code="PROMPT_NOT_FOUND")
-
-
-def name_for(depth: int) -> str:
-    """The template for a summary of *depth*; 3 and more share one."""
-    return TEMPLATES[min(max(depth, 0), len(TEMPLATES) - 1)]
 
 
 def built_in_template(name: str) -> PromptTemplate:

@@ -405,7 +405,9 @@ class IdentifierIndex:
             return True
         match one.kind:
             case IdentifierKind.TIME:
-                return self._knows_time(one.key)
+                return one.key.startswith("--") and any(
+                    kind is IdentifierKind.TIME and known.endswith(one.key[1:]) for kind, known in self._keys
+                )
             case IdentifierKind.NUMBER:
                 return self._has_number(one)
             case IdentifierKind.PATH:
@@ -438,12 +440,6 @@ class IdentifierIndex:
             return True
         plain = one.key.partition(" ")[0]
         return not one.quantity.unit and plain in self._numbers
-
-    def _knows_time(self, key: str) -> bool:
-        """A day without a year is known by any year."""
-        return key.startswith("--") and any(
-            kind is IdentifierKind.TIME and known.endswith(key[1:]) for kind, known in self._keys
-        )
 
     def _knows_version(self, one: Identifier) -> bool:
         series = f"{one.key}."
