@@ -47,7 +47,6 @@ from lcm_remnic.source import (
     turn_of,
 )
 from lcm_remnic.target import (
-    NOTHING,
     Session,
     TurnKey,
     WantedTurn,
@@ -398,7 +397,7 @@ class _SessionWork(Struct):
         made = partial(Step, what=What.RECORD, session=self.session, name=name, table=schema.META)
         if not record.stored:
             row = Cells.of({"key": record.key, "value": record.wanted})
-            steps.append(made(Kind.MISSING, key=None, before=NOTHING, after=row))
+            steps.append(made(Kind.MISSING, key=None, after=row))
         elif record.stored != (record.wanted,):
             before, after = Cells.of({"value": record.stored[0]}), Cells.of({"value": record.wanted})
             steps.append(made(Kind.CHANGED, key=record.key, before=before, after=after))
@@ -407,7 +406,7 @@ class _SessionWork(Struct):
     def _gone_nodes(self, owners: Mapping[str, str]) -> Iterator[Step]:
         for name, owner in sorted(owners.items()):
             if owner == self.session:
-                yield Step(Kind.EXTRA, What.NODE, self.session, name, schema.NODES, name, NOTHING, NOTHING)
+                yield Step(Kind.EXTRA, What.NODE, self.session, name, schema.NODES, name)
 
     def _strays(self, outline: Outline, present: Session) -> None:
         """Turns of an import whose message the source does not hold any more, and repeated ones."""
@@ -421,7 +420,7 @@ class _SessionWork(Struct):
             if one not in known or one in met:
                 kind = Kind.REPEATED if one in met else Kind.EXTRA
                 self._count(
-                    [Step(kind, What.TURN, self.session, one.text, schema.TURNS, turn.id, NOTHING, NOTHING)],
+                    [Step(kind, What.TURN, self.session, one.text, schema.TURNS, turn.id)],
                     {},
                 )
             met.add(one)
@@ -444,7 +443,7 @@ class _SessionWork(Struct):
                 }
             )
             name = "end of the import"
-            return (Step(Kind.MISSING, What.EVENT, self.session, name, schema.EVENTS, None, NOTHING, row),)
+            return (Step(Kind.MISSING, What.EVENT, self.session, name, schema.EVENTS, None, after=row),)
 
         self._count(self.target.make(make), {What.EVENT: 1})
 

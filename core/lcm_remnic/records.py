@@ -63,6 +63,10 @@ class What(StrEnum):
     SEARCH = "search row"
 
 
+#: No columns.
+NOTHING: Final = Cells((), ())
+
+
 class Step(Record, frozen=True):
     """One row that differs, and what makes it right.
 
@@ -76,8 +80,8 @@ class Step(Record, frozen=True):
     name: str  #: which row, for people
     table: str
     key: int | str | None
-    before: Cells
-    after: Cells
+    before: Cells = NOTHING
+    after: Cells = NOTHING
     origin: Origin | None = None  #: of a turn that comes
 
     @property

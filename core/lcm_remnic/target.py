@@ -192,8 +192,6 @@ def unsearchable(rows: Rows, table: str, places: Mapping[int, object]) -> frozen
 # The same code reads a snapshot for a preview and the locked file for a write
 # (docs/spec/remnic.md, "Import").
 
-NOTHING = Cells((), ())
-
 
 class WantedTurn(Record, frozen=True):
     """A turn as it should be."""
@@ -230,7 +228,7 @@ def differing_turns(rows: Rows, session: SessionId, wanted: Sequence[WantedTurn]
 def _new_turn(session: SessionId, one: WantedTurn) -> Iterator[Step]:
     row = Cells.of({**one.row.as_dict(), "session_id": session, "turn_index": one.turn_index})
     yield Step(
-        Kind.MISSING, What.TURN, session, one.origin.text, schema.TURNS, None, NOTHING, row, one.origin
+        Kind.MISSING, What.TURN, session, one.origin.text, schema.TURNS, None, after=row, origin=one.origin
     )
     for ordinal in one.parts:
         yield _new_part(session, one, Symbol(one.origin.text, SymbolKind.ID), ordinal)
@@ -238,7 +236,7 @@ def _new_turn(session: SessionId, one: WantedTurn) -> Iterator[Step]:
 
 def _new_part(session: SessionId, one: WantedTurn, owner: Cell, ordinal: int) -> Step:
     row = Cells.of({**one.parts[ordinal].as_dict(), "message_id": owner, "ordinal": ordinal})
-    return Step(Kind.MISSING, What.PART, session, _part_name(one, ordinal), schema.PARTS, None, NOTHING, row)
+    return Step(Kind.MISSING, What.PART, session, _part_name(one, ordinal), schema.PARTS, None, after=row)
 
 
 def _part_name(one: WantedTurn, ordinal: int) -> str:
@@ -259,7 +257,7 @@ def _parts(session: SessionId, one: WantedTurn, turn_id: int, present: Sequence[
     for place, each in by_ordinal.items():
         if place not in one.parts:
             name = f"{one.origin.text}, part {place}"
-            yield Step(Kind.EXTRA, What.PART, session, name, schema.PARTS, each["id"], NOTHING, NOTHING)
+            yield Step(Kind.EXTRA, What.PART, session, name, schema.PARTS, each["id"])
 
 
 def differing_nodes(
@@ -275,7 +273,7 @@ def differing_nodes(
         row = present.get(name)
         if row is None:
             made = Cells.of({**cells.as_dict(), "id": name})
-            yield Step(Kind.MISSING, What.NODE, session, name, schema.NODES, None, NOTHING, made)
+            yield Step(Kind.MISSING, What.NODE, session, name, schema.NODES, None, after=made)
             continue
         if row["session_id"] != session:
             continue  # it came since its id was looked for
@@ -294,7 +292,7 @@ def differing_nodes(
 def _unfound(of: What, session: SessionId, name: str, table: str, place: int, said: SqlValue) -> Step:
     column = schema.SEARCH[table][1]
     named = f"{of} {name}"
-    return Step(Kind.MISSING, What.SEARCH, session, named, table, place, NOTHING, Cells.of({column: said}))
+    return Step(Kind.MISSING, What.SEARCH, session, named, table, place, after=Cells.of({column: said}))
 
 
 def _with_place(cells: Cells, turn_index: int | None) -> Cells:

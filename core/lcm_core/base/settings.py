@@ -617,19 +617,3 @@ def _own(
     """A setting of our own: command line, variable, our config file, default."""
     given = option or parsed(variable, environ.get(variable), parse, SettingSource.ENVIRONMENT, notes)
     return given or user or Sourced(default)
-
-
-__all__ = [
-    "Diagnostic",
-    "EngineSettings",
-    "Json",
-    "JsonObject",
-    "Options",
-    "OutputFormat",
-    "Problem",
-    "SettingSource",
-    "Settings",
-    "Sourced",
-    "SummarySettings",
-    "resolve",
-]

@@ -16,25 +16,6 @@ from typing import Final
 from lcm_core.base.errors import UsageError
 from lcm_core.base.text import BLANKS
 
-__all__ = [
-    "DURATION",
-    "age",
-    "engine_label",
-    "engine_moment",
-    "format_clock",
-    "format_local",
-    "format_zoned",
-    "iso_or_none",
-    "iso_z",
-    "parse_utc",
-    "sort_key",
-    "span_of",
-    "sql_utc",
-    "typed_moment",
-    "with_z",
-    "zone_words",
-]
-
 _STAMP: Final = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[ T](?P<minute>(?:[01][0-9]|2[0-3]):[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"

@@ -9,7 +9,7 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.values import Record
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import Row, Rows, SqlValue
-from lcm_core.store.schema import Columns
+from lcm_core.store.schema import Columns, R
 
 # -- whole rows ------------------------------------------------------------------------------------------
 # As they are stored, for whoever changes them.
@@ -19,7 +19,6 @@ StoredRow = Mapping[str, SqlValue]
 #: Texts of a table that its rows share.
 _TEXTS = 1_000
 _Id = TypeVar("_Id", bound=Hashable)
-R = TypeVar("R", bound=Record)
 
 
 class ReferringColumn(Record, frozen=True):
