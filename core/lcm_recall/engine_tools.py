@@ -280,15 +280,8 @@ def _file_answer(
         lines += ["", "*No exploration summary available.*"]
     if wanted:
         lines += _content_lines(file, content)
-    document: dict[str, Json] = {
-        "conversationId": file.conversation_id,
-        "fileName": file.file_name,
-        "mimeType": file.mime_type,
-        "byteSize": file.byte_size,
-        "lineCount": file.line_count,
-        "storageUri": file.storage_uri,
-        "createdAt": _iso(file.created_at),
-    }
+    document: dict[str, Json] = {**to_json(file), "createdAt": _iso(file.created_at)}
+    del document["fileId"], document["explorationSummary"]
     if content is not None:
         document |= {"content": content[0], "contentTruncated": content[1]}
     document["hasExplorationSummary"] = bool(file.exploration_summary)

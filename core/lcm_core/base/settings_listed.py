@@ -10,7 +10,7 @@ from typing import Final, Literal
 from lcm_core.base.engine_settings import KEYS, EngineSettings, ThresholdRule
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.setting_values import Diagnostic, Json, JsonObject, Sourced, local_zone_name
-from lcm_core.base.settings import ENGINE_ENV_NAMES, Settings
+from lcm_core.base.settings import ENGINE_ENV_NAMES, Settings, SummarySettings
 from lcm_core.base.values import Record, field
 
 #: The engine's name of what has another one here, or an older one besides.
@@ -145,18 +145,13 @@ def sourced_settings(settings: Settings) -> dict[str, Sourced[object]]:
     engine: dict[str, Sourced[object]] = {
         key.name: getattr(settings.engine, attribute) for attribute, key in KEYS.items()
     }
+    names = zip(SummarySettings.__struct_encode_fields__, SummarySettings.__struct_fields__, strict=True)
+    summary = [(name, getattr(settings.summary, field)) for name, field in names]
     tui: dict[str, Sourced[object]] = {
         "tui.budget": settings.budget,
         "tui.format": settings.output_format,
         "tui.theme": settings.theme,
-        "tui.summary.provider": settings.summary.provider,
-        "tui.summary.model": settings.summary.model,
-        "tui.summary.baseUrl": settings.summary.base_url,
-        "tui.summary.inputPrice": settings.summary.input_price,
-        "tui.summary.outputPrice": settings.summary.output_price,
-        "tui.summary.maxCalls": settings.summary.max_calls,
-        "tui.summary.maxCost": settings.summary.max_cost,
-        "tui.summary.inFlight": settings.summary.in_flight,
+        **{f"tui.summary.{name}": value for name, value in summary if isinstance(value, Sourced)},
         "tui.backupOfferMb": settings.backup_offer_mb,
         "tui.writeUnknownSchema": settings.write_unknown_schema,
         "tui.checkSeconds": settings.check_seconds,

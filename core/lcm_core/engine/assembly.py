@@ -15,7 +15,7 @@ from typing import Final
 from lcm_core.base.javascript import JsonObject, stringify
 from lcm_core.base.records import LargeFile
 from lcm_core.base.tokens import estimate
-from lcm_core.base.values import Record, field, replace
+from lcm_core.base.values import Record, field, replace, to_json
 from lcm_core.engine.clamp import Clamped, CutReason, clamp, clamp_tokens
 from lcm_core.engine.items import (
     ContextMessages,
@@ -206,11 +206,12 @@ class Metadata(Record, frozen=True):
     source: SentSource
     prompt_authoritative: bool  #: whether the host may take the size of the result for the size of the prompt
     estimated_tokens: int
-    raw_history_tokens: int | None  #: stored estimate of everything ever said; None: not counted
+    #: stored estimate of everything ever said; None: not counted
+    raw_history_tokens: int | None = field(name="rawHistoryEstimatedTokens")
     raw_history_debt_tokens: int | None  #: of it, raw in the context before the tail: what compaction owes
-    context_items: int  #: with a row
-    summaries: int
-    raw_messages: int
+    context_items: int = field(name="contextItemCount")  #: with a row
+    summaries: int = field(name="summaryCount")
+    raw_messages: int = field(name="rawMessageCount")
     fresh_tail_count: int
     fresh_tail_tokens: int
     cache: CachePolicy
@@ -218,22 +219,9 @@ class Metadata(Record, frozen=True):
 
     def document(self) -> JsonObject:
         """The fields under their names for hosts."""
-        return {
-            "source": str(self.source),
-            "promptAuthoritative": self.prompt_authoritative,
-            "estimatedTokens": self.estimated_tokens,
-            "rawHistoryEstimatedTokens": self.raw_history_tokens,
-            "rawHistoryDebtTokens": self.raw_history_debt_tokens,
-            "contextItemCount": self.context_items,
-            "summaryCount": self.summaries,
-            "rawMessageCount": self.raw_messages,
-            "freshTailCount": self.fresh_tail_count,
-            "freshTailTokens": self.fresh_tail_tokens,
-            "cacheState": str(self.cache.state),
-            "cacheMutationSensitive": self.cache.mutation_sensitive,
-            "cacheReason": self.cache.reason,
-            "fallbackReason": self.fallback_reason,
-        }
+        found = to_json(self)
+        cache, reason = found.pop("cache"), found.pop("fallbackReason")
+        return {**found, **cache, "fallbackReason": reason}
 
 
 class Assembled(Record, frozen=True):

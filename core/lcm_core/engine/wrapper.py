@@ -14,7 +14,7 @@ from typing import Final
 from lcm_core.base.records import FocusBrief, Summary, SummaryId, Timestamp
 from lcm_core.base.times import format_local, parse_utc
 from lcm_core.base.tokens import as_engine_read
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 from lcm_core.engine.rules import EngineRules
 
 #: What ends the element of a summary, and that of a focus brief.
@@ -175,9 +175,10 @@ class CacheTelemetry(Record, frozen=True):
 class CachePolicy(Record, frozen=True):
     """What follows from it."""
 
-    state: CacheState
-    mutation_sensitive: bool  #: changing the prompt now throws a warm cache away
-    reason: str
+    state: CacheState = field(name="cacheState")
+    #: changing the prompt now throws a warm cache away
+    mutation_sensitive: bool = field(name="cacheMutationSensitive")
+    reason: str = field(name="cacheReason")
 
 
 UNOBSERVED = CachePolicy(CacheState.UNKNOWN, False, "this database has no cache telemetry")

@@ -10,7 +10,7 @@ from datetime import date
 from functools import cache
 from importlib.resources import files
 from operator import add
-from typing import Any, ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from lcm_core.base.errors import ConfigurationError, ExitCode
 from lcm_core.base.javascript import Json, read_json, trimmed
@@ -105,19 +105,10 @@ def _listed(prices: Mapping[str, Price], model: str) -> Price | None:
 def price_lists() -> Mapping[str, Mapping[str, Price]]:
     """All prices that are known, by provider and model."""
     found = tomllib.loads(files("lcm_core.writers").joinpath(_LIST).read_text("utf-8"))
-    return {provider: {row["model"]: _price(row) for row in rows} for provider, rows in found.items()}
-
-
-def _price(row: Mapping[str, Any]) -> Price:
-    return Price(
-        row["input"],
-        row["output"],
-        row.get("above"),
-        row.get("input_above", 0.0),
-        row.get("output_above", 0.0),
-        row["source"],
-        row["date"],
-    )
+    return {
+        provider: {row.pop("model"): Price(read_on=row.pop("date"), **row) for row in rows}
+        for provider, rows in found.items()
+    }
 
 
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
