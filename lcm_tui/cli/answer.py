@@ -82,9 +82,11 @@ class Paging(Record, frozen=True):
     @property
     def cursor(self) -> str | None:
         """The cursor of the next page."""
+        if self.next is None:
+            return None
         from lcm_tui.cli import cursors
 
-        return None if self.next is None else cursors.encode(self.resource, self.next)
+        return cursors.encode(self.resource, self.next)
 
     @property
     def document(self) -> JsonObject:

@@ -14,11 +14,11 @@ from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.settings import Settings
 from lcm_core.base.values import Record, to_json
 from lcm_core.engine.rules import FreshTail
-from lcm_core.store.context import context_messages
 from lcm_core.store.conversations import ConversationEntry
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import active_brief, list_briefs
 from lcm_core.store.listing import Page, Window, conversation_page
+from lcm_core.store.messages import context_messages
 from lcm_core.store.opening import database_files
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import (

@@ -12,7 +12,6 @@ from lcm_core.base.text import counted, preview
 from lcm_core.base.values import Record
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store import messages as store
-from lcm_core.store.context import context_messages
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, message_page, messages_by_id
 from lcm_core.store.remembered import FileMemory
@@ -204,7 +203,7 @@ async def _load_tail(
 ) -> _Tail:
     conversation = await chosen(reader, named)
     number = conversation.conversation_id
-    raw = (await context_messages(reader, [number]))[number]
+    raw = (await store.context_messages(reader, [number]))[number]
     selected = tail_of(raw, reader.schema, settings, conversation.session_key, count=count)
     ids = [one.message_id for one in raw[len(raw) - selected.messages :]]
     messages = await messages_by_id(reader, ids)

@@ -30,18 +30,20 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
         if answer.failed is not None:
             print_error(answer.failed, presentation)
         return
-    from lcm_tui.tables.machine import json_pieces, table_lines
-
     terminal = sys.stdout.isatty()
     utf8 = True
     pieces: Iterable[str]
     if presentation.json:
+        from lcm_tui.tables.machine import json_pieces
+
         written = json_pieces(answer.envelope, pretty=presentation.pretty, for_terminal=terminal)
         pieces = chain(written, "\n")
     elif answer.script is not None:
         print_aside(answer.blocks, presentation)
         pieces = (f"{statement}\n" for statement in answer.script)
     elif presentation.engine_table:
+        from lcm_tui.tables.machine import table_lines
+
         pieces = table_lines(answer.envelope, for_terminal=terminal)
     elif presentation.form == "csv":
         _print_csv(answer, for_terminal=terminal)

@@ -12,10 +12,10 @@ from lcm_core.base.text import BLANKS, safe_line, some
 from lcm_core.base.values import replace
 from lcm_core.engine.rules import FreshTail, TailRules, configured, engine_rules, fresh_tail
 from lcm_core.engine.sessions import settings_for_session
-from lcm_core.store.context import ContextMessage
 from lcm_core.store.conversations import find_by_session_key, get_conversation, titles_with
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import CANDIDATES, summary_ids_beginning, the_one
+from lcm_core.store.messages import ContextMessage
 from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import summaries_in
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.api import Database
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, engine_rules, fresh_tail, protected
-from lcm_core.store.context import context_messages
+from lcm_core.store.messages import context_messages
 
 from tests.support import recorded, with_values
 

@@ -88,7 +88,7 @@ async def ask_everything(reader) -> dict[str, object]:
     answers = {name: await question(reader) for name, question in QUESTIONS.items()}
     items = await context.context_items(reader, MAIN)
     answers["entries"] = await context.context_entries(reader, list(items))
-    raw = await context.context_messages(reader, [MAIN])
+    raw = await messages.context_messages(reader, [MAIN])
     answers["weights"] = [(one.role, one.tokens) for one in raw[MAIN]]
     if reader.schema.has("summaries"):
         ids = [row["summary_id"] for row in await reader.rows("SELECT summary_id FROM summaries")]

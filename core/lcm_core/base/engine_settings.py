@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from lcm_core.base.host_config import HostVariables, PluginConfig, unread_value
@@ -143,10 +142,6 @@ def _words(value: Json) -> str:
 # source applies. Defaults are those of the newest engine; rules that depend on the version that wrote a
 # file (a fresh tail of 32 before 0.5.3) look at ``Sourced.is_set`` and decide by schema.
 
-# What `_setting` returns is a `field`, no shared default.
-# ruff: noqa: RUF009
-
-
 #: In the place of the names of variables: the configuration alone has it.
 NO_VARIABLE = "-"
 
@@ -178,6 +173,10 @@ class Key(Record, frozen=True):
         return self.plugin[0]
 
 
+#: What `_setting` was given, in the order of the attributes.
+_ROWS: list[tuple[Any, ...]] = []
+
+
 def _setting(
     default: T,
     parse: Callable[[Json], object],
@@ -189,8 +188,8 @@ def _setting(
     retired: str = "",
 ) -> Sourced[T]:
     """A row of the table. Names separated by blanks; left out, they follow from the attribute's name."""
-    row = (parse, plugin.split(), env.split(), otherwise, has_effect and not retired, retired)
-    return field(default=Sourced(default), metadata={"row": row})
+    _ROWS.append((parse, plugin.split(), env.split(), otherwise, has_effect and not retired, retired))
+    return Sourced(default)
 
 
 def _within(
@@ -211,8 +210,7 @@ def _variable(dotted: str) -> str:
     return "LCM_" + re.sub("[.A-Z]", lambda match: f"_{match[0].strip('.')}", dotted).upper()
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
+class EngineSettings(Record, frozen=True):
     """What the engine is given by environment or plugin config. Tokens are estimates, ``_ms`` milliseconds.
 
     ``fresh_tail_count`` is the name of ``LCM_FRESH_TAIL_COUNT`` and ``freshTailCount``; a row names only what
@@ -348,7 +346,9 @@ def _key(
 
 
 #: The table: attribute of `EngineSettings` to its names and parser.
-KEYS: Mapping[str, Key] = {row.name: _key(row.name, *row.metadata["row"]) for row in fields(EngineSettings)}
+KEYS: Mapping[str, Key] = {
+    name: _key(name, *row) for name, row in zip(EngineSettings.__struct_fields__, _ROWS, strict=True)
+}
 
 
 def read_engine(

@@ -29,7 +29,7 @@ _WIDE_BMP: Final = r"[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff00
 _WIDE_ASTRAL: Final = r"[\U00020000-\U0002a6df\U0002a700-\U0002ebef]+"
 _ESCAPED: Final = re.compile(r"[\udc80-\udcff]+")
 #: What is not counted as a quarter, or not as it is written: wide and astral characters, and escaped bytes.
-_UNEVEN: Final = re.compile("[\u3000-\U0010ffff]+")
+_UNEVEN: Final = re.compile("[^\0-\u2fff]+")
 #: Bytes of UTF-8 in characters that count evenly: without them nothing is left of most texts.
 _EVEN: Final = bytes(range(0xE3))
 #: Tokens that a character has by either rule, at most.

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from lcm_core.base.text import BLANKS
@@ -205,40 +206,62 @@ parents response result sources summary summary_ref text
 """
 _ELEMENTS: Final = frozenset(_AROUND.split())
 _ELEMENT: Final = re.compile(r"</?([A-Za-z_]{1,30})(?:[ \t\n][^<>]{0,400})?/?>")
-#: Blanks, and what sets off a line: bullets, numbers of points, marks of headings, quotations and emphasis.
-_SETTING_OFF: Final = re.compile(
-    r"\s+"
-    r"|(?:[-*+•·–—]|\d{1,3}[.)]|>+|#{1,6}|\[[ xX]\])[ \t]+"
-    r"|(?:[・※■□●○◆◇▪▸►①-⑳]|\d{1,3}[、．）]|[一二三四五六七八九十]{1,3}[、．])[ \t\u3000]*"
-    r"|[*_]{1,3}(?=[^\W_]|[\[【]|\s|$)"
-    r"|(?:[-=*_]{3,}|`{3,}\w{0,12})(?:\n|$)"
-)
+
+
+@cache
+def _setting_off() -> re.Pattern[str]:
+    """Blanks, and what sets off a line: bullets, numbers, marks of headings, quotations and emphasis."""
+    return re.compile(
+        r"\s+"
+        r"|(?:[-*+•·–—]|\d{1,3}[.)]|>+|#{1,6}|\[[ xX]\])[ \t]+"
+        r"|(?:[・※■□●○◆◇▪▸►①-⑳]|\d{1,3}[、．）]|[一二三四五六七八九十]{1,3}[、．])[ \t\u3000]*"
+        r"|[*_]{1,3}(?=[^\W_]|[\[【]|\s|$)"
+        r"|(?:[-=*_]{3,}|`{3,}\w{0,12})(?:\n|$)"
+    )
+
+
 #: A word of a label or a short heading. What has a digit, a sign or a capital within names something.
 _WORD: Final = r"[^\s\d!-/:-@\[-`{-~\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]+"
-_LABEL: Final = re.compile(
-    rf"(?P<words>{_WORD}(?:[ \u00a0-]{_WORD}){{0,5}})"
-    r"[ \u00a0]?(?:[(（][^()（）\n]{0,48}\d[^()（）\n]{0,48}[)）][ ]?)?"
-    r"[*_]{0,3}(?::(?=[\s*_]|$)|：)[*_]{0,3}"
-)
-#: A line that is a heading and nothing else, or a name in lenticular brackets.
-_HEADING: Final = re.compile(
-    rf"(?:\#{{1,6}}[ \t\u3000]+(?P<marked>{_WORD}(?:[ -]{_WORD}){{0,5}})[ \t#]*(?=\n)"
-    rf"|(?P<bold>\*\*|__)(?P<set>{_WORD}(?:[ -]{_WORD}){{0,5}})(?P=bold)[ \t]*(?=\n)"
-    r"|【(?P<framed>[^】\n]{1,12})】)"
-)
+
+
+@cache
+def _label() -> re.Pattern[str]:
+    """A label and its colon."""
+    return re.compile(
+        rf"(?P<words>{_WORD}(?:[ \u00a0-]{_WORD}){{0,5}})"
+        r"[ \u00a0]?(?:[(（][^()（）\n]{0,48}\d[^()（）\n]{0,48}[)）][ ]?)?"
+        r"[*_]{0,3}(?::(?=[\s*_]|$)|：)[*_]{0,3}"
+    )
+
+
+@cache
+def _heading() -> re.Pattern[str]:
+    """A line that is a heading and nothing else, or a name in lenticular brackets."""
+    return re.compile(
+        rf"(?:\#{{1,6}}[ \t\u3000]+(?P<marked>{_WORD}(?:[ -]{_WORD}){{0,5}})[ \t#]*(?=\n)"
+        rf"|(?P<bold>\*\*|__)(?P<set>{_WORD}(?:[ -]{_WORD}){{0,5}})(?P=bold)[ \t]*(?=\n)"
+        r"|【(?P<framed>[^】\n]{1,12})】)"
+    )
+
+
 #: Words of a label, by where it is: alone on its line, behind a mark, at the beginning of a line.
 _ALONE, _SET_OFF, _BARE = 6, 3, 1
 #: Letters of a label in a script that sets no blanks between words.
 _LETTERS: Final = 12
 #: The most capitals of an abbreviation such as NOTE; longer words are names such as ECONNRESET.
 _CAPITALS: Final = 4
-_TOKEN: Final = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?"
-    r"(?:Z|[ ]?(?:[A-Z]{3,5}\b|[+-]\d\d:?\d\d))?)"
-    r"|(?P<end>[:.](?=[\s*_]|$)|\]|\n)"
-    r"|(?P<word>[^\W_]+(?:[-'][^\W_]+)*)"
-    r"|(?P<between>[ \t\-–—→~,;|/&()\[*_#])"
-)
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    """What a line that only names consists of, and where it ends."""
+    return re.compile(
+        r"(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?"
+        r"(?:Z|[ ]?(?:[A-Z]{3,5}\b|[+-]\d\d:?\d\d))?)"
+        r"|(?P<end>[:.](?=[\s*_]|$)|\]|\n)"
+        r"|(?P<word>[^\W_]+(?:[-'][^\W_]+)*)"
+        r"|(?P<between>[ \t\-–—→~,;|/&()\[*_#])"
+    )
 
 
 def gist(text: str) -> str:
@@ -252,7 +275,7 @@ def gist(text: str) -> str:
     while (end := _opening_to(head, at, set_off=set_off)) > at:
         passed, at = head[at:end], end
         if "\n" in passed or not passed.isspace():
-            set_off = "\n" not in passed and _SETTING_OFF.fullmatch(passed) is not None
+            set_off = "\n" not in passed and _setting_off().fullmatch(passed) is not None
     return text[at:] if text[at:].strip(" \t\n*_#`.:-…：") else text
 
 
@@ -271,18 +294,18 @@ def _opening_to(text: str, at: int, *, set_off: bool) -> int:
     for marker in _MARKERS:
         if text.startswith(marker, at):
             return at + len(marker)
-    if (line := _HEADING.match(text, at)) and _is_name(line["marked"] or line["set"] or "", _SET_OFF):
+    if (line := _heading().match(text, at)) and _is_name(line["marked"] or line["set"] or "", _SET_OFF):
         return line.end()
     if line is not None and line["framed"]:
         return line.end()
-    if found := _SETTING_OFF.match(text, at):
+    if found := _setting_off().match(text, at):
         return found.end()
     element = _ELEMENT.match(text, at)
     if element is not None and element[1].lower() in _ELEMENTS:
         return element.end()
     if (end := _label_to(text, at)) > at:
         return end
-    label = _LABEL.match(text, at)
+    label = _label().match(text, at)
     if label is not None:
         rest, ends, _ = text[label.end() :].partition("\n")
         alone = ends and not rest.strip()
@@ -304,7 +327,7 @@ def _is_name(words: str, most: int) -> bool:
 def _label_to(text: str, start: int) -> int:
     """Where a line, or the beginning of one up to a colon, a full stop or a bracket, ends that only names."""
     at, names = start, False
-    while token := _TOKEN.match(text, at):
+    while token := _token().match(text, at):
         at = token.end()
         if token["end"]:
             return at if names else start

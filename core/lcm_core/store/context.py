@@ -33,7 +33,7 @@ from lcm_core.engine.blocks import tokens_as_sent
 from lcm_core.engine.items import DanglingItem, LoadedItem, LoadedMessage, LoadedSummary
 from lcm_core.engine.markers import beginning
 from lcm_core.store.database import Reader
-from lcm_core.store.messages import files_by_id, whole_messages
+from lcm_core.store.messages import ContextMessage, files_by_id, whole_messages
 from lcm_core.store.opening import Row, Rows
 from lcm_core.store.rows import StoredRow, whole_rows
 from lcm_core.store.schema import NO_MESSAGE, Schema
@@ -41,20 +41,6 @@ from lcm_core.store.summaries import texts_of
 
 #: Characters of an item that the list reads.
 HEAD = 300
-
-
-class ContextMessage(Record, frozen=True):
-    """A raw message in a context: what the rule of the fresh tail needs to know of it."""
-
-    message_id: MessageId
-    ordinal: int
-    role: str
-    tokens: int
-
-    @property
-    def is_message(self) -> bool:
-        """Always true; the rule takes mixed items as well."""
-        return True
 
 
 class Weight(Record, frozen=True):
@@ -124,27 +110,6 @@ async def context_items(reader: Reader, conversation_id: ConversationId) -> Cont
     ordinals, types, messages, summaries, created = zip(*rows, strict=True) if rows else [()] * 5
     made = tuple([one or Timestamp("") for one in created])
     return ContextItems(ordinals, tuple(map(intern, map(str, types))), messages, summaries, made)
-
-
-async def context_messages(
-    reader: Reader, conversation_ids: Iterable[ConversationId]
-) -> dict[ConversationId, list[ContextMessage]]:
-    """The raw messages of some contexts whose rows are there, by ordinal."""
-    found: dict[ConversationId, list[ContextMessage]] = {key: [] for key in conversation_ids}
-    if not reader.schema.has("context_items"):
-        return found
-    message = "FROM messages AS m WHERE m.message_id = c.message_id"
-    # Looked up, not joined: so SQLite does it in what is laid over the tables, too (docs/spec/past.md).
-    for owner, message_id, ordinal, role, tokens in await reader.rows_in(
-        f"""SELECT c.conversation_id, c.message_id, c.ordinal,
-        (SELECT CAST(m.role AS TEXT) {message}) AS role,
-        (SELECT ifnull(CAST(m.token_count AS INTEGER), 0) {message}) AS tokens FROM context_items AS c
-        WHERE c.conversation_id IN (?*) AND c.summary_id IS NULL ORDER BY c.conversation_id, c.ordinal""",
-        list(found),
-    ):
-        if tokens is not None:
-            found[owner].append(ContextMessage(message_id, ordinal, role or "", tokens))
-    return found
 
 
 def weights_by_id(db: Rows, schema: Schema, ids: Iterable[object]) -> dict[ItemId, Weight]:

@@ -10,9 +10,10 @@ from lcm_core.base.records import ConversationId, ItemId, SummaryId
 from lcm_core.base.values import Record
 from lcm_core.engine.coverage import Coverage, Run, Runs, Standing, cover, runs_of
 from lcm_core.engine.rules import TailRules, fresh_tail
-from lcm_core.store import context as context_store
 from lcm_core.store import summaries as summary_store
+from lcm_core.store.context import context_items
 from lcm_core.store.database import Reader
+from lcm_core.store.messages import context_messages
 from lcm_core.store.opening import Rows
 from lcm_core.store.rows import texts
 from lcm_core.store.summaries import few_others
@@ -186,8 +187,8 @@ async def read_coverage(reader: Reader, conversation_id: ConversationId, rules: 
     standing, linked = await asyncio.gather(
         asyncio.to_thread(Standing, columns), linked_runs(reader, conversation_id)
     )
-    items = await context_store.context_items(reader, conversation_id)
-    raw = await context_store.context_messages(reader, [conversation_id])
+    items = await context_items(reader, conversation_id)
+    raw = await context_messages(reader, [conversation_id])
     tail = fresh_tail(raw[conversation_id], rules)
     first = None
     if tail.first_ordinal is not None:

@@ -57,6 +57,20 @@ class MessageEntry(Record, frozen=True):
     complete: bool  #: whether the texts are whole; `get_message` reads what was cut
 
 
+class ContextMessage(Record, frozen=True):
+    """A raw message in a context: what the rule of the fresh tail needs to know of it."""
+
+    message_id: MessageId
+    ordinal: int
+    role: str
+    tokens: int
+
+    @property
+    def is_message(self) -> bool:
+        """Always true; the rule takes mixed items as well."""
+        return True
+
+
 class MessagePage(Record, frozen=True):
     """A run of messages in order of seq, and whether there are more before and after it."""
 
@@ -343,6 +357,27 @@ async def _in_context(reader: Reader, messages: Sequence[Message]) -> frozenset[
         max(ids),
     )
     return frozenset(row["message_id"] for row in rows)
+
+
+async def context_messages(
+    reader: Reader, conversation_ids: Iterable[ConversationId]
+) -> dict[ConversationId, list[ContextMessage]]:
+    """The raw messages of some contexts whose rows are there, by ordinal."""
+    found: dict[ConversationId, list[ContextMessage]] = {key: [] for key in conversation_ids}
+    if not reader.schema.has("context_items"):
+        return found
+    message = "FROM messages AS m WHERE m.message_id = c.message_id"
+    # Looked up, not joined: so SQLite does it in what is laid over the tables, too (docs/spec/past.md).
+    for owner, message_id, ordinal, role, tokens in await reader.rows_in(
+        f"""SELECT c.conversation_id, c.message_id, c.ordinal,
+        (SELECT CAST(m.role AS TEXT) {message}) AS role,
+        (SELECT ifnull(CAST(m.token_count AS INTEGER), 0) {message}) AS tokens FROM context_items AS c
+        WHERE c.conversation_id IN (?*) AND c.summary_id IS NULL ORDER BY c.conversation_id, c.ordinal""",
+        list(found),
+    ):
+        if tokens is not None:
+            found[owner].append(ContextMessage(message_id, ordinal, role or "", tokens))
+    return found
 
 
 async def message_ids(
