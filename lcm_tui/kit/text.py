@@ -272,5 +272,20 @@ def mark(line: Line, needle: str) -> Line:
     return recoloured(line, places, "match") if places else line
 
 
+def mark_across(lines: Sequence[Line], needle: str) -> list[Line]:
+    """The lines with *needle* marked, also where it begins at the end of one and goes on in the next."""
+    texts = [text_of(line) for line in lines]
+    said = [text.lstrip() for text in texts]
+    places = places_of(sought_as(needle), " ".join(said))
+    marked, at = [], 0
+    for line, text, words in zip(lines, texts, said, strict=True):
+        end, margin = at + len(words), len(text) - len(words)
+        near = places[bisect_right(places, at, key=itemgetter(1)) : bisect_left(places, (end, end))]
+        spots = [(max(first - at, 0) + margin, last - at + margin) for first, last in near]
+        marked.append(recoloured(line, spots, "match"))
+        at = end + 1
+    return marked
+
+
 def _wrapped(document: Document, width: int) -> list[WrappedBlock]:
     return [WrappedBlock(block, width) for block in document]

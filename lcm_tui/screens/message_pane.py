@@ -17,7 +17,7 @@ from lcm_tui.kit.drawn import Still
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.panes import Desk
 from lcm_tui.kit.spans import Line, Span
-from lcm_tui.kit.text import mark
+from lcm_tui.kit.text import mark_across
 from lcm_tui.tables.messages import MessageView, Pairing, message_lines, pair
 
 #: Messages loaded at a time, and held at most.
@@ -164,7 +164,7 @@ class MessageList(LineView[int]):
         )
         if number in self._begin:
             lines.insert(0, (Span(f"{BEGINS:─<{width}}", "tail"),))
-        return [mark(line, self.needle) for line in lines] if self.needle else lines
+        return mark_across(lines, self.needle) if self.needle else lines
 
 
 class MessagesPane(Vertical, Still):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import islice
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from lcm_core.base.records import Conversation, MessageId, SummaryId
 from lcm_core.base.text import counted, places_of, safe_line, safe_text, sought_as, wrap
@@ -28,6 +28,11 @@ from lcm_tui.tables.messages import message_name
 _EXCERPT: Final = 4
 #: Shown of the part of a message before the first word that both share: one part of so many of what is left.
 _BEFORE: Final = 3
+#: A message that shares less of a line stands behind the row of the weaker ones, unless it is the best.
+_STRONG: Final = 0.5
+#: The row that stands for them.
+_WEAKER: Final = "weaker"
+MessageRow: TypeAlias = MessageId | Literal["weaker"]
 #: What stands beside a line that no message says.
 _NOWHERE: Final = (
     "No message below this summary says this. It may be a heading, the words of the writer or of an editor, "
@@ -43,7 +48,8 @@ The lines of a summary, and beside the selected one the messages that it may com
 
 enter opens the best message at the words that both share; tab moves to the messages, to choose another one.
 
-There, arrows select, enter opens, / finds text and esc leads back to the lines.
+There, arrows select, enter opens, / finds text and esc leads back to the lines. Messages that share less than
+half of the line are folded into one row: enter unfolds it.
 
 Nothing records where a line comes from: it is found by what both say, identifiers, numbers, names and rare
 words. The share is how much of the line is in the message; the words are marked, and those that stand
@@ -56,12 +62,14 @@ context, or it was made up.
         self.conversation = conversation
         self._summary_id = summary_id
         self.lines = LineView[int](self._draw, tall=True, empty="Reading the messages …", id="lines")
-        self.messages = LineView[MessageId](self._draw_message, tall=True, id="messages")
-        self._finder = MarkingFinder[MessageId](
+        self.messages = LineView[MessageRow](self._draw_message, tall=True, id="messages")
+        self._finder = MarkingFinder[MessageRow](
             lambda: self.messages, self._text_of, label="find in the messages", none="No message here"
         )
         self._source: TraceSource | None = None
         self._found: dict[MessageId, TracedMessage] = {}
+        self._found_for: int | None = None  #: the line that they were found for
+        self._unfolded = False  #: the weaker ones are listed, too
 
     def compose_body(self) -> ComposeResult:
         """The lines, and the messages of the selected one."""
@@ -81,8 +89,8 @@ context, or it was made up.
 
     def selected_id(self) -> str:
         """The message's id where the keys are; on the lines the summary's."""
-        message_id = self.messages.selected if self.messages.has_focus else None
-        return self._summary_id if message_id is None else message_name(message_id)
+        row = self.messages.selected if self.messages.has_focus else None
+        return self._summary_id if row is None or row == _WEAKER else message_name(row)
 
     def step_back(self) -> bool:
         """Leave the messages first."""
@@ -116,13 +124,26 @@ context, or it was made up.
         if source is None or key is None:
             return
         found = await asyncio.to_thread(source.of_line, source.lines[key])
+        again, self._found_for = key == self._found_for, key
+        self._unfolded = again and self._unfolded
         self._found = {one.message.message_id: one for one in found}
         self.messages.empty = "" if found else _NOWHERE
-        self.messages.replace(list(self._found), select=next(iter(self._found), None))
-        self.messages.reveal_top()
+        self._list_messages(None if again else next(iter(self._found), None))
+        if not again:
+            self.messages.reveal_top()
         self.refresh_bars()
 
-    def _draw_message(self, key: MessageId, width: int) -> Sequence[Line]:
+    def _list_messages(self, select: MessageId | None) -> None:
+        rows: list[MessageRow] = list(self._found)
+        strong = 1 + sum(one.share >= _STRONG for one in list(self._found.values())[1:])
+        if strong < len(rows) and not self._unfolded:
+            rows[strong:] = [_WEAKER]
+        self.messages.replace(rows, select=select)
+
+    def _draw_message(self, key: MessageRow, width: int) -> Sequence[Line]:
+        if key == _WEAKER:
+            number = len(self._found) - len(self.messages.keys) + 1
+            return [(Span("▸ ", "key"), Span(f"weaker: {number:,} more share less than half", "dim"))]
         found = self._found[key]
         message = found.message
         head = (
@@ -137,14 +158,28 @@ context, or it was made up.
             lines += _wrapped((Span(f"elsewhere in it: {', '.join(elsewhere)}", "dim"),), width)
         return [mark(line, self._finder.needle) for line in lines]
 
-    def _text_of(self, key: MessageId) -> str:
-        return self._found[key].text
+    def _text_of(self, key: MessageRow) -> str:
+        return "" if key == _WEAKER else self._found[key].text
 
     def _why_not_open(self) -> str | None:
         return None if self._found else "no message says this"
 
+    @on(LineView.Sided, "#messages")
+    def _sided(self, event: LineView.Sided) -> None:
+        if event.key == _WEAKER and event.side > 0:
+            self._unfold()
+
+    def _unfold(self) -> None:
+        """List the weaker ones too, standing on the first of them."""
+        self._unfolded = True
+        self._list_messages(list(self._found)[len(self.messages.keys) - 1])
+
     def _open_message(self) -> None:
-        found = self._found[self.messages.selected or next(iter(self._found))]
+        row = self.messages.selected
+        if row == _WEAKER:
+            self._unfold()
+            return
+        found = self._found[row or next(iter(self._found))]
         _, find, _ = _excerpt(found, _EXCERPT * self.messages.size.width)
         self.open(places.Messages(self.conversation, seq=found.message.seq, find=find))
 
@@ -201,7 +236,7 @@ def _excerpt(one: TracedMessage, room: int) -> tuple[Line, str, Sequence[str]]:
     within = {word for begin, end, word in found if start <= begin and end <= stop}
     return (
         (Span("… " if start else "", "dim"), *marked, Span(" …" if stop < len(text) else "", "dim")),
-        # All of it from the first word to the last is in no other place; it is sought as it is written.
-        next((run for run in (text[first:behind], *written) if run in one.text), one.common[0]),
+        # It is sought as it is written, and what stands there more than once may be another sentence.
+        next((run for run in (text[first:behind], *written) if one.text.count(run) == 1), one.common[0]),
         [safe_line(word) for word in one.common if word not in within],
     )

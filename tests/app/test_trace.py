@@ -114,3 +114,89 @@ async def test_words_that_the_excerpt_leaves_out_are_named(database_copy: Databa
         await dag_on(pilot, CONDENSED)
         await pilot.press("L")
         await wait_for_text(pilot, "m14 #14", "elsewhere in it: ocelot")
+
+
+async def test_weaker_sources_are_folded_into_one_row(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("L", "j")
+        await wait_for_text(pilot, "100 %  m14 #14")
+        await pilot.press("tab", "end")
+        await wait_for_text(pilot, "▸ weaker: ", "share less than half")
+        shares = [int(share) for share in re.findall(r"(\d+) %  m", shown(pilot))]
+        assert min(shares) >= 50
+        strong = len(front(pilot).query_one("#messages", LineView).keys) - 1
+        await pilot.press("enter")
+        await settled(pilot)
+        view = front(pilot).query_one("#messages", LineView)
+        assert len(view.keys) > strong + 1
+        assert view.cursor == strong, "the cursor is on the first of the weaker ones"
+        assert "weaker" not in shown(pilot)
+
+
+async def test_the_best_source_is_listed_however_little_it_shares(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    line = "Ingrid asked us to refactor a zebra of quartz"
+    run(path, f"UPDATE summaries SET content = '{line}' WHERE summary_id = '{CONDENSED}'")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("L")
+        await wait_for_text(pilot, " %  m", "▸ weaker: ")
+        assert len(front(pilot).query_one("#messages", LineView).keys) == 2
+
+
+async def test_the_cursor_stays_in_the_messages_when_the_file_changes(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("L", "j")
+        await wait_for_text(pilot, "100 %  m14 #14")
+        await pilot.press("tab", "down")
+        await settled(pilot)
+        assert front(pilot).selected_id() == "m61"
+        run(path, "UPDATE messages SET token_count = 7 WHERE message_id = 900")
+        front(pilot).data_changed()
+        await settled(pilot)
+        assert front(pilot).selected_id() == "m61"
+
+
+async def test_the_traced_sentence_is_in_sight_and_marked(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("L", "j")
+        await wait_for_text(pilot, "100 %  m14 #14")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "asked us to refactor the schema", "migration before Friday.")
+        await settled(pilot)
+        back = front(pilot).query_one("#messages", LineView).style_of("match").bgcolor
+        marked = " ".join(
+            piece.text
+            for strip in strips(pilot)
+            for piece in strip
+            if piece.style and piece.style.bgcolor == back
+        )
+        assert marked == "Ingrid asked us to refactor the schema migration before Friday"
+
+
+async def test_a_sentence_is_sought_by_words_that_stand_in_one_place(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    often = "The schema migration waits.\n" + "Lorem ipsum.\n" * 30
+    run(
+        path,
+        f"""UPDATE messages SET content = '{often}Ingrid moved
+        the schema migration.' WHERE message_id = 14""",
+    )
+    run(path, "DELETE FROM message_parts WHERE message_id = 14")
+    line = "Ingrid moved the schema migration."
+    run(path, f"UPDATE summaries SET content = '{line}' WHERE summary_id = '{CONDENSED}'")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("L")
+        await wait_for_text(pilot, "100 %  m14 #14")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "Ingrid moved", "#14")
