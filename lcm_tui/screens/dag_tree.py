@@ -529,7 +529,7 @@ _BELOW = Column("below", "below", 6, right=True)
 _TIME = Column("time", "covers", 16, timed="in")
 _MODEL = Column("model", "model", 14)
 _CONTEXT = Column("context", "ord", 4, right=True, keep=90)
-_BROKEN = Column("broken", "broken", 11, keep=92)
+_BROKEN = Column("broken", "broken", 12, keep=92)
 PREVIEW = Column("preview", "begins", 14, grows=True)
 #: What a wider list has besides, the first first, with the cells that it takes and those that it leaves the
 #: beginnings.
@@ -604,14 +604,15 @@ class Painter(Record, frozen=True):
         if section is Section.CYCLES:
             count = len(self.known.survey.graph.unreachable)
         head = Span(f"{self._mark(place)} {said} ", "error" if style == "error" else "warn")
-        return (head, Span(f"{count:,}  ", "title"), Span(self._below(place), "error"))
+        hidden = self._hidden(place)
+        return (head, Span(f"{count:,}  ", "title"), Span(f"{hidden} below" if hidden else "", "error"))
 
-    def _below(self, place: Place) -> str:
-        """What a folded row hides."""
+    def _hidden(self, place: Place) -> str:
+        """How many broken summaries a folded row hides."""
         if place in self.tree.unfolded or place.step is None or place.repeats:
             return ""
         number = self.known.broken_below(place.step)
-        return f"✗{number} below" if number else ""
+        return f"✗{number}" if number else ""
 
     def _mark(self, place: Place) -> str:
         if place.step is None or not self.known.can_unfold(place.step) or place.repeats:
@@ -634,8 +635,9 @@ class Painter(Record, frozen=True):
         known, width = self.known, layout.widths[0]
         entry = known.entries.get(summary_id)
         places = known.places(summary_id)
-        room = ID_CELLS if width >= ID_CELLS + MARK_CELLS + INDENT_CELLS + 6 else known.survey.id_cells
-        name = clip(safe_line(summary_id), room) + (f" ×{places}" if places > 1 else "")
+        also = f" ×{places}" if places > 1 else ""
+        room = width - MARK_CELLS - len(GUIDE) * (place.level - 1) - len(also)
+        name = clip(safe_line(summary_id), max(room, known.survey.id_cells)) + also
         cells = {
             "tree": Span(
                 self._tree_cell(place, name, width, self._mark(place), marked=summary_id in self.marks),
@@ -656,30 +658,29 @@ class Painter(Record, frozen=True):
         summary = entry.summary
         whole = any(column.name == "time" and column.width > _TIME.width for column in layout.columns)
         covers = (time_range if whole else time_begun)(summary.earliest_at, summary.latest_at, self.zone)
-        state, below = self._state(place, summary_id, entry), self._below(place)
-        hidden = f"{below} · " if below and state.text != below else ""
         return cells | {
             "depth": Span(badge_of(summary.kind, summary.depth), depth_style(summary.depth)),
             "tokens": Span(f"{summary.tokens:,}", "text" if summary.tokens >= 0 else "error"),
             "below": Span(below_text(entry), "dim"),
             "time": Span(covers),
             "model": Span(model_text(summary), "dim"),
-            "broken": state,
-            "preview": Span(hidden + safe_line(entry.beginning), "dim"),
+            "broken": self._state(place, summary_id, entry),
+            "preview": Span(safe_line(entry.beginning), "dim"),
         }
 
     def _state(self, place: Place, summary_id: SummaryId, entry: SummaryEntry | None) -> Span:
         """What is wrong with a summary, else with what its row hides; *entry*: its row, once it was read."""
         known = self.known
         kind = known.broken.get(summary_id) or (entry.broken if entry is not None else None)
+        hidden = self._hidden(place)
         if kind is not None:
-            return Span(broken_text(kind), "error")
+            return Span(f"{kind} {hidden}" if hidden else broken_text(kind), "error")
         if place.repeats:
             return Span("↺ cycle", "error")
         if entry is not None and entry.summary.conversation_id != known.conversation_id:
             return Span(f"✗ in conv {entry.summary.conversation_id}", "error")
-        if below := self._below(place):
-            return Span(below, "error")
+        if hidden:
+            return Span(f"{hidden} below", "error")
         if entry is not None and not entry.source_summaries and not entry.source_messages:
             return Span("no source", "warn")
         return Span("stale" if summary_id in known.stale else "", "warn")

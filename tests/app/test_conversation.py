@@ -108,7 +108,7 @@ async def test_the_newest_message_comes_first_and_is_selected(path: Path):
         assert screen.messages.selected == 384
         assert screen.messages.at_end
         assert not screen.messages.has_newer
-        await wait_for_text(pilot, "Conversation 1  main  #384")
+        await wait_for_text(pilot, "Conversation 1  main  ", "#384")
 
 
 @pytest.mark.long

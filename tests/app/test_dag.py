@@ -58,6 +58,10 @@ def change(path: Path, *statements: str) -> None:
     os.utime(path, (1e9, 1e9))  # a file that was just written is looked at again
 
 
+#: A root of the damaged one, with broken summaries below it.
+BROKEN_BELOW = "sum_4c4bd5292abfa225"
+
+
 def making(summary_id: str, content: str = "text", *, kind: str = "condensed", depth: int = 1) -> str:
     quoted = content.replace("'", "''")
     return f"""INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count)
@@ -123,7 +127,7 @@ async def test_the_broken_ones_are_counted_where_they_are_folded_and_gone_to(dat
             await pilot.press(key)
             await settled(pilot)
             row = row_of(pilot, str(screen.lines.summary)[:12])
-            assert "✗ fallback" in row
+            assert "fallback" in row
             assert " 2026-03-0" in row, "the time that it covers"
             assert row.startswith("│ "), "a guide for each level above"
             assert f"broken {len(stops) + 1} of 4" in shown_lines(pilot)[0]
@@ -139,13 +143,38 @@ async def test_the_broken_ones_are_counted_where_they_are_folded_and_gone_to(dat
 
         await pilot.press("z", "slash", *"broken", "enter")
         await settled(pilot)
-        assert "✗ fallback" in row_of(pilot, str(screen.lines.summary)[:12])
+        assert "fallback" in row_of(pilot, str(screen.lines.summary)[:12])
         found = {screen.lines.summary}
         for _ in range(3):
             await pilot.press("n")
             await settled(pilot)
             found.add(screen.lines.summary)
         assert found >= set(stops)
+
+
+@pytest.mark.parametrize("size", [(60, 15), NARROW, WIDE])
+async def test_an_id_is_cut_only_where_its_column_ends(database_file: DatabaseFactory, size: tuple[int, int]):
+    async with dag_of(database_file("0.15.3-damaged"), size=size) as (pilot, screen):
+        await stand_on(pilot, screen, BROKEN_BELOW)
+        await pilot.press("enter", "j", "enter")
+        await settled(pilot)
+        width = screen.lines.known.columns(screen.lines.size.width).widths[0]
+        ids = [row[:width].rstrip() for row in rows(pilot) if "sum_" in row[:width]]
+        assert {row.count("│") for row in ids} >= {1, 2}
+        for row in ids:
+            name = row[row.index("sum_") :]
+            assert len(row) == width if name.endswith("…") else len(name) == 20, row
+
+
+async def test_what_is_broken_and_what_it_hides_stand_in_one_column(database_file: DatabaseFactory):
+    async with dag_of(database_file("0.15.3-damaged"), size=NARROW) as (pilot, screen):
+        await stand_on(pilot, screen, BROKEN_BELOW)
+        await pilot.press("enter", "j", "enter", "j")
+        await wait_for_text(pilot, "fallback ✗2", "✗5 below")
+        column = shown_lines(pilot)[1].index("broken")
+        marks = [row.index("✗") for row in rows(pilot) if "✗" in row]
+        assert len(marks) >= 4
+        assert all(column <= at < column + 12 for at in marks)
 
 
 async def test_what_a_repair_mends_is_no_longer_counted(database_copy: DatabaseFactory):
@@ -165,8 +194,9 @@ async def test_what_a_repair_mends_is_no_longer_counted(database_copy: DatabaseF
 async def test_the_first_rows_are_the_roots_in_the_order_of_the_context(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
         assert steps(screen) == ROOTS[::-1]
-        row = row_of(pilot, ROOTS[0])
-        assert row.split()[:9] == ["▸", "sum_bb69…", "D2", "201", "7", "2026-03-04", "10:11", "3", "Note"]
+        mark, name, *more = row_of(pilot, ROOTS[0]).split()
+        assert (mark, name[:8]) == ("▸", "sum_bb69")
+        assert more[:7] == ["D2", "201", "7", "2026-03-04", "10:11", "3", "Note"]
         assert "63 summaries" in shown_lines(pilot)[0]
 
 
@@ -305,12 +335,12 @@ async def test_eighty_columns_keep_what_matters(database_file: DatabaseFactory):
         screen,
     ):
         row = row_of(pilot, "sum_06d84ef9").split()
-        at_id = row.index("sum_06d8…")
+        at_id = next(place for place, word in enumerate(row) if word.startswith("sum_06d8"))
         assert row[at_id + 1 : at_id + 4] == ["leaf", "243", "2026-03-02"]
         assert "truncated" in row
         await stand_on(pilot, screen, ROOTS[0])
         beginning = row_of(pilot, "sum_bb692ab9").split()[:8]
-        assert beginning == ["▸", "sum_bb69…", "D2", "201", "2026-03-04", "10:11", "3", "Note"]
+        assert beginning == ["▸", "sum_bb692ab9b9…", "D2", "201", "2026-03-04", "10:11", "3", "Note"]
 
 
 @pytest.mark.long
