@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import colorsys
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
@@ -20,7 +20,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.color import Color, ColorParseError
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
@@ -156,6 +156,69 @@ def word_at(line: str, cell: int, wanted: re.Pattern[str] = _WORD) -> str:
 def name_at(line: str, cell: int) -> str:
     """The id at a cell of a line; empty: there is none."""
     return word_at(line, cell, _NAME)
+
+
+# -- lines of words --------------------------------------------------------------------------------------
+
+#: Lines above a list take at most this share of the screen.
+HEAD_SHARE: Final = 0.55
+
+
+def head_room(height: int) -> int:
+    """Lines that a head may take on a screen of this *height*."""
+    return int(height * HEAD_SHARE)
+
+
+class Lines(Drawn):
+    """Some lines, as many as there are."""
+
+    SPEAKS: ClassVar[bool] = True
+    DEFAULT_CSS = """
+    Lines { height: 1; width: 1fr; background: $surface; }
+    """
+
+    def __init__(
+        self,
+        compose: Callable[[int], Sequence[Line]],
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's own name for it
+        height: int = 1,
+        clicked: Callable[[Line, int], None] = lambda line, cell: None,
+    ) -> None:
+        """Lines that ``compose(width)`` makes, whenever they are asked for anew.
+
+        *height*: of the first layout. *clicked* gets the line that was clicked, and the cell of it.
+        """
+        super().__init__(id=id)
+        self.lines: Sequence[Line] = ()
+        self.styles.height = height
+        self._compose_lines = compose
+        self._clicked = clicked
+
+    def again(self) -> None:
+        """Ask for the lines again, and draw those that say something else."""
+        width, screen = self.size.width or self.app.size.width, self.app.size.height
+        before, self.lines = self.lines, self._compose_lines(width)
+        height = max(1, min(len(self.lines), head_room(screen)))
+        if self.styles.height is None or self.styles.height.value != height:
+            self.styles.height = height
+        for y in range(height):
+            if before[y : y + 1] != self.lines[y : y + 1]:
+                self.refresh(Region(0, y, width, 1))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw for another width."""
+        self.again()
+
+    async def on_click(self, event: events.Click) -> None:
+        """Say what was clicked."""
+        if event.y < len(self.lines):
+            self._clicked(self.lines[event.y], event.x)
+
+    def render_line(self, y: int) -> Strip:
+        """One of them."""
+        line = self.lines[y] if y < len(self.lines) else ()
+        return strip_of(line, self.style_of, self.size.width)
 
 
 # -- palette --------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from lcm_tui.flows.compaction import PlannedCompaction
 from lcm_tui.flows.focus import BriefOnScreen, BriefOutlook, InForce, Step, make_brief, recording_failure
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
+from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.listing import Finder, TextFinder
 from lcm_tui.kit.spans import Line, WrappedBlock, choices_line
 from lcm_tui.kit.terminal import edit_outside
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.tables.focus import head_blocks, text_document
 

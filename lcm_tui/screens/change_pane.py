@@ -25,7 +25,7 @@ from lcm_tui.kit.bars import Heading
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.kit.diff import DiffView, Naming, Piece
-from lcm_tui.kit.drawn import Drawn, strip_of
+from lcm_tui.kit.drawn import Drawn, Lines, head_room, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import LineFinder
 from lcm_tui.kit.panes import Desk
@@ -45,8 +45,6 @@ from lcm_tui.tables.change import (
 from lcm_tui.tables.items import document, load_item
 from lcm_tui.tables.preview import HEADING, row_texts
 
-#: The head takes at most this share of the screen.
-HEAD_SHARE: Final = 0.55
 #: Items that are read at a time, to find one.
 AT_A_TIME: Final = 200
 #: What is shown of an edit or a statement on its line.
@@ -54,56 +52,6 @@ LINE_CHARACTERS: Final = 400
 #: What is shown of a text as a whole.
 WHOLE_CHARACTERS: Final = 200_000
 PANES: Final = ("brief", "ordinals", "warnings", "edits", "diff", "sql")
-
-
-def head_room(height: int) -> int:
-    """Lines that a head may take on a screen of this *height*."""
-    return int(height * HEAD_SHARE)
-
-
-class Lines(Drawn):
-    """Some lines, as many as there are."""
-
-    SPEAKS: ClassVar[bool] = True
-    DEFAULT_CSS = """
-    Lines { height: auto; width: 1fr; background: $surface; }
-    """
-
-    def __init__(
-        self,
-        compose: Callable[[int], Sequence[Line]],
-        *,
-        id: str | None = None,  # noqa: A002 - Textual's own name for it
-        clicked: Callable[[Line, int], None] = lambda line, cell: None,
-    ) -> None:
-        """*clicked* gets the line that was clicked, and the cell of it."""
-        super().__init__(id=id)
-        self._compose_lines = compose
-        self._clicked = clicked
-        self._lines: Sequence[Line] = ()
-
-    def again(self) -> None:
-        """Ask for the lines again; no more than a share of the screen is taken."""
-        width = self.size.width or self.app.size.width
-        self._lines = self._compose_lines(width)
-        height = max(1, min(len(self._lines), head_room(self.app.size.height)))
-        if self.styles.height is None or self.styles.height.value != height:
-            self.styles.height = height
-        self.refresh()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Draw for another width."""
-        self.again()
-
-    async def on_click(self, event: events.Click) -> None:
-        """Show what was clicked."""
-        if event.y < len(self._lines):
-            self._clicked(self._lines[event.y], event.x)
-
-    def render_line(self, y: int) -> Strip:
-        """One of them."""
-        line = self._lines[y] if y < len(self._lines) else ()
-        return strip_of(line, self.style_of, self.size.width)
 
 
 class PaneBar(Drawn):

@@ -36,6 +36,7 @@ from lcm_tui.flows.drafts import Modelling, choose_writer, cost_text
 from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question, WholeScreen
+from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import TwoPanes
@@ -43,7 +44,6 @@ from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock, choices_line
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, picks
-from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.questions import backup_settled
 from lcm_tui.tables.blocks import budget_problem

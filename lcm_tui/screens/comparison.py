@@ -24,7 +24,6 @@ from lcm_core.writers.source import previous_of
 from lcm_host.codex import CodexDiff, compare_with_codex, read_held
 from textual import on
 from textual.app import ComposeResult
-from textual.strip import Strip
 
 from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
@@ -35,7 +34,7 @@ from lcm_tui.kit.diff import (
     layout_key,
     other_layout_key,
 )
-from lcm_tui.kit.drawn import Drawn, strip_of
+from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.places import Side
@@ -49,36 +48,12 @@ if TYPE_CHECKING:
     from lcm_core.operations.snapshots import ComparedContext
 
 
-# -- the head, and moving between lines ------------------------------------------------------------------
+# -- the head --------------------------------------------------------------------------------------------
 
 #: A conversation and a point of its past.
 Moment: TypeAlias = tuple[ConversationId, str]
 #: The lines of a head, each in parts of which the first are the most telling.
 HeadLines: TypeAlias = Sequence[Sequence[Line]]
-
-
-class ComparisonHead(Drawn):
-    """Both sides in a line each, and below them how they differ; no line is longer than there is room for."""
-
-    SPEAKS: ClassVar[bool] = True
-    DEFAULT_CSS = """
-    ComparisonHead { width: 1fr; background: $surface; }
-    """
-
-    def __init__(self, lines: HeadLines, height: int) -> None:
-        super().__init__(id="head")
-        self._lines = lines
-        self.styles.height = height
-
-    def show_lines(self, lines: HeadLines) -> None:
-        """Show other lines, each in parts, the most telling first."""
-        self._lines = lines
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        """One of the lines: as many of its parts as have room, the first ones first."""
-        width = self.size.width
-        return strip_of(fitted(self._lines[y], width) if y < len(self._lines) else (), self.style_of, width)
 
 
 def context_lines(
@@ -315,7 +290,7 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
     def __init__(self, comparing: Comparing[C]) -> None:
         super().__init__()
         self.comparing = comparing
-        self.head = ComparisonHead(comparing.head_lines(None, None), comparing.head_height)
+        self.head = Lines(self._head_lines, id="head", height=comparing.head_height)
         self.table = DiffView(empty=comparing.waiting, id="list", changes=False)
         self._finder = DiffFinder(self.table, as_typed=False)
         self._data: C | None = None
@@ -364,7 +339,12 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
                 data.diff,
                 Naming(lambda line: written.heading_at(line).removeprefix(HEADING), is_heading),
             )
-        self.head.show_lines(self.comparing.head_lines(data, self.session.zone))
+        self.head.again()
+
+    def _head_lines(self, width: int) -> Sequence[Line]:
+        """As many parts of each line as have room; as many lines as there will be."""
+        lines = [fitted(parts, width) for parts in self.comparing.head_lines(self._data, self.session.zone)]
+        return [*lines, *[()] * (self.comparing.head_height - len(lines))]
 
     # -- changes ---------------------------------------------------------------------------------------------
 

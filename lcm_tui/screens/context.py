@@ -28,17 +28,14 @@ from lcm_core.store.context_view import (
     stands_for_item,
 )
 from lcm_core.store.opening import database_files
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
-from textual.geometry import Region
-from textual.message import Message
-from textual.strip import Strip
 from textual.worker import Worker
 
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.bars import Heading
 from lcm_tui.kit.commands import Key
-from lcm_tui.kit.drawn import Drawn, strip_of
+from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
 from lcm_tui.kit.panes import LOW, Aside
@@ -65,74 +62,6 @@ from lcm_tui.tables.sent import (
 if TYPE_CHECKING:
     from lcm_core.engine.assembly import AssemblySettings
     from lcm_core.operations.assembly import AssemblyBasis
-
-
-# -- the head --------------------------------------------------------------------------------------------
-
-
-class HeadBar(Drawn):
-    """The head of a context: two lines, and more where something is wrong or asked for."""
-
-    SPEAKS: ClassVar[bool] = True
-    DEFAULT_CSS = """
-    HeadBar { height: 2; width: 1fr; background: $surface; }
-    """
-
-    class Clicked(Message):
-        """A part of the context was clicked."""
-
-        def __init__(self, group: Group | None) -> None:
-            super().__init__()
-            self.group = group  #: None: the fresh tail
-
-    def __init__(self) -> None:
-        super().__init__(id="head")
-        self._head = ContextHead(0)
-        self._lines: list[Line] = []
-        self._made_for = (-1, False)  #: the width, and whether the terminal is low
-
-    def show_head(self, head: ContextHead) -> None:
-        """Show another one; lines that say the same are not drawn again."""
-        before, self._head = self._lines, head
-        self._make()
-        height = len(self._lines)
-        if self.styles.height is None or self.styles.height.value != height:
-            self.styles.height = height
-        for y, line in enumerate(self._lines):
-            if before[y : y + 1] != [line]:
-                self.refresh(Region(0, y, self.size.width, 1))
-
-    @property
-    def _room(self) -> tuple[int, bool]:
-        return self.size.width, self.app.size.height < LOW
-
-    def _make(self) -> None:
-        self._made_for = width, low = self._room
-        self._lines = list(head_lines(self._head, width, plain=self.app.no_color, low=low))
-
-    def on_resize(self) -> None:
-        """Other lines may be needed for another width."""
-        self.show_head(self._head)
-
-    async def on_click(self, event: events.Click) -> None:
-        """Go to the part whose name was clicked, or the figure behind it."""
-        groups = () if self._head.totals is None else self._head.totals.groups
-        if not groups or event.y != 1 or len(self._lines) < 2:
-            return
-        parts: list[tuple[str, Group | None]]
-        parts = [(f"{group.name} ", group) for group in reversed(groups)]  # the first of a name counts
-        parts += [(SUMMARIES, groups[0]), (FRESH_TAIL, None)]
-        said = text_of(self._lines[1])
-        starts = {said.find(name): group for name, group in parts}
-        if (at := max((start for start in starts if 0 <= start <= event.x), default=None)) is not None:
-            self.post_message(self.Clicked(starts[at]))
-
-    def render_line(self, y: int) -> Strip:
-        """One of the lines."""
-        if self._made_for != self._room:
-            self._make()
-        line = self._lines[y] if y < len(self._lines) else ()
-        return strip_of(line, self.style_of, self.size.width)
 
 
 # -- the assembly ----------------------------------------------------------------------------------------
@@ -477,7 +406,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self.assembly = Assembly(self, conversation, self._show_assembly, self._show_head)
         self.items = ItemList(self, conversation, self.marks, lambda: self.assembly.asked)
         self.items.stand_on(select)
-        self.head = HeadBar()
+        self.head = Lines(self._head_lines, id="head", height=2, clicked=self._clicked_head)
         self._counted = ContextHead(0)  #: what the head says without an assembly
         self.sent = SentList(self.marks)
         self.sent.display = False
@@ -508,16 +437,24 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         """The list of items, or of messages: their keys look alike."""
         return self._list
 
-    @on(HeadBar.Clicked)
-    def _clicked_head(self, event: HeadBar.Clicked) -> None:
-        """Stand on the first item of the part that was clicked."""
-        if self._as_sent:
+    def _clicked_head(self, line: Line, cell: int) -> None:
+        """Stand on the first item of the part whose name was clicked, or the figure behind it."""
+        totals = self._counted.totals
+        if self._as_sent or totals is None or not totals.groups or line is not self.head.lines[1]:
+            return
+        parts: list[tuple[str, Group | None]]
+        parts = [(f"{group.name} ", group) for group in reversed(totals.groups)]  # the first of a name counts
+        parts += [(SUMMARIES, totals.groups[0]), (FRESH_TAIL, None)]
+        said = text_of(line)
+        starts = {said.find(name): group for name, group in parts}
+        at = max((start for start in starts if 0 <= start <= cell), default=None)
+        if at is None:
             return
         self.items.focus()
-        if event.group is None:
+        if (group := starts[at]) is None:
             self.items.select_ordinal(self.items.view.tail.first_ordinal)
         else:
-            self.items.select_group(event.group)
+            self.items.select_group(group)
 
     def finder(self) -> Finder:
         """The search in the list that is shown."""
@@ -602,20 +539,26 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     def _show_head(self) -> None:
         if self.head.is_attached:
-            one, (ordinal, fate) = self.assembly, self._fate()
-            self.head.show_head(
-                replace(
-                    self._counted,
-                    ledger=one.ledger,
-                    distance=self.distance,
-                    prompt=one.prompt,
-                    clamps=one.clamps,
-                    problem=one.problem,
-                    working=one.outdated,
-                    ordinal=ordinal,
-                    fate=fate,
-                )
-            )
+            self.head.again()
+
+    def on_resize(self) -> None:
+        """A low terminal has a shorter head."""
+        self._show_head()
+
+    def _head_lines(self, width: int) -> Sequence[Line]:
+        one, (ordinal, fate) = self.assembly, self._fate()
+        head = replace(
+            self._counted,
+            ledger=one.ledger,
+            distance=self.distance,
+            prompt=one.prompt,
+            clamps=one.clamps,
+            problem=one.problem,
+            working=one.outdated,
+            ordinal=ordinal,
+            fate=fate,
+        )
+        return list(head_lines(head, width, plain=self.app.no_color, low=self.app.size.height < LOW))
 
     def _fate(self) -> tuple[int | None, ItemOutcome | None]:
         """The ordinal of the selected item and what becomes of it; None: no item is selected."""
@@ -746,7 +689,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
             return None
         item = self.sent.item_of(key)
         entry = self.items.entries.get(item)
-        name = str(item) if item is not None else "whole request" if key == ACCOUNT else "synthetic message"
+        name = "whole request" if key == ACCOUNT else "synthetic message"
         note = f"as sent under {self.assembly.asked:,} tokens"
         seq = None if entry is None else entry.seq
         return places.Sent(self.conversation, name, document, item, seq, note)

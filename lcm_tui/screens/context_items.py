@@ -26,7 +26,7 @@ from lcm_core.store.context_view import (
 from lcm_core.store.context_view import searched_text as searched_item
 from textual.app import ComposeResult
 
-from lcm_tui.kit import commands
+from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, Finder, MarkingFinder, TextFinder
@@ -490,7 +490,7 @@ class SentScreen(CommandScreen):
 One message as the model receives it under the budget: its role, its source, its tokens as sent and as stored,
 its adjustments, then its text (a summary in its wrapper) or its blocks as JSON.
 
-The first line of the messages opens the whole request.
+The first line of the messages opens the whole request. m shows the item that a message was made from.
 
 The whole request says where the messages came from, whether the host may use their size as the prompt size,
 the fresh tail, the prompt cache, what each step left out, every adjustment, and what is added to the system
@@ -524,7 +524,8 @@ This view does not change when the database does.
 
     def where(self) -> str:
         """Of which context, and what of it."""
-        return f"Context {self.conversation.conversation_id}  {self._called}"
+        called = self._called if self._item is None else name_of(self._item)
+        return f"Context {self.conversation.conversation_id}  {called}"
 
     def main_widget(self) -> TextView:
         """The text."""
@@ -547,6 +548,12 @@ This view does not change when the database does.
         self.app.notify("This view does not reload; go back and open it again.", timeout=4)
 
     KEYS: ClassVar[Sequence[Key[SentScreen]]] = (
+        commands.OTHER_VIEW.does(
+            lambda s: s.open_instead(places.Item(s.conversation, s._item)),
+            lambda s: "it stands for no item of the context" if s._item is None else None,
+            title="As stored",
+            help="Show the item that this message was made from, as it is stored.",
+        ),
         actions.summaries_key(lambda s: s._item),
         actions.previous_key(lambda s: s._item),
         actions.messages_key(lambda s: s._seq),

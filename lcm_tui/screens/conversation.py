@@ -21,14 +21,11 @@ from lcm_core.store import messages as store
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.messages import MessageEntry, MessagePage
 from lcm_core.store.statistics import Growth, growth_of
-from textual import events, on
 from textual.app import ComposeResult
-from textual.message import Message
-from textual.strip import Strip
 
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
-from lcm_tui.kit.drawn import Drawn, strip_of
+from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
 from lcm_tui.kit.spans import Line
@@ -48,23 +45,14 @@ if TYPE_CHECKING:
 # How the conversation grew, how far the engine is, and which others its session has.
 
 
-class SessionLines(Drawn):
+class SessionLines(Lines):
     """How it grew, and two lines more at most; a click on a bar goes to the messages of that time."""
 
-    DEFAULT_CSS = """
-    SessionLines { height: 1; width: 1fr; background: $surface; }
-    """
-
-    class Clicked(Message):
-        """A bar was clicked."""
-
-        def __init__(self, seq: int) -> None:
-            super().__init__()
-            self.seq = seq  #: of the first message of its time
-
-    def __init__(self, zone: Callable[[], tzinfo | None]) -> None:
-        super().__init__(id="session-lines")
+    def __init__(self, zone: Callable[[], tzinfo | None], go_to: Callable[[int], None]) -> None:
+        """*go_to* gets the seq of the first message of the time that was clicked."""
+        super().__init__(self._compose_session, id="session-lines", clicked=self._clicked_bar)
         self._zone = zone
+        self._go_to = go_to
         self._ingestion: Line | None = None
         self._chain: Line = ()
         self._growth: Growth | None = None
@@ -73,13 +61,12 @@ class SessionLines(Drawn):
     def show_growth(self, growth: Growth | None) -> None:
         """Say how it grew; None: it has hardly begun."""
         self._grown, self._growth = True, growth
-        self.refresh()
+        self.again()
 
-    async def on_click(self, event: events.Click) -> None:
-        """Go to the messages that were clicked."""
-        seq = seq_at(self._growth, event.x, self.size.width) if event.y == 0 and self._growth else None
+    def _clicked_bar(self, line: Line, cell: int) -> None:
+        seq = seq_at(self._growth, cell, self.size.width) if line is self.lines[0] and self._growth else None
         if seq is not None:
-            self.post_message(self.Clicked(seq))
+            self._go_to(seq)
 
     def show_ingestion(self, found: Ingestion | None) -> None:
         """Say how far the engine is; None: the host's databases have no session of this conversation."""
@@ -87,35 +74,24 @@ class SessionLines(Drawn):
             self._ingestion = ingestion_line(found, self._moment)
         elif self._ingestion is not None:
             self._ingestion = ()
-        self._draw_again()
+        self.again()
 
     def expect_ingestion(self) -> None:
         """Keep the room of what is to be said of the engine, so that nothing moves when it is."""
-        self._ingestion = ()
-        self._draw_again()
+        self._ingestion, self.styles.height = (), 2
 
     def show_chain(self, conversation: Conversation, chain: Sequence[Conversation], merge_key: str) -> None:
         """Say what comes before and behind the conversation in its session."""
         self._chain = chain_line(conversation, chain, merge_key)
-        self._draw_again()
+        self.again()
 
-    def _draw_again(self) -> None:
-        self.styles.height = len(self._lines)
-        self.refresh()
-
-    @property
-    def _lines(self) -> list[Line]:
-        growth = growth_line(self._growth, self.size.width, self._zone(), read=self._grown)
+    def _compose_session(self, width: int) -> Sequence[Line]:
+        growth = growth_line(self._growth, width, self._zone(), read=self._grown)
         engine = () if self._ingestion is None else (self._ingestion,)
         return [growth, *engine, *((self._chain,) if self._chain else ())]
 
     def _moment(self, moment: datetime | None) -> str:
         return "–" if moment is None else format_local(moment, self._zone())[5:16]
-
-    def render_line(self, y: int) -> Strip:
-        """One of the lines."""
-        lines = self._lines
-        return strip_of(lines[y] if y < len(lines) else (), self.style_of, self.size.width)
 
 
 # -- the messages ----------------------------------------------------------------------------------------
@@ -378,7 +354,7 @@ D compares the conversation with the Codex session that it was held in, if the h
         self._compared_at = 0.0  #: monotonic
         self._codex_looked_for = False
         self._why_no_codex: str | None = None  #: why it cannot be compared with Codex, once that is known
-        self.head = SessionLines(lambda: self.session.zone)
+        self.head = SessionLines(lambda: self.session.zone, self._go_to)
         self.pane = ConversationPane(self, self._say_place, conversation.conversation_id, seq)
         self._find = find
 
@@ -475,9 +451,8 @@ D compares the conversation with the Codex session that it was held in, if the h
         found = await self.session.read(growth_of, self.conversation.conversation_id)
         self.head.show_growth(found)
 
-    @on(SessionLines.Clicked)
-    def _clicked_bar(self, event: SessionLines.Clicked) -> None:
-        self.work_on("go", self.pane.go_to, event.seq)
+    def _go_to(self, seq: int) -> None:
+        self.work_on("go", self.pane.go_to, seq)
 
     def _say_place(self) -> None:
         """The seq of the selected message, or what is being searched for."""
@@ -506,7 +481,7 @@ D compares the conversation with the Codex session that it was held in, if the h
                 return
             seq = await self._seq_at(text.strip())
             if seq is not None:
-                self.work_on("go", self.pane.go_to, seq)
+                self._go_to(seq)
                 return
             problem = f"“{text.strip()}” is not in this conversation."
 

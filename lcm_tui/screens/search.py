@@ -39,11 +39,11 @@ from lcm_tui.flows.drafts import Modelling, forecast_text, key_text, named_model
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key, key_title
 from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.panes import LOW
 from lcm_tui.kit.spans import Block, Document, Line, Span, slice_of
 from lcm_tui.screens import picks
-from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.copying import Copies, Forms, by_id
 from lcm_tui.screens.exporting import ShownRows, export_rows, when
 from lcm_tui.screens.frame import CommandScreen

@@ -550,13 +550,23 @@ def check_document(result: CheckResult) -> Document:
     )
 
 
-def check_group_document(findings: Sequence[Finding]) -> Document:
-    """What several findings of one check have in common, and the sentences of the first of them."""
+def check_group_document(findings: Sequence[Finding], *, listed: bool) -> Document:
+    """What several findings of one check have in common; the first of them where they are not *listed*."""
     first, shown = findings[0], findings[:ROWS_SHOWN]
+    check = CHECKS[first.check]
     blocks = [
         *_about(first, counted(len(findings), "finding")),
         *_named("fix", _fix_text(next(filter(can_fix, findings), first))),
-        *_named("why", CHECKS[first.check].why),
+        *_named("why", check.why),
+    ]
+    if listed:
+        return (
+            *blocks,
+            *_named("asks", check.question),
+            Block(),
+            Block(f"check {check.id}: {FAMILIES[check.family]}", "dim"),
+        )
+    blocks += [
         Block(),
         heading("Findings"),
         *(Block(f" {one.sentence}", indent=1) for one in shown),

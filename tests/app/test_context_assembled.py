@@ -163,6 +163,17 @@ async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
         assert screen.items.selected == ("summary", "sum_4c4bd5292abfa225", 0)
 
 
+async def test_a_message_as_sent_is_called_as_everywhere_and_leads_to_its_item(
+    database_file: DatabaseFactory,
+):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await assembled(pilot, 1)
+        await pilot.press("m", "end", "enter")
+        await wait_for_text(pilot, "Context 1  m865  as sent under 128,000 tokens", " m As stored ")
+        await pilot.press("m")
+        await wait_for_text(pilot, "Context 1  m865  as text", " m As sent ")
+
+
 @pytest.mark.long
 async def test_the_first_line_is_the_account_of_all_of_it(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=3_500) as pilot:

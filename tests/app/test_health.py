@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from lcm_tui.flows.changes import Fixing
 from lcm_tui.flows.drafts import Wanted
 from lcm_tui.kit.spans import text_of
-from lcm_tui.screens import health as examining
+from lcm_tui.screens import checking as examining
 from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.health import HealthScreen
 from lcm_tui.screens.preview import PlanScreen
@@ -273,6 +273,42 @@ async def test_findings_of_one_check_are_one_line_that_unfolds(database_file: Da
         await pilot.press("slash", *"c3 fallback", "enter")
         await settled(pilot)
         assert below[-1] in table.keys, "under a filter all that matches is listed"
+
+
+async def test_the_pane_of_an_unfolded_line_does_not_list_its_findings_again(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED), size=WIDE) as pilot:
+        screen = await health(pilot)
+        table, truncated = screen.list.table, CheckGroupKey("broken E", "C1")
+        sentences = [one.sentence for one in screen.list.findings_of(truncated)]
+        assert table.select(truncated)
+        await settled(pilot)
+        assert sentences[0] in " ".join(screen.text.text.split())
+        await pilot.press("enter")
+        await settled(pilot)
+        assert table.selected == truncated
+        assert not any(one in " ".join(screen.text.text.split()) for one in sentences)
+        assert "Is a summary only its truncated source?" in screen.text.text
+
+
+async def test_a_finding_leads_to_its_context_and_its_summaries(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
+        screen = await health(pilot)
+        for key, pressed, place, selected in (
+            (DANGLING, "c", "Context 4", "286"),
+            (DANGLING, "s", "Summary DAG of 4", None),
+            ("C1:1:summaries:sum_06d84ef9c70348dc", "s", "Summary DAG of 1", "sum_06d84ef9c70348dc"),
+            ("C1:1:summaries:sum_06d84ef9c70348dc", "c", "Context 1", "sum_4c4bd5292abfa225"),
+        ):
+            assert screen.list.go_to(key)
+            await pilot.press(pressed)
+            await wait_for(pilot, lambda place=place: at(pilot.app.screen, place), place)
+            await settled(pilot)
+            if selected is not None:
+                assert pilot.app.screen.selected_id() == selected
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: pilot.app.screen is screen, "the findings")
+        assert screen.list.go_to(STALE)
+        assert screen.why_not("context") == "the finding is about the whole database"
 
 
 async def test_what_a_folded_line_stands_for_is_marked_and_fixed_together(database_file: DatabaseFactory):

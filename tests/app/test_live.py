@@ -161,7 +161,7 @@ async def test_a_new_summary_appears_in_the_tree(database_copy: DatabaseFactory)
                     [],
                 ),
             )
-            await wait_for_text(pilot, "sum_feed…")
+            await wait_for_text(pilot, "sum_feed")
             assert screen.selected_id() == selected
 
 

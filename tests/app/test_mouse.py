@@ -14,7 +14,6 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.places import is_id_of
 from lcm_tui.kit.spans import Block
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.context import HeadBar
 from lcm_tui.screens.message_pane import MessageList
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.screens import leave, open_screen, walk_to
@@ -84,9 +83,9 @@ async def test_a_part_of_the_head_leads_to_its_first_item(database_file: Databas
         await pilot.press("G")
         await settled(pilot)
         line = shown_lines(pilot)[2]
-        await pilot.click(HeadBar, offset=(line.index("summaries") + 3, 1))
+        await pilot.click("#head", offset=(line.index("summaries") + 3, 1))
         await wait_for(pilot, lambda: isinstance(screen.item(), str), "the first summary")
-        await pilot.click(HeadBar, offset=(line.index("fresh tail") + len("fresh tail 2"), 1))
+        await pilot.click("#head", offset=(line.index("fresh tail") + len("fresh tail 2"), 1))
         await wait_for(pilot, lambda: isinstance(screen.item(), int), "the first message of the tail")
         assert screen.items.ordinal == screen.items.view.tail.first_ordinal
 

@@ -21,7 +21,7 @@ from lcm_recall.search import index_of, recent, search_live
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
-from lcm_tui.screens.change_pane import Lines
+from lcm_tui.kit.drawn import Lines
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.search import parse_narrowing
 from tests.app.host import Host

@@ -27,10 +27,10 @@ from lcm_tui.flows.drafts import Asked
 from lcm_tui.kit import dialog, dialogs
 from lcm_tui.kit.dialogs import Question, SearchOnly, WholeScreen
 from lcm_tui.kit.spans import Block, heading
+from lcm_tui.screens import checking as examining
 from lcm_tui.screens import context_items as items
 from lcm_tui.screens import conversation_panel as outlook
 from lcm_tui.screens import engine as reads
-from lcm_tui.screens import health as examining
 from lcm_tui.screens import questions
 from lcm_tui.screens.questions import AskAgain, BackupOffer, TwoTexts
 from lcm_tui.tables import search as hits
