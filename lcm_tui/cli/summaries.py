@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 import click
 from lcm_core.base.errors import UsageError
-from lcm_core.base.records import ConversationId, MessageId, Summary
+from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryText
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import preview
 from lcm_core.base.values import Record
@@ -17,7 +18,7 @@ from lcm_core.engine.rules import engine_rules
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import ListedSummary, Page, Window, listed_summaries, messages_by_id, summary_page
 from lcm_core.store.schema import Schema
-from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids
+from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids, texts_of
 from lcm_core.writers.source import previous_of
 
 from lcm_tui.cli import coverage, messages, options
@@ -223,7 +224,7 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
 
 
 def _previous(run: Run, summary_id: str, rules: str | None) -> Answer:
-    found = run.read(_load_previous, summary_id, rules)
+    found, texts = run.read(_load_previous, summary_id, rules)
     data: Document = {
         **some_of(found, "summary_id applies why_not"),
         "reconstructed": True,
@@ -231,12 +232,15 @@ def _previous(run: Run, summary_id: str, rules: str | None) -> Answer:
         "otherwise": [_choice_document(choice) for choice in found.otherwise],
         "forRewrite": _choice_document(found.for_rewrite),
     }
-    return run.answer("summaries.show", data, _previous_blocks(found))
+    return run.answer("summaries.show", data, _previous_blocks(run, found, texts))
 
 
-async def _load_previous(reader: Reader, wanted: str, rules: str | None) -> PreviousContext:
+async def _load_previous(
+    reader: Reader, wanted: str, rules: str | None
+) -> tuple[PreviousContext, Sequence[SummaryText]]:
     summary_id = await summary_beginning(reader, wanted)
-    return await previous_of(reader, summary_id, engine_rules(reader.schema, rules))
+    found = await previous_of(reader, summary_id, engine_rules(reader.schema, rules))
+    return found, await texts_of(reader, found.summary_ids)
 
 
 def _choice_document(choice: PreviousChoice) -> Document:
@@ -254,31 +258,23 @@ def _choice_document(choice: PreviousChoice) -> Document:
     }
 
 
-def _previous_blocks(found: PreviousContext) -> list[Block]:
+def _previous_blocks(run: Run, found: PreviousContext, texts: Sequence[SummaryText]) -> list[Block]:
+    from lcm_tui.tables.previous import CONSIDERED_COLUMNS, considered  # with the texts of the app
+
     if not found.applies:
         return [Note(found.why_not or "")]
-    choices = [("As given", found.as_given), *(("Or", choice) for choice in found.otherwise)]
-    choices.append(("For a rewrite", found.for_rewrite))
-    note = Note("Reconstructed: the database does not record what was given.")
-    return [note, *(block for title, choice in choices for block in _choice(title, choice))]
-
-
-def _choice(title: str, choice: PreviousChoice) -> list[Block]:
-    nodes: list[tuple[str, Cell]] = [
-        (
-            node.summary_id,
-            f"{_sort(node.summary)}, {node.summary.tokens:,} tokens, {node.origin}"
-            + (f", broken ({node.broken})" if node.broken else ""),
-        )
-        for node in choice.nodes
-    ]
-    passed: list[tuple[str, Cell]] = [
-        (one.summary_id, f"skipped: {one.reason}") for one in choice.passed_over
-    ]
-    return [
-        Facts([("Based on", choice.assumption), *nodes, *passed], title=title),
-        Prose(choice.text or "No previous context.", title=f"{title}: text"),
-    ]
+    summaries = {text.summary.summary_id: text.summary for text in texts}
+    choices = [("As given", "given", found.as_given)]
+    choices += [("Or", "perhaps", choice) for choice in found.otherwise]
+    choices.append(("For a rewrite", "taken", found.for_rewrite))
+    blocks: list[Block] = [Note("Reconstructed: the database does not record what was given.")]
+    for title, use, choice in choices:
+        rows = list(considered(choice, use, summaries).values())
+        blocks.append(Facts([("Based on", choice.assumption)], title=title))
+        if rows:
+            blocks.append(list_table(CONSIDERED_COLUMNS, rows, run.time))
+        blocks.append(Prose(choice.text or "No previous context.", title=f"{title}: text"))
+    return blocks
 
 
 def _sort(summary: Summary) -> str:

@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, Summary, SummaryId, SummaryText
-from lcm_core.base.text import counted, depth_name, safe_text
+from lcm_core.base.text import counted, safe_text
 from lcm_core.base.values import Record, field
-from lcm_core.engine.previous import Candidate, PassedOver, PreviousChoice, PreviousContext
+from lcm_core.engine.previous import Candidate, PreviousChoice, PreviousContext
 from lcm_core.store import summaries
 from lcm_core.store.database import Reader
 from lcm_core.store.previous import leaves_beside
@@ -23,12 +23,12 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import Rows, TwoPanes
 from lcm_tui.kit.session import Session
-from lcm_tui.kit.spans import Block, Column, Document, Line, Span, depth_style, heading, text_field
+from lcm_tui.kit.spans import Block, Column, Document, Line, Span, heading, text_field
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import CommandScreen, DataScreen
-from lcm_tui.tables.blocks import kind_words
+from lcm_tui.tables.blocks import cells_of, kind_words
 from lcm_tui.tables.items import ItemData, facts
-from lcm_tui.tables.summaries import time_range
+from lcm_tui.tables.previous import CONSIDERED_COLUMNS, ConsideredSummary, considered
 
 # -- the source ------------------------------------------------------------------------------------------
 # The text that a summary or a draft is made from, opened at a place in it.
@@ -189,15 +189,6 @@ def summary_document(held: SummaryText, node: Candidate | None, why: str, sessio
 #: The row that stands for the text as a whole.
 WHOLE: Final = SummaryId("")
 
-COLUMNS = (
-    Column("use", "", 7, keep=100),
-    Column("id", "summary", 20, keep=95),
-    Column("depth", "depth", 5, keep=90),
-    Column("tokens", "tokens", 7, right=True, keep=60),
-    Column("span", "covers", 22, keep=50, timed="in"),
-    Column("why", "why", 30, grows=True, keep=80),
-)
-
 
 class GivenPane(ListPane[SummaryId]):
     """One previous context of several: its summaries, and below them the text of the selected one."""
@@ -208,10 +199,9 @@ class GivenPane(ListPane[SummaryId]):
         self.text = TextView(id="text")
         self.finder = TextFinder(self.text, self.why_nothing)
         self.data: PreviousData | None = None
-        self._place = 0
+        self.place = 0  #: which of the previous contexts is shown, as soon as they are known
         self.as_text = False  #: the whole text alone
-        self._given: Mapping[SummaryId, Candidate] = {}
-        self._passed: Mapping[SummaryId, PassedOver] = {}
+        self._rows: Mapping[SummaryId, ConsideredSummary] = {}
         self._shown: tuple[int, SummaryId | None] | None = None
 
     def compose(self) -> ComposeResult:
@@ -224,14 +214,14 @@ class GivenPane(ListPane[SummaryId]):
         """Show what was read; the choice among several and the selection stay."""
         old, self.data = self.data, data
         counted = len(data.views) if old is None else len(old.views)
-        if self._place >= len(data.views) or (self._place > 1 and counted != len(data.views)):
-            self._place = 0
+        if self.place >= len(data.views) or (self.place > 1 and counted != len(data.views)):
+            self.place = 0
         self._arrange()
 
     def show_next_view(self) -> None:
         """Go on to the next of the previous contexts that there are."""
         if self.data is not None and self.data.views:
-            self._place = (self._place + 1) % len(self.data.views)
+            self.place = (self.place + 1) % len(self.data.views)
             self._arrange()
 
     def show_as_text(self, alone: bool) -> None:
@@ -242,20 +232,11 @@ class GivenPane(ListPane[SummaryId]):
         self._panes.show_only(self.text if alone else None)
         (self.text if alone else self.table).focus()
 
-    def show_view(self, place: int) -> None:
-        """Show this one of the previous contexts as soon as they are known."""
-        self._place = place
-
-    @property
-    def place(self) -> int:
-        """Which of the previous contexts is shown."""
-        return self._place
-
     def _arrange(self) -> None:
         """List what the chosen one holds."""
-        view = self.view
-        self._given = {node.summary_id: node for node in view.choice.nodes} if view else {}
-        self._passed = {passed.summary_id: passed for passed in view.choice.passed_over} if view else {}
+        view, texts = self.view, {} if self.data is None else self.data.texts
+        summaries = {name: text.summary for name, text in texts.items()}
+        self._rows = considered(view.choice, view.word, summaries) if view else {}
         before = set(self.table.keys)
         self.relist()
         if before:
@@ -267,7 +248,7 @@ class GivenPane(ListPane[SummaryId]):
     @property
     def view(self) -> View | None:
         """Which previous context is shown."""
-        return self.data.views[self._place] if self.data is not None and self.data.views else None
+        return self.data.views[self.place] if self.data is not None and self.data.views else None
 
     @property
     def selected(self) -> SummaryId | None:
@@ -282,12 +263,12 @@ class GivenPane(ListPane[SummaryId]):
 
     def columns(self) -> Sequence[Column]:
         """What is said of a summary that was given or passed over."""
-        return COLUMNS
+        return CONSIDERED_COLUMNS
 
     def matching(self, words: Sequence[str]) -> Sequence[SummaryId]:
         """All of them: there is no filter."""
         del words
-        return [WHOLE, *self._given, *self._passed] if self.view is not None else []
+        return [WHOLE, *self._rows] if self.view is not None else []
 
     def why_empty(self) -> str:
         """Nothing is given to what is no leaf."""
@@ -299,30 +280,13 @@ class GivenPane(ListPane[SummaryId]):
 
     def cells(self, key: SummaryId) -> Mapping[str, Span]:
         """A summary, and why it was given or passed over."""
-        if self.data is None:
-            return {}
-        held, node = self.data.texts.get(key), self._given.get(key)
-        cells = {"depth": Span("gone", "error")}
-        if held is not None:
-            summary = held.summary
-            cells = {
-                "depth": Span(depth_name(summary.depth), depth_style(summary.depth)),
-                "tokens": Span(f"{summary.tokens:,}"),
-                "span": Span(time_range(summary.earliest_at, summary.latest_at, self.zone), "dim"),
-            }
-        if node is None:
-            mark, why = Span("–", "dim"), Span(self._passed[key].reason, "dim")
-        else:
-            broken = f"broken ({node.broken}); " if node.broken else ""
-            mark = Span(self.view.word if self.view else "", "ok")
-            blank = "no text; " if node.blank else ""
-            why = Span(f"{broken}{blank}{node.origin}", "error" if node.broken else "text")
-        return {**cells, "use": mark, "id": Span(key, "dim" if node is None else "key"), "why": why}
+        return cells_of(CONSIDERED_COLUMNS, self._rows[key], self.zone) if key in self._rows else {}
 
     def _whole_row(self) -> Line:
-        says = [node.summary.tokens for node in self._given.values() if not node.blank]
+        nodes = self.view.choice.nodes if self.view else ()
+        says = [node.summary.tokens for node in nodes if not node.blank]
         said = f"{counted(len(says), 'summary')}, {sum(says):,} tokens" if says else "nothing"
-        if blank := len(self._given) - len(says):
+        if blank := len(nodes) - len(says):
             said += f" ({counted(blank, 'summary')} without text)"
         title = self.view.title if self.view else ""
         return (Span(f"The whole text, {title}: ", "title"), Span(said))
@@ -332,7 +296,7 @@ class GivenPane(ListPane[SummaryId]):
     def show_text(self) -> None:
         """Show what is under the cursor."""
         if self.data is not None:
-            shown = (self._place, self.table.selected)
+            shown = (self.place, self.table.selected)
             self.text.show(self._document(self.data), keep_place=shown == self._shown)
             self._shown = shown
 
@@ -341,11 +305,11 @@ class GivenPane(ListPane[SummaryId]):
         if self.view is None:
             return (Block(data.nothing),)
         if key is None:
-            return whole_document(data.views, self._place)
+            return whole_document(data.views, self.place)
         if key not in data.texts:
             return (Block(f"The summary {key} is no longer in the database."),)
-        node = self._given.get(key)
-        why = node.origin if node is not None else self._passed[key].reason
+        node = next((node for node in self.view.choice.nodes if node.summary_id == key), None)
+        why = self._rows[key].why if node is None else node.origin
         return summary_document(data.texts[key], node, why, self._session())
 
 
@@ -463,7 +427,7 @@ leaf that was made before and after. D compares what was given (-) with what a r
     def go_on_from(self, before: CommandScreen) -> None:
         """The same one of the previous contexts, as a list or as one text."""
         if isinstance(before, PreviousScreen):
-            self.given.show_view(before.given.place)
+            self.given.place = before.given.place
             if before.given.as_text:
                 self.call_after_refresh(self._turn_form)
 

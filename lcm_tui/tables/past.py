@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Final
 
 from lcm_core.base.text import counted, some
 from lcm_core.base.times import format_zoned, parse_utc
 from lcm_core.change.plan import Ref
-from lcm_core.operations.past import Found, Since, since
+from lcm_core.operations.past import Doubt, Found, Since, since
 from lcm_core.operations.past_point import Side
 
 from lcm_tui.kit.spans import Line, Span
@@ -20,6 +20,12 @@ from lcm_tui.tables.blocks import OutputBlock as Block
 LISTED: Final = 8
 #: Statements that stand above the rows of a screen.
 ABOVE: Final = 2
+#: What stands there for a statement that names ids: the help has all of it.
+SHORT: Final[Mapping[Doubt, str]] = {
+    Doubt.COMPACTED: "What the host compacted after this point is shown as its sources.",
+    Doubt.MADE_LATER: "Some items came after this point; what they replaced is not known.",
+    Doubt.SAME_SECOND: "Some items came in the very second of this point; they are shown.",
+}
 
 
 def point_text(when: When, found: Found) -> str:
@@ -80,13 +86,14 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str], 
         f"{key_of('hunk-previous')} {key_of('hunk-next')} step{f' {step}' if step else ''}",
         *([counted(taken, "operation") + " since"] if taken else ()),
         *_counts(changed),
+        *([f"{key_of('help')} says more"] if any(one.doubt in SHORT for one in found.statements) else ()),
     ]
     lines: list[Line] = [
         (Span(f" {_moment(found, zone, titled=True)}", "warn"),),
         (Span(f" {' · '.join(parts)}", "dim"),),
     ]
     doubts = [one for one in found.statements if not one.certain]
-    lines += [(Span(f" ! {one.text}", "warn"),) for one in doubts[:ABOVE]]
+    lines += [(Span(f" ! {SHORT.get(one.doubt, one.text)}", "warn"),) for one in doubts[:ABOVE]]
     if len(doubts) > ABOVE:
         lines.append((Span(f" ! {len(doubts) - ABOVE:,} more: {key_of('help')} shows all", "warn"),))
     return lines
