@@ -15,7 +15,7 @@ from lcm_core.base.errors import CancelledError, LcmError
 from lcm_core.base.setting_values import JsonObject
 from lcm_core.base.values import field, replace
 from lcm_core.change.commit import Committed
-from lcm_core.change.plan import Plan, RowCount, listed, row_counts, rows_json
+from lcm_core.change.plan import Plan, RowCount, listed, row_counts, rows_json, summed_rows
 from lcm_core.change.preview import Batch, Planner, Preview, batch_of, first_preview
 from lcm_core.store.database import Database, Reader
 
@@ -273,7 +273,7 @@ class Changing(Terminal):
     def _preview_blocks(self) -> list[OutputBlock]:
         blocks: list[OutputBlock] = [*self._proposal.blocks]
         if self._preview is not None and self._proposal.brief:
-            blocks += [rows_table(self._preview.rows), *(warning_notes(self._preview))]
+            blocks += [rows_table(self._preview.different_rows), *(warning_notes(self._preview))]
         elif self._preview is not None:
             blocks += preview_blocks(self._preview, self.budget)
         if len(self._plans) > 1:
@@ -287,7 +287,9 @@ class Changing(Terminal):
         seen = not self.flags.yes or failed is not None  # it was shown before the question
         blocks = [] if seen else [*self._again(), *self._preview_blocks()]
         if len(done) == 1:
-            blocks.append(Facts(list(self._done_facts(done[0])), title=done_text(done[0].plan.title, "Done")))
+            blocks.append(
+                Facts(list(self._done_facts(done[0])), title=done_text([done[0].plan.title], "Done"))
+            )
         else:
             blocks += self._batch_blocks(done)
         if failed is not None:
@@ -341,11 +343,6 @@ async def _stay_awake() -> None:
 
 def _of_many(last: Document, done: Sequence[Done]) -> Document:
     """What was previewed last, as part of more than is kept: what all of it wrote, without the edits."""
-    found: dict[str, RowCount] = {}
-    for one in (count for each in done for count in each.rows):
-        held = found.get(one.table, RowCount(one.table, 0, 0, 0))
-        found[one.table] = RowCount(
-            one.table, held.insert + one.insert, held.update + one.update, held.delete + one.delete
-        )
+    rows = rows_json(summed_rows(count for each in done for count in each.rows))
     kept = {name: value for name, value in last.items() if name not in ("edits", "shift", "sql", "tokens")}
-    return {**kept, "kind": done[0].plan.kind, "rows": rows_json([found[name] for name in sorted(found)])}
+    return {**kept, "kind": done[0].plan.kind, "rows": rows}

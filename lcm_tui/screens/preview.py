@@ -416,14 +416,15 @@ if there are any.
 
     def _tell_done(self, done: Sequence[Committed]) -> None:
         """Say what was done and how it is taken back; and what did not follow."""
-        last = done[-1].operation
-        if last is None:
+        operations = [one.operation for one in done if one.operation is not None]
+        if not operations:
             self.app.notify("Done.", timeout=DONE_SECONDS)
         else:
-            many = f"Applied: {len(done):,} changes, the last one “{last.title}”"
-            what = done_text(last.title, "Applied") if len(done) == 1 else many
+            last = operations[-1]
             back = "redo" if last.kind == "undo" else "undo"
-            self.app.notify(f"{what}. To {back} it: U, u ({last.id}).", timeout=DONE_SECONDS)
+            which = f"it: U, u ({last.id})" if len(operations) == 1 else "them: U, u"
+            what = done_text([one.title for one in operations], "Applied")
+            self.app.notify(f"{what}. To {back} {which}.", timeout=DONE_SECONDS)
         for problem in dict.fromkeys(one.search for one in done if one.search):
             self.app.notify(problem, title="Search index", severity="warning", timeout=DONE_SECONDS)
 

@@ -136,7 +136,7 @@ def shown_of(planned: Planned) -> Shown:
         shift=tuple(_with_headings(seen.shift)),
         steps=seen.steps,
         words=tuple(word for step in seen.steps for word in words_of(step)),
-        rows=seen.rows,
+        rows=seen.different_rows,
         tokens=seen.tokens,
         change=seen.tokens.change,
         contexts=len({one.conversation_id for one in seen.shift}),
@@ -318,7 +318,9 @@ def head_lines(
     """
     warned = [warning_lines(text, width) for text in warnings_of(shown)]
     effect = _wrapped(_effect_text(shown, budget).replace(" %", "\N{NO-BREAK SPACE}%"), "text", width)
-    rows = _wrapped(f"rows    {rows_text(shown.rows)}", "text", width)
+    differs = shown.planned is not None and shown.planned.rows != shown.rows
+    edits = f" ({counted(len(shown.steps), 'edit')})" if differs else ""
+    rows = _wrapped(f"rows    {rows_text(shown.rows)}{edits}", "text", width)
     lines: list[Line] = []
     cut = [line for one in warned for line in _one_line(one)]
     unfolded = [line for one in warned for line in one]

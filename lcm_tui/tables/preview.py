@@ -32,16 +32,20 @@ def preview_blocks(shown: Preview, budget: int) -> list[OutputBlock]:
     if words := list(_in_runs(shown.words())):
         blocks.append(Prose("\n".join(some(words)), title="What happens"))
     blocks += _ordinals(shown)
-    if shown.rows:
-        blocks.append(rows_table(shown.rows))
+    if shown.different_rows:
+        blocks.append(rows_table(shown.different_rows))
     return [*blocks, *warning_notes(shown)]
 
 
-def done_text(title: str, other: str) -> str:
-    """That a plan was committed, by its title; *other* says so of what is no undo or redo."""
-    kind, colon, what = title.partition(": ")
+def done_text(titles: Sequence[str], other: str) -> str:
+    """That plans were committed, by their titles; *other* says so of what is no undo or redo."""
+    kind, _, what = titles[-1].partition(": ")
     done = {"Undo": "Undone", "Redo": "Redone"}.get(kind)
-    return f"{done}: {what}" if done and colon else f"{other}: {title}"
+    if len(titles) == 1:
+        return f"{done}: {what}" if done and what else f"{other}: {titles[0]}"
+    if done and all(title.startswith(f"{kind}: ") for title in titles):
+        return f"{done}: {len(titles):,} changes"
+    return f"{other}: {len(titles):,} changes, the last one “{titles[-1]}”"
 
 
 def warning_notes(shown: Preview) -> list[Note]:

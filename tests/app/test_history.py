@@ -25,6 +25,7 @@ from tests.app.support import (
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_said,
 )
 from tests.app.test_hostile import check
 from tests.app.test_plan_screen import NODE, OTHER, previewed
@@ -345,10 +346,16 @@ async def test_what_stands_on_a_batch_is_named_and_goes_with_it(
         assert shown_lines(pilot)[-1].startswith(" 2 Undo both  1 With all of its batch: no ")
         assert "--with-later" not in shown(pilot)
         await pilot.press("2")
-        await wait_for_text(pilot, "Undo: 3 changes of conversation 1", "preview: not applied yet")
+        await wait_for_text(
+            pilot,
+            "Undo: 3 changes of conversation 1; 1 summary changed",
+            "rows    summaries ~1 (3 edits)",
+            "preview: not applied yet",
+        )
         await settled(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
+        await wait_until_said(pilot, "Undone: 3 changes. To redo them: U, u.")
     assert dump(path) == before
 
 

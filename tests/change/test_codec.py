@@ -16,9 +16,12 @@ from lcm_core.change.plan import (
     Item,
     Move,
     RowChange,
+    RowCount,
     Splice,
     Symbol,
     SymbolKind,
+    deletion,
+    different_rows,
     insertion,
     inverse,
     map_symbols,
@@ -165,3 +168,21 @@ def test_values_that_are_none_are_an_error_of_ours(value):
 def test_a_record_that_is_no_archive_is_an_error_of_ours():
     with pytest.raises(CodecError):
         unpack(b"not packed")
+
+
+def test_a_row_that_several_changes_touch_is_one_row():
+    def change(key: str, before: str, after: str) -> RowChange:
+        values = (Cells.of({"content": text}) for text in (before, after))
+        return RowChange("summaries", Cells.of({"summary_id": key}), *values)
+
+    new = Cells.of({"message_id": 3, "content": "new"})
+    batch = (
+        change("sum_1", "a", "b"),
+        change("sum_1", "b", "c"),
+        change("sum_2", "a", "b"),
+        insertion("messages", new),
+        deletion("messages", new),
+        renumbering(1, [Move(Item(7), 4, 5)]),
+    )
+    assert different_rows(batch) == (RowCount("context_items", 0, 1, 0), RowCount("summaries", 0, 2, 0))
+    assert row_counts(batch)[-1] == RowCount("summaries", 0, 3, 0)

@@ -280,16 +280,41 @@ def rows_json(rows: Iterable[RowCount]) -> dict[str, Any]:
 
 def row_counts(edits: Iterable[Edit]) -> tuple[RowCount, ...]:
     """Rows per table, tables in the order of their names; shifted context items are not counted."""
-    found: dict[str, list[int]] = {}
+    return summed_rows(map(_row_count, edits))
+
+
+def different_rows(edits: Iterable[Edit]) -> tuple[RowCount, ...]:
+    """The same, but a row that several changes touch counts once, and one that comes and goes not at all."""
+    ends: dict[tuple[str, Cells], tuple[bool, bool]] = {}
+    splices: list[Edit] = []
     for edit in edits:
         if isinstance(edit, Splice):
-            table, insert, update, delete = CONTEXT, len(edit.inserted), len(edit.moves), len(edit.removed)
+            splices.append(edit)
         else:
-            table, insert, delete = edit.table, int(edit.before is None), int(edit.after is None)
-            update = 1 - insert - delete
-        held = found.setdefault(table, [0, 0, 0])
-        held[:] = held[0] + insert, held[1] + update, held[2] + delete
-    return tuple(RowCount(table, *counts) for table, counts in sorted(found.items()))
+            existed, _ = ends.get((edit.table, edit.key), (edit.before is not None, False))
+            ends[edit.table, edit.key] = (existed, edit.after is not None)
+    rows = (
+        RowCount(table, not was and now, was and now, was and not now)
+        for (table, _), (was, now) in ends.items()
+        if was or now
+    )
+    return summed_rows([*map(_row_count, splices), *rows])
+
+
+def _row_count(edit: Edit) -> RowCount:
+    if isinstance(edit, Splice):
+        return RowCount(CONTEXT, len(edit.inserted), len(edit.moves), len(edit.removed))
+    came, went = edit.before is None, edit.after is None
+    return RowCount(edit.table, came, not came and not went, went)
+
+
+def summed_rows(counts: Iterable[RowCount]) -> tuple[RowCount, ...]:
+    """Counts of the same table added up."""
+    found: dict[str, list[int]] = {}
+    for one in counts:
+        held = found.setdefault(one.table, [0, 0, 0])
+        held[:] = held[0] + one.insert, held[1] + one.update, held[2] + one.delete
+    return tuple(RowCount(table, *sums) for table, sums in sorted(found.items()))
 
 
 _ROW_WORDS: Final = {"messages": "message", "summaries": "summary", CONTEXT: "context item"}

@@ -39,6 +39,7 @@ from lcm_core.change.plan import (
     Symbol,
     SymbolKind,
     Values,
+    different_rows,
     listed,
     map_symbols,
     ref_of,
@@ -341,6 +342,11 @@ class Preview(Record, frozen=True):
     values: Values  #: what symbols stand for now, ids of new rows too
     schema: Schema
     lock_seconds: float  #: seconds, about, for which the lock is held; of several commits the longest
+
+    @property
+    def different_rows(self) -> tuple[RowCount, ...]:
+        """The rows that are touched, each once: a batch may touch one several times."""
+        return different_rows(step.edit for step in self.steps) if self.plan.parts else self.rows
 
     @property
     def entering(self) -> tuple[Shifted, ...]:
@@ -678,7 +684,7 @@ def as_one_plan(plans: Sequence[Plan]) -> Plan:
     if len(plans) == 1:
         return first
     conversations = {plan.conversation_id for plan in plans}
-    rows = row_counts(edit for plan in plans for edit in plan.edits)
+    rows = different_rows(edit for plan in plans for edit in plan.edits)
     return Plan(
         kind=first.kind,
         title=title_of_several(first.kind, len(plans), conversations, rows),
