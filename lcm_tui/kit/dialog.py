@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from lcm_core.base.text import abridged, cell_width, clip, safe_line, wrap
@@ -377,6 +377,7 @@ class Dialog(ModalScreen[T]):
             *self.explained(),
             Block(),
             KEYS,
+            *self.first_keys(),
             *(
                 key_row(" ".join(map(key_title, self.keys_of(one).split(","))), one.description, one.tooltip)
                 for one in self.own_keys()
@@ -387,6 +388,10 @@ class Dialog(ModalScreen[T]):
 
     def explained(self) -> Document:
         """What else is to be explained."""
+        return ()
+
+    def first_keys(self) -> Document:
+        """Keys that stand above those of the key bar."""
         return ()
 
     def more_keys(self) -> Document:
@@ -406,12 +411,17 @@ def key_row(keys: str, title: str, sentence: str) -> Block:
     return Block(spans=(Span(key, "key"), Span(name, "title"), Span(sentence)), indent=TEXT)
 
 
-#: How a text is read, for the helps of dialogs that hold one.
-READING: Final = (
-    key_row("↑ ↓ k j", "Scroll", "Scroll by a line."),
-    key_row("PgUp PgDn", "Page", "Scroll by a page; space pages on."),
-    key_row("Home End", "Ends", "Go to the beginning or the end; g and G do the same."),
-)
+def reading_keys(taken: Collection[str] = ()) -> Document:
+    """How a text is read, for the helps of dialogs that hold one; keys that are *taken* do something else."""
+    lines = " ".join(("↑ ↓", *(key for key in "kj" if key not in taken)))
+    ends = "" if {"g", "G"} & {*taken} else "; g and G do the same"
+    return (
+        key_row(lines, "Scroll", "Scroll by a line."),
+        key_row("PgUp PgDn", "Page", "Scroll by a page; space pages on."),
+        key_row("Home End", "Ends", f"Go to the beginning or the end{ends}."),
+    )
+
+
 #: What helps where a line is typed.
 TYPING: Final = (
     key_row("Home End", "Ends", "Go to the beginning or the end of the line."),

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from lcm_tui.kit.commands import Key, key_title
-from lcm_tui.kit.dialog import READING, TEXT, TYPING, Dialog, key_row
+from lcm_tui.kit.dialog import TEXT, TYPING, Dialog, key_row, reading_keys
 from lcm_tui.kit.lines import Moves
 from lcm_tui.kit.listing import Filter, Finder
 from lcm_tui.kit.session import Session
@@ -45,7 +45,7 @@ class WholeScreen(Dialog[None]):
 
     def more_keys(self) -> Document:
         """Those that scroll."""
-        return READING
+        return reading_keys()
 
 
 # -- help of the prompt ----------------------------------------------------------------------------------
@@ -184,23 +184,33 @@ class Question(Dialog[str], Decision[str]):
         """The question itself."""
         return (Block(), heading(self._title))
 
-    def more_keys(self) -> Document:
-        """The answers, and what scrolls a long question."""
-        return (
-            *(
-                key_row(key, f"{words.rstrip('…')[:1].upper()}{words.rstrip('…')[1:]}.", "")
-                for key, words in self._answers[:-1]
-            ),
-            *READING,
+    def first_keys(self) -> Document:
+        """The answers."""
+        return tuple(
+            key_row(key, f"{words.rstrip('…')[:1].upper()}{words.rstrip('…')[1:]}.", "")
+            for key, words in self._answers[:-1]
         )
+
+    def keys_of(self, binding: Binding) -> str:
+        """Without those that are answers."""
+        answers = self._letters
+        return ",".join(key for key in super().keys_of(binding).split(",") if key not in answers)
+
+    def more_keys(self) -> Document:
+        """What scrolls a long question."""
+        return reading_keys(self._letters)
+
+    @property
+    def _letters(self) -> Sequence[str]:
+        return [key for key, _ in self._answers[:-1]]
 
     def keys_here(self) -> Sequence[str]:
         """The answers, too."""
-        return (*(key for key, _ in self._answers[:-1]), *super().keys_here())
+        return (*self._letters, *super().keys_here())
 
     def on_key(self, event: events.Key) -> None:
         """A key that is an answer."""
-        for key, _ in self._answers[:-1]:
+        for key in self._letters:
             if event.key == key or event.character == key:
                 event.stop()
                 self.dismiss(key)

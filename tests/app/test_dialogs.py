@@ -110,6 +110,23 @@ async def test_nothing_of_the_screen_below_is_seen_beside_a_dialog_and_its_keys_
             await wait_for(pilot, lambda dialog=dialog: pilot.app.screen is not dialog)
 
 
+async def test_the_help_of_a_question_begins_with_its_answers_which_no_other_row_has(
+    database_file: DatabaseFactory,
+):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        question = Question("Leave it?", TEXT, (("k", "keep it"), ("q", "quit"), ("g", "go on")))
+        await put(pilot, question)
+        await pilot.press("f1")
+        await wait_for(pilot, lambda: pilot.app.screen is not question, "the help")
+        lines = pilot.app.screen.query_one(TextView).text.splitlines()
+        rows = [line.split() for line in lines[lines.index("Keys of this dialog") + 1 :]]
+        assert [row[:2] for row in rows[:3]] == [["k", "Keep"], ["q", "Quit."], ["g", "Go"]]
+        assert rows[3][:3] == ["?", "F1", "Help"]
+        later = [word for row in rows[3:] for word in row]
+        assert not {"k", "q", "g"} & {*later}
+        assert ["↑", "↓", "j", "Scroll"] in [row[:4] for row in rows]
+
+
 async def test_without_colours_the_screen_below_is_dim(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
