@@ -241,7 +241,7 @@ _MIN_BLOCK: Final = 3
 _LONG_BLOCK: Final = 12
 #: Earlier places of a message that are tried as the beginning of the original.
 _MAX_TRIES: Final = 16
-#: The engine's own flood guard (docs/spec/doctor.md, "Flood"): identical rows in one second.
+#: The engine's own flood guard (docs/spec/ingest.md, "Repeated messages"): identical rows in one second.
 FLOOD_OF_USER: Final = 3
 FLOOD_OF_OTHERS: Final = 32
 #: So many different messages in one second were stamped at import: their times prove nothing.
