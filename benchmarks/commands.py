@@ -142,8 +142,8 @@ def starts(bench: Bench, tiny: Path) -> list[report.Row]:
 def growth(bench: Bench, small: Path, path: Path, name: str) -> list[report.Row]:
     """What one page and one context of the largest conversation cost beside a smaller database."""
     rows = []
-    page, before = (bench.own(each, "messages", "list", "1") for each in (path, small))
-    rows.append(_judged(name, "messages list 1", page, round(before + 0.05, 3), f"smaller {before:.3f} s"))
+    page, before = (bench.own(each, "messages", "1") for each in (path, small))
+    rows.append(_judged(name, "messages 1", page, round(before + 0.05, 3), f"smaller {before:.3f} s"))
     context, before = (bench.own(each, "context", "1", "--assembled") for each in (path, small))
     rows.append(_ratio(name, "context 1 --assembled", context, before, 2, "smaller"))
     return rows

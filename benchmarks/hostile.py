@@ -33,8 +33,8 @@ PATIENCE_SECONDS = 120.0
 COMMANDS = (
     ("conversations", "list"),
     ("conversations", "show", "1"),
-    ("messages", "list", "1"),
-    ("summaries", "list", "1"),
+    ("messages", "1"),
+    ("summaries", "1"),
     ("context", "1"),
     ("context", "1", "--assembled"),
 )

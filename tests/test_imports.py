@@ -92,11 +92,11 @@ sys.exit(code)
         ("rewrite --help", 0, 127),
         ("compact --sweep --aply", 2, 36),
         ("bogus", 2, 30),
-        ("messages bogus", 2, 30),
+        ("history bogus", 2, 30),
         ("status --bogus", 2, 84),
         ("transplant 0 5", 2, 107),
         ("TAB conv", 0, 55),
-        ("TAB messages list --ro", 0, 76),
+        ("TAB messages --ro", 0, 76),
     ],
 )
 def test_help_refusals_and_completion_import_what_they_need(line: str, code: int, most: int):

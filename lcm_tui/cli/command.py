@@ -208,6 +208,15 @@ def words_of(ctx: click.Context) -> str:
     return " ".join(ctx.command_path.split()[1:])
 
 
+#: Where the words that were typed are kept if they mean another command (`tree.MEANING`).
+TYPED: Final = "typed words"
+
+
+def typed_words(ctx: click.Context) -> str:
+    """The words by which the command that is parsed was called: its own, or earlier ones."""
+    return str(ctx.meta.get(TYPED) or words_of(ctx))
+
+
 class Paged(click.Command):
     """A command, or a group of them: its help has sections, and what it refuses has its context."""
 
@@ -275,7 +284,7 @@ def refuse_dashes(params: Sequence[click.Parameter], arguments: Sequence[str]) -
 # -- commands -------------------------------------------------------------------------------------------
 
 #: Commands that use no setting of the host's, or say themselves what of its configuration was not read.
-_WITHOUT_HOST: Final = frozenset({"", "config.show", "demo"})
+_WITHOUT_HOST: Final = frozenset({"", "config", "demo"})
 
 
 class Command(Paged):
@@ -384,7 +393,11 @@ class Command(Paged):
 
                 with verbose(settings):
                     return self._call(run, values)
-            unread = () if common.quiet or self.dotted in _WITHOUT_HOST else settings.unread
+            unread = (
+                ()
+                if common.quiet or (self.dotted in _WITHOUT_HOST and not values.get("path"))
+                else settings.unread
+            )
             if not unread:
                 return self._call(run, values)
             from lcm_tui.cli.verbose import with_unread

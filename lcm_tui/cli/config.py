@@ -1,4 +1,4 @@
-"""``config show``, ``config get`` and the refusal of ``config set``: the settings in effect."""
+"""``config``: the settings in effect, all or one; none is written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 import click
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.setting_values import Json, SettingSource
+from lcm_core.base.settings import Settings
 from lcm_core.base.settings_listed import config_value, config_view, sourced_settings
 
 from lcm_tui.cli.answer import OURS, Answer, Run
@@ -28,17 +29,42 @@ _NOT_THEIRS: Final = frozenset(
     ("largeFileThresholdTokens", "preserveHeartbeatPoll", "dbPath", "stateDir", "sessions", "tui")
 )
 
-path_argument = click.argument(
+
+@command("config", examples=("config", "config freshTailCount"))
+@click.argument(
     "path",
     type=SettingPath(),
-    metavar="PATH",
-    help="A dotted path such as freshTailCount or raw.summaryModel.",
+    required=False,
+    metavar="[PATH]",
+    help="Only this setting: a dotted path such as freshTailCount or raw.summaryModel.",
 )
+@click.argument(
+    "value",
+    type=StoredText(),
+    required=False,
+    metavar="[VALUE]",
+    help="Refused, with what to do instead: lcm-tui does not write the host's configuration.",
+)
+def config(run: Run, *, path: str | None, value: str | None) -> Answer:
+    """Show the settings, or one of them: values in the files (secrets masked), effective values, sources."""
+    if path is None:
+        return _all(run)
+    found = config_value(run.settings, path)
+    if value is not None:
+        raise _refused(run.settings, path)
+    note = effect_note(has_effect=found.has_effect, retired=found.retired)
+    facts: list[tuple[str, Cell]] = [
+        (found.path, setting_text(found.value)),
+        ("from", f"{found.source or found.origin}{note}"),
+    ]
+    data = {
+        **some_of(found, "path is_set raw effective"),
+        OURS: some_of(found, "value origin source has_effect retired"),
+    }
+    return run.answer("config.get", data, [Facts(facts)])
 
 
-@command("config show")
-def show(run: Run) -> Answer:
-    """Show the settings: values in the files (secrets masked), effective values, and their sources."""
+def _all(run: Run) -> Answer:
     view = config_view(run.settings)
     found = sourced_settings(run.settings)
     patterns: Document = {}
@@ -76,34 +102,14 @@ def show(run: Run) -> Answer:
     return run.answer("config.show", data, blocks)
 
 
-@command("config get", examples=("config get freshTailCount",))
-@path_argument
-def get(run: Run, *, path: str) -> Answer:
-    """Show one setting by its path."""
-    found = config_value(run.settings, path)
-    note = effect_note(has_effect=found.has_effect, retired=found.retired)
-    facts: list[tuple[str, Cell]] = [
-        (found.path, setting_text(found.value)),
-        ("from", f"{found.source or found.origin}{note}"),
-    ]
-    data = {
-        **some_of(found, "path is_set raw effective"),
-        OURS: some_of(found, "value origin source has_effect retired"),
-    }
-    return run.answer("config.get", data, [Facts(facts)])
-
-
-@command("config set")
-@path_argument
-@click.argument("value", type=StoredText(), metavar="VALUE", help="The value as JSON.")
-def set_(run: Run, *, path: str, value: str) -> Answer:
-    """Not supported: lcm-tui does not write the host's configuration."""
+def _refused(settings: Settings, path: str) -> RefusedError:
+    """The refusal to write a setting."""
     key = path.removeprefix("raw.").removeprefix("effective.")
-    place = run.settings.plugin_place or "plugins.entries.lossless-claw.config"
-    raise RefusedError(
+    place = settings.plugin_place or "plugins.entries.lossless-claw.config"
+    return RefusedError(
         "lcm-tui does not write the host's configuration: the file is the host's, and writing it anew would "
-        f"lose its comments. Set {place}.{key} in {run.settings.config_file.value} yourself, or with the "
-        f"engine's own command (from 0.14.0): lcm config set {key} VALUE. `lcm-tui config get {key}` then "
+        f"lose its comments. Set {place}.{key} in {settings.config_file.value} yourself, or with the "
+        f"engine's own command (from 0.14.0): lcm config set {key} VALUE. `lcm-tui config {key}` then "
         "shows what applies.",
         details={"path": path},
     )

@@ -1,4 +1,4 @@
-"""``summaries list --map``: what the summaries of a conversation cover, as a picture or JSON."""
+"""``summaries --map``: what the summaries of a conversation cover, as a picture or JSON."""
 
 from __future__ import annotations
 

@@ -27,11 +27,7 @@ _SHARED = {
     "modelOptions": options.model_options,
 }
 #: What the engine's help calls the options of single commands.
-_OF_ONE = {
-    "messageOptions": "messages list",
-    "summaryOptions": "summaries list",
-    "tailOptions": "messages tail",
-}
+_OF_ONE = {"messageOptions": "messages", "summaryOptions": "summaries"}
 #: What stands for a value in our help and in that of the engine.
 _VALUES = {
     "TIME": "iso-timestamp",
@@ -54,7 +50,8 @@ def listed(path: str = "") -> Answer:
         "commands": [_usage(one) for one in chosen],
         **shared,
         "globalOptions": [*shared["globalOptions"], "--help", "--version"],
-        **{name: own[of] for name, of in _OF_ONE.items()},
+        **{name: [each for each in own[of] if "--tail" not in each] for name, of in _OF_ONE.items()},
+        "tailOptions": ["--count <1..500>"],
         "options": {one.path: [*_options(one.own)] for one in chosen},
         "help": {one.path: " ".join(str(one.help).split()) for one in chosen},
     }
@@ -64,7 +61,7 @@ def listed(path: str = "") -> Answer:
 def _usage(one: Command) -> str:
     """The words of a command with its arguments; a conversation by the options that the engine's has."""
     by_option = "--conversation-id <id> | --session-key <key>"
-    named = f"[{by_option}]" if one.path == "summaries list" else f"({by_option})"
+    named = f"[{by_option}]" if one.path == "summaries" else f"({by_option})"
     by_engine = one.takes(options.EngineConversation)
     return " ".join([one.path, *([named] if by_engine else map(_argument, one.arguments))])
 

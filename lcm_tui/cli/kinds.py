@@ -184,7 +184,7 @@ class ConversationNumber(Kind[ConversationId]):
         """The number; of a summary's id it is said what that is."""
         if is_summary(value):
             problem = f"must be the number of a conversation: {value} is a summary"
-            raise invalid(name, f"{problem}, and `summaries show` names its own", value)
+            raise invalid(name, f"{problem}, and `show` names its own", value)
         if not value.strip(BLANKS):
             raise no_selector(name)
         number = _number(value)

@@ -1,4 +1,4 @@
-"""``messages list`` and ``messages tail``."""
+"""``messages``: those of a conversation, or the newest of its context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.kinds import WholeNumber
+from lcm_tui.cli.kinds import Kind, WholeNumber
 from lcm_tui.cli.options import Named
 from lcm_tui.cli.selecting import chosen, tail_of
 from lcm_tui.tables.blocks import (
@@ -101,7 +101,7 @@ class _Listed(Record, frozen=True):
     rows: list[MessageRow]
 
 
-class _Tail(Record, frozen=True):
+class _Newest(Record, frozen=True):
     schema: Schema
     conversation: Conversation
     history: History
@@ -109,27 +109,51 @@ class _Tail(Record, frozen=True):
     rows: list[MessageRow]
 
 
+class _Tail(Kind[int]):
+    """A number of messages, or the fresh tail."""
+
+    def read(self, name: str, value: str) -> int:
+        """The number; 0 is the fresh tail."""
+        return 0 if value == "fresh" else WholeNumber(1, options.MAX_LIMIT).read(name, value)
+
+
 @command(
-    "messages list",
+    "messages",
     forms=("csv",),
-    examples=("messages list --session-key agent:main:main --role user --limit 20",),
+    examples=(
+        "messages --session-key agent:main:main --role user --limit 20",
+        "messages 1 --tail fresh",
+    ),
 )
 @options.engine_conversation
 @options.page_options
+@click.option(
+    "--tail",
+    "--count",
+    "tail",
+    type=_Tail(),
+    metavar="N|fresh",
+    help="Instead the newest N messages of the context, up to 500; fresh: the fresh tail, which compaction "
+    "does not touch.",
+)
 @options.roles
 @options.include_content
 @options.time_options
-def list_(
+def messages(
     run: Run,
     *,
     conversation: options.EngineConversation,
     paged: options.PageOptions,
+    tail: int | None,
     role: tuple[str, ...],
     include_content: bool,
     times: options.TimeOptions,
 ) -> Answer:
     """List the messages of a conversation, newest first."""
-    named = conversation.needed("messages.list")
+    named = conversation.needed("messages")
+    if tail is not None:
+        options.alone("--tail", "--conversation-id", "--session-key")
+        return _newest(run, named, tail or None)
     window = options.window(run, "messages", paged, times, as_engine=True)
     found = run.read(_load_list, named, window, tuple(dict.fromkeys(role)), include_content)
     columns = WHOLE_COLUMNS if include_content else MESSAGE_COLUMNS
@@ -160,17 +184,9 @@ async def _load_list(
     return _Listed(reader.schema, conversation, page, rows)
 
 
-@command("messages tail", examples=("messages tail 1",))
-@options.engine_conversation
-@click.option(
-    "--count",
-    type=WholeNumber(1, options.MAX_LIMIT),
-    metavar="1..500",
-    help="Number of messages (default: the fresh tail as configured for the engine).",
-)
-def tail(run: Run, *, conversation: options.EngineConversation, count: int | None) -> Answer:
-    """Show the fresh tail: the newest messages of the context, which compaction does not touch."""
-    found = run.read_remembering(_load_tail, run.settings, conversation.needed("messages.tail"), count)
+def _newest(run: Run, named: Named, count: int | None) -> Answer:
+    """The newest messages of the context; without a *count* the fresh tail."""
+    found = run.read_remembering(_load_tail, run.settings, named, count)
     messages, limits = [row.message for row in found.rows], found.tail
     data: Document = {
         "conversationIdentity": documents.conversation(found.conversation),
@@ -200,14 +216,14 @@ def tail(run: Run, *, conversation: options.EngineConversation, count: int | Non
 
 async def _load_tail(
     reader: Reader, memory: FileMemory, settings: Settings, named: Named, count: int | None
-) -> _Tail:
+) -> _Newest:
     conversation = await chosen(reader, named)
     number = conversation.conversation_id
     raw = (await store.context_messages(reader, [number]))[number]
     selected = tail_of(raw, reader.schema, settings, conversation.session_key, count=count)
     ids = [one.message_id for one in raw[len(raw) - selected.messages :]]
     messages = await messages_by_id(reader, ids)
-    return _Tail(
+    return _Newest(
         reader.schema,
         conversation,
         await memory.history_of(reader, number),

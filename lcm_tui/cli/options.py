@@ -14,7 +14,7 @@ from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, field, replace
 
-from lcm_tui.cli.command import FORMS, Command, Decorator, Sectioned, gather
+from lcm_tui.cli.command import FORMS, Command, Decorator, Sectioned, gather, typed_words
 from lcm_tui.cli.kinds import (
     Choice,
     ConversationArgument,
@@ -94,7 +94,9 @@ def alone(option: str, *others: str) -> None:
     for one in ctx.command.own:
         given = ctx.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
         if given and isinstance(one, click.Option) and not {option, *others} & {*one.opts}:
-            raise invalid(one.opts[0].lstrip("-"), f"cannot be combined with {option}")
+            refused = invalid(one.opts[0].lstrip("-"), f"cannot be combined with {option}")
+            dotted = typed_words(ctx).replace(" ", ".")
+            raise UsageError(refused.message, details={**refused.details, "command": dotted})
     if ctx.params["output"] in FORMS and "--format" not in others:
         raise invalid("format", f"{ctx.params['output']} cannot be combined with {option}")
 

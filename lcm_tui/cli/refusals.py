@@ -14,7 +14,7 @@ import click
 from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import tree
-from lcm_tui.cli.command import Command, outer_parameters, parameters_of, takes_value, words_of
+from lcm_tui.cli.command import Command, outer_parameters, parameters_of, takes_value, typed_words, words_of
 from lcm_tui.cli.kinds import label
 from lcm_tui.cli.presentation import PROGRAM
 
@@ -24,19 +24,18 @@ _NAMED, _LIKE = 3, 0.8
 _OTHER_NAMES = {
     "check": "doctor",
     "compare": "context CONVERSATION --compare NAME=VALUE",
-    "completion": "--completion",
     "delete": "conversations delete",
     "describe": "show",
     "find": "grep",
     "fix": "doctor",
     "forget": "conversations delete --forever",
     "health": "doctor",
-    "map": "summaries list --map",
+    "map": "summaries --map",
     "prune": "conversations delete",
     "search": "grep",
     "snapshots": "context CONVERSATION --snapshots",
-    "tree": "summaries list",
-    "vacuum": "disk --free pages",
+    "tail": "messages CONVERSATION --tail fresh",
+    "tree": "summaries",
 }
 #: How an id begins, the argument that takes it, and what shows it where no command of the group does.
 _NAMES = (
@@ -82,7 +81,7 @@ def refusal(error: click.UsageError) -> UsageError:
 
 def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> UsageError:
     option, words = error.option_name, words_of(ctx)
-    dotted = words.replace(" ", ".")
+    dotted = typed_words(ctx).replace(" ", ".")
     details: dict[str, Any] = {"option": option.lstrip("-")}
     if option in ("--conversation-id", "--session-key") and any(
         isinstance(one, click.Argument) and label(one) == "CONVERSATION" for one in ctx.command.params

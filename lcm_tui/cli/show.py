@@ -19,11 +19,11 @@ from lcm_recall.results import Described
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, typed_words
 from lcm_tui.cli.kinds import AnyId, StoredText, WholeNumber
 from lcm_tui.tables.blocks import Facts, Note, Prose
 
-#: How ids begin, and what they are of; a number is that of a conversation, all else the id of a session.
+#: How ids begin, and what they are of; all else is a session, or a conversation by another name.
 _KINDS: Final = (
     ("message", r"m(sg#)?[0-9]+|.*@.*"),
     ("summary", r"sum_.*"),
@@ -35,14 +35,19 @@ _KINDS: Final = (
     ("conversation", r"[0-9]+"),
 )
 #: The options that only some of them have.
-_OF: Final = {"include-content": "file"} | dict.fromkeys(("agent", "limit", "cursor"), "session")
+_OF: Final = {
+    "include-content": "file",
+    **dict.fromkeys(("previous", "rules"), "summary"),
+    **dict.fromkeys(("agent", "limit", "cursor"), "session"),
+}
 
 
 @command(
     "show",
     examples=(
         "show m826",
-        "show sum_4c4b",
+        "show sum_4c4bd5292abfa225",
+        "show sum_18ef3ddbebbf8c2e --previous",
         "show file_b7b54f0887584669 --include-content",
         "show 2b8481de --limit 20",
     ),
@@ -51,11 +56,17 @@ _OF: Final = {"include-content": "file"} | dict.fromkeys(("agent", "limit", "cur
     "name",
     type=AnyId(empty=False),
     metavar="ID",
-    help="m12, sum_..., file_..., focus_..., op_..., batch_..., asm_... (a context that an engine sent), the "
-    "number of a conversation, the id of a session of the host, or a citation, which is verified. A unique "
-    "prefix is enough.",
+    help="m12, sum_..., file_..., focus_..., op_..., batch_..., asm_... (a context that an engine sent), a "
+    "session of the host, a conversation (its number, session key or a unique part of its title), or a "
+    "citation, which is verified. A unique prefix of an id is enough.",
 )
 @click.option("--include-content", is_flag=True, help="Of a file: print it too, if it exists and is text.")
+@click.option(
+    "--previous",
+    is_flag=True,
+    help="Of a summary: the previous context it was made with, reconstructed, and the one for a rewrite.",
+)
+@options.rule_set
 @click.option("--agent", type=StoredText(), metavar="AGENT", help="Of a session: only of this agent.")
 @click.option(
     "--limit", type=WholeNumber(1), metavar="N", help="Of a session: the newest N entries (default: all)."
@@ -66,6 +77,8 @@ def show(
     *,
     name: str,
     include_content: bool,
+    previous: bool,
+    rules: str | None,
     agent: str | None,
     limit: int | None,
     cursor: str | None,
@@ -75,19 +88,36 @@ def show(
     That is a message, a summary, a large file, a focus brief, an operation of the history, a snapshot, a
     conversation or a session of the host.
     """
+    as_engine = typed_words(click.get_current_context()) == "summaries show"
     kind = next((kind for kind, form in _KINDS if re.fullmatch(form, name, re.DOTALL)), "session")
+    kind = "summary" if as_engine else kind
     of_session: dict[str, object] = {"agent": agent, "limit": limit, "cursor": cursor}
     if kind == "conversation" and any(value is not None for value in of_session.values()):
         kind = "session"  # the beginning of its id may be a number
-    given = {"include-content": include_content or None, **of_session}
+    given = {
+        "include-content": include_content or None,
+        "previous": previous or None,
+        "rules": rules,
+        **of_session,
+    }
     for option, value in given.items():
         if value is not None and _OF[option] != kind:
             problem = (
                 f"--{option} is only for the kind {_OF[option]}; {safe_line(name)} is of the kind {kind}."
             )
             raise UsageError(problem, details={"option": option})
-    told = replace(_shown(run, kind, name, include_content, agent, limit, cursor), command="show")
-    if kind not in ("summary", "file", "brief"):
+    if rules is not None and not previous:
+        raise UsageError("--rules requires --previous.", details={"option": "rules"})
+    if previous:
+        from lcm_tui.cli.summaries import show_previous
+
+        told = show_previous(run, name, rules)
+    else:
+        told = _shown(run, kind, name, include_content, agent, limit, cursor)
+    if as_engine:
+        return told
+    told = replace(told, command="show")
+    if previous or kind not in ("summary", "file", "brief"):
         return told
     citation = run.read(_citation, name, recall_settings(run.settings))
     blocks = [*told.blocks, Facts([("Citation", citation)])]
@@ -140,17 +170,32 @@ def _shown(
         from lcm_tui.cli.summaries import show_summary
 
         return show_summary(run, name)
+    return _session(run, name, agent, limit, cursor)
+
+
+def _session(run: Run, name: str, agent: str | None, limit: int | None, cursor: str | None) -> Answer:
+    """A session of the host, else the conversation of a session key or a title."""
+    from lcm_tui.cli.conversations import show_conversation
     from lcm_tui.cli.sessions import show_session
 
     try:
         return show_session(run, name, agent, limit, cursor)
     except NotFoundError as error:
         if error.code != "SESSION_NOT_FOUND":
-            raise  # a word that is no id at all is not found as a session, either
-        kinds = "m12, sum_..., file_..., focus_..., op_..., asm_... or the number of a conversation"
-        raise NotFoundError(
-            f"{error.message} Other ids are {kinds}.", code=error.code, details=error.details
-        ) from None
+            raise
+        unknown = NotFoundError(
+            f"Nothing has the id {safe_line(name)}: ids are m12, sum_..., file_..., focus_..., op_..., "
+            "batch_..., asm_..., and those of conversations and sessions; `conversations list`, `sessions`, "
+            "`summaries`, `files` and `history list` show them.",
+            code=error.code,
+            details=error.details,
+        )
+    if (agent, limit, cursor) != (None, None, None):
+        raise unknown
+    try:
+        return show_conversation(run, name)
+    except NotFoundError as error:
+        raise (unknown if error.code == "CONVERSATION_NOT_FOUND" else error) from None
 
 
 def _document(run: Run, name: str) -> Answer:

@@ -1,4 +1,4 @@
-"""``summaries list``, ``summaries show`` and ``summaries list --map``."""
+"""``summaries``: listed, drawn as a map, and what `show` has of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import click
-from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryText
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import preview
@@ -25,7 +24,7 @@ from lcm_tui.cli import coverage, messages, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.kinds import Choice, SummaryId
+from lcm_tui.cli.kinds import Choice
 from lcm_tui.cli.messages import MESSAGE_COLUMNS, MessageRow, part_texts, rows_of
 from lcm_tui.cli.options import Named
 from lcm_tui.cli.selecting import owner_if_named, summary_beginning
@@ -105,9 +104,9 @@ class _Shown(Record, frozen=True):
 
 
 @command(
-    "summaries list",
+    "summaries",
     forms=("csv",),
-    examples=("summaries list --conversation-id 1 --kind condensed", "summaries list 1 --map"),
+    examples=("summaries --conversation-id 1 --kind condensed", "summaries 1 --map"),
 )
 @options.engine_conversation
 @options.page_options
@@ -124,7 +123,7 @@ class _Shown(Record, frozen=True):
 @options.time_options
 @options.past_options
 @options.as_map
-def list_(
+def summaries(
     run: Run,
     *,
     conversation: options.EngineConversation,
@@ -137,7 +136,7 @@ def list_(
     as_map: bool,
 ) -> Answer:
     """List the summaries of one or all conversations, newest coverage first."""
-    named = conversation.named("summaries.list", needed=as_map or past.at is not None)
+    named = conversation.named("summaries", needed=as_map or past.at is not None)
     run = run_at(run, named, past)
     if as_map and named is not None:
         options.alone("--map", "--conversation-id", "--session-key", "--at")
@@ -167,30 +166,8 @@ async def _load_list(
     return reader.schema, owner, page
 
 
-@command(
-    "summaries show",
-    examples=("summaries show sum_4c4bd5292abfa225", "summaries show sum_18ef3ddbebbf8c2e --previous"),
-)
-@click.argument(
-    "summary_id", type=SummaryId(), metavar="SUMMARY_ID", help="The summary, or a unique prefix of its id."
-)
-@click.option(
-    "--previous",
-    is_flag=True,
-    help="Show the previous context it was made with, reconstructed, and the one for a rewrite.",
-)
-@options.rule_set
-def show(run: Run, *, summary_id: str, previous: bool, rules: str | None) -> Answer:
-    """Show one summary: its text, its sources, and the summaries that use it."""
-    if previous:
-        return _previous(run, summary_id, rules)
-    if rules is not None:
-        raise UsageError("--rules requires --previous.", details={"option": "rules"})
-    return show_summary(run, summary_id)
-
-
 def show_summary(run: Run, summary_id: str) -> Answer:
-    """Show the one whose id begins so."""
+    """Show the one whose id begins so: its text, its sources, and the summaries that use it."""
     found = run.read(_load, summary_id)
     data: Document = {
         "summary": json_of(WHOLE_COLUMNS, found.summary),
@@ -223,7 +200,8 @@ async def _load(reader: Reader, wanted: str) -> _Shown:
     )
 
 
-def _previous(run: Run, summary_id: str, rules: str | None) -> Answer:
+def show_previous(run: Run, summary_id: str, rules: str | None) -> Answer:
+    """Show the previous context that it was made with, reconstructed, and the one for a rewrite."""
     found, texts = run.read(_load_previous, summary_id, rules)
     data: Document = {
         **some_of(found, "summary_id applies why_not"),

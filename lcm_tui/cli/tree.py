@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from lcm_core.base.errors import UsageError
 
-from lcm_tui.cli.command import COMMON, Command, Paged, Sectioned, outer_parameters, takes_value
+from lcm_tui.cli.command import COMMON, TYPED, Command, Paged, Sectioned, outer_parameters, takes_value
 from lcm_tui.cli.kinds import a_file
 from lcm_tui.cli.presentation import PROGRAM
 
@@ -29,7 +29,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "show": "show whatever has an id; verify a citation",
         "conversations": "list, show, export, archive, prune or delete conversations",
         "messages": "list the messages of a conversation; its fresh tail",
-        "summaries": "list summaries, or draw what they cover; show one",
+        "summaries": "list summaries, or draw what they cover",
         "context": "what the model sees, and how two contexts differ",
         "files": "list the large files that messages refer to",
         "sessions": "list the sessions of the host; compare one with Codex's",
@@ -79,12 +79,9 @@ WORDS: Final[Mapping[str, str]] = {word: line for lines in SECTIONS.values() for
 #: a word that was mistyped is refused at once, and the next one completed.
 SECOND_WORDS: Final[Mapping[str, str]] = {
     "conversations": "list show export archive prune delete",
-    "messages": "list tail",
-    "summaries": "list show",
     "focus": "list create activate clear delete",
     "remnic": "list import undo",
     "history": "list undo redo prune",
-    "config": "show get set",
 }
 #: Words that mean others: a verb that goes without saying, and shorter ways to what is an option.
 MEANING: Final[Mapping[str, str]] = {
@@ -94,13 +91,21 @@ MEANING: Final[Mapping[str, str]] = {
     "prompts show": "prompts",
     "sessions list": "sessions",
     "sessions compare": "sessions --compare",
-    "summaries map": "summaries list --map",
+    "summaries map": "summaries --map",
     "conversations forget": "conversations delete --forever",
     "history undo --last": "history undo last",
     "history redo --last": "history redo last",
     "remnic verify": "remnic list --verify",
     "vacuum": "disk --free pages",
     "completion": "--completion",
+    # What else the engine's command has.
+    "messages list": "messages",
+    "messages tail": "messages --tail fresh",
+    "summaries list": "summaries",
+    "summaries show": "show",
+    "config show": "config",
+    "config get": "config",
+    "config set": "config",
 }
 EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, 4 configuration, 5 database, 6 findings, "
@@ -233,14 +238,27 @@ class Program(Group):
         if "help" in args and self._are_first(args, args.index("help")):
             at = args.index("help")
             args = [*args[:at], *args[at + 1 :], "--help"]
-        for words, meaning in MEANING.items():
-            said = words.split()
-            at = args.index(said[0]) if said[0] in args else len(args)
-            if args[at : at + len(said)] == said and self._are_first(args, at):
-                args = [*args[:at], *meaning.split(), *args[at + len(said) :]]
+        args = self._meant(ctx, args)
         if len(args) == 1 and args[0] not in WORDS and os.path.isfile(args[0]):
             args = ["--db", args[0]]
         return super().parse_args(ctx, args)
+
+    def _meant(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The same with other words for those in `MEANING`; options may stand before each of them."""
+        for words, meaning in MEANING.items():
+            if not {*words.split()} <= {*args}:
+                continue
+            before, rest, options = list[str](), args, _names(self.params)
+            for word in words.split():
+                at = rest.index(word) if word in rest else len(rest)
+                if at == len(rest) or not _is_all_options(rest[:at], options, strict=rest is not args):
+                    break
+                before, rest = [*before, *rest[:at]], rest[at + 1 :]
+                options = _options(self.get_command(ctx, meaning.split()[0]))
+            else:
+                ctx.meta[TYPED] = words
+                return [*meaning.split(), *before, *rest]
+        return args
 
     def _are_first(self, args: Sequence[str], at: int) -> bool:
         """Whether nothing but options stands before a place."""

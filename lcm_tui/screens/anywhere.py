@@ -209,7 +209,7 @@ ELSEWHERE: Final = (
     ),
     (
         "Models (command line)",
-        "lcm-tui config show names the model that drafts are written with, and where it is set. What a draft "
+        "lcm-tui config names the model that drafts are written with, and where it is set. What a draft "
         "costs is said before it is made.",
         "which model; api key; provider; configure model; model settings; openai; anthropic; ollama; cost; "
         "price; spend; money",

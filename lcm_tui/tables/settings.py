@@ -117,7 +117,7 @@ def settings_document(settings: Settings) -> Document:
             ),
             indent=2,
         ),
-        Block("lcm-tui config show prints the same list."),
+        Block("lcm-tui config prints the same list."),
         Block(),
         *(
             Block(

@@ -66,7 +66,7 @@ def readings(ids: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
             continue
         words, argument = one.path.split(), next(iter(one.arguments), None)
         needed = (argument is not None and argument.required) or (
-            one.takes(options.EngineConversation) and one.path != "summaries list"
+            one.takes(options.EngineConversation) and one.path != "summaries"
         )
         if not needed and one.path != "grep":
             yield words

@@ -111,8 +111,8 @@ def test_help_for_programs_lists_every_command():
     data = run("--help", "--json").data
     words = [re.split(r" [<(\[]", line)[0] for line in data["commands"]]
     assert words == list(data["options"]) == [one.path for one in tree.every()]
-    assert "summaries show <summary-id>" in data["commands"]
-    assert "--role <role>" in data["options"]["messages list"]
+    assert "show <id>" in data["commands"]
+    assert "--role <role>" in data["options"]["messages"]
     assert run("dissolve", "--help", "--json").data["commands"] == ["dissolve [<conversation|summary-id>]"]
 
 

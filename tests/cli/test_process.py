@@ -215,11 +215,11 @@ def test_an_interrupted_command_says_so_and_leaves_nothing_behind(
     ("line", "expected"),
     [
         ("lcm-tui conv", ["conversations"]),
-        ("lcm-tui summaries ", ["list", "show"]),
+        ("lcm-tui focus ", ["list", "create", "activate", "clear", "delete"]),
         ("lcm-tui messages list --db x --ro", ["--role"]),
         ("lcm-tui messages list --role ", ["system", "user", "assistant", "tool"]),
         ("lcm-tui --completion ", ["bash", "zsh", "fish", "powershell"]),
-        ("lcm-tui --db x --limit 2 messages ", ["list", "tail"]),
+        ("lcm-tui --db x --limit 2 history ", ["list", "undo", "redo", "prune"]),
         ("lcm-tui dissolve 1 --su", ["--summary"]),
     ],
 )

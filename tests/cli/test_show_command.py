@@ -56,5 +56,15 @@ def test_since_and_until_take_times_and_ages(database_file: DatabaseFactory):
 def test_a_word_that_is_no_id_is_refused_with_the_forms_of_ids(database_file: DatabaseFactory):
     refused = run("show", "nothing", "--db", database_file("0.15.3"))
     assert refused.code == 3
-    assert "No session matched nothing." in refused.err
-    assert "Other ids are m12, sum_..., " in refused.err
+    assert refused.err.startswith("Nothing has the id nothing: ids are m12, sum_..., ")
+    assert "`conversations list`, `sessions`" in refused.err
+
+
+def test_a_conversation_is_shown_by_its_session_key(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    for name in ("1", "agent:ops:main"):
+        shown, same = (
+            run(*words, name, "--db", path, "--json") for words in (("show",), ("conversations", "show"))
+        )
+        assert shown.data == same.data
+    assert run("show", "agent:ops:main", "--limit", "1", "--db", path).code == 3

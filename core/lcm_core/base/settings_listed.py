@@ -1,4 +1,4 @@
-"""What ``config show`` and ``config get`` print (docs/spec/command.md, "Settings")."""
+"""What ``config`` prints (docs/spec/command.md, "Settings")."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ConfigValue(Record, frozen=True):
 
 
 def config_view(settings: Settings) -> ConfigView:
-    """Everything that ``config show`` prints; keys are the plugin's own names."""
+    """Everything that ``config`` prints; keys are the plugin's own names."""
     found = sourced_settings(settings)
     found |= {theirs: found[ours] for theirs, ours in _ALSO_CALLED.items()}
     found["databasePath"] = settings.engine_database
@@ -128,7 +128,7 @@ def config_value(settings: Settings, path: str) -> ConfigValue:
             )
     what = f"The plugin's block does not set '{path}'" if applies else f"There is no setting '{typed}'"
     raise NotFoundError(
-        f"{what}; `lcm-tui config show` lists the settings.",
+        f"{what}; `lcm-tui config` lists the settings.",
         code="CONFIG_KEY_NOT_FOUND",
         details={"path": typed},
     )
