@@ -10,7 +10,7 @@ from lcm_recall.ask import AskLimits
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
-from lcm_tui.cli.kinds import Raw, WholeNumber
+from lcm_tui.cli.kinds import Raw, Tokens, WholeNumber
 from lcm_tui.cli.recall import agent, whole_session
 
 _LIMITS = AskLimits()
@@ -26,9 +26,10 @@ _MAX_QUESTION, _MOST_CALLS = 4_000, 20
 @whole_session
 @agent
 @click.option(
-    "--tokens",
-    type=WholeNumber(100, 200_000),
-    metavar="N",
+    "--budget",
+    "tokens",
+    type=Tokens(100, 200_000),
+    metavar="TOKENS",
     default=_LIMITS.tokens,
     help=f"Maximum tokens of evidence; {_LIMITS.tokens:,} by default.",
 )

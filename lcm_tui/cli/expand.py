@@ -18,7 +18,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import some_of
-from lcm_tui.cli.kinds import Kind, WholeNumber, invalid
+from lcm_tui.cli.kinds import Kind, Tokens, WholeNumber, invalid
 from lcm_tui.cli.recall import id_argument, passage_title
 from lcm_tui.tables.blocks import Facts, Note, Prose
 from lcm_tui.tables.blocks import OutputBlock as Block
@@ -43,16 +43,17 @@ class _Level(Kind[int]):
 @command(
     "expand",
     examples=(
-        "expand sum_4c4bd5292abfa225 --tokens 2000",
+        "expand sum_4c4bd5292abfa225 --budget 2k",
         "expand sum_4c4bd5292abfa225 --level all",
         "expand sum_4c4bd5292abfa225 --level 1",
     ),
 )
 @id_argument
 @click.option(
-    "--tokens",
-    type=WholeNumber(1, _MAX_TOKENS),
-    metavar="N",
+    "--budget",
+    "tokens",
+    type=Tokens(1, _MAX_TOKENS),
+    metavar="TOKENS",
     default=DEFAULT_TOKENS,
     help=f"Tokens of a page; {DEFAULT_TOKENS:,} by default.",
 )
@@ -108,7 +109,7 @@ def expand(
     data = to_json(ReadPage(name, page.tokens, page.passages, page.next))
     blocks: list[Block] = [Prose(one.text, title=passage_title(run, one)) for one in page.passages]
     if not page.passages:
-        blocks.append(Note("Nothing fits: give more --tokens."))
+        blocks.append(Note("Nothing fits: give a larger --budget."))
     blocks.append(Facts([("Tokens", f"~{page.tokens:,} of {tokens:,}")]))
     if page.next is not None:
         blocks.append(Note(f"More follows: --cursor {page.next}"))

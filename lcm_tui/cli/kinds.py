@@ -275,12 +275,15 @@ class ConversationOrSummary(Kind[ConversationName]):
 class Tokens(Kind[int]):
     """A number of tokens as the app takes it too: ``128000``, ``128k``, ``1.5m``."""
 
+    def __init__(self, minimum: int = 1, maximum: int | None = None) -> None:
+        self.bounds = WholeNumber(minimum, maximum)
+
     def read(self, name: str, value: str) -> int:
         """The number."""
         found = parse_budget(value)
         if found is None:
             raise invalid(name, "must be a number of tokens such as 128000 or 128k", value)
-        return found
+        return self.bounds.read(name, str(found))
 
 
 class Choice(Kind[str]):

@@ -49,16 +49,14 @@ SPLIT: Final[tuple[ListColumn[SplitSession, None], ...]] = (
     help="Any conversation of the session (its id, session key or a unique part of its title); several "
     "conversations merge several sessions. Without one: list split sessions.",
 )
-@click.option(
-    "--assume-rollover", is_flag=True, help="Treat the split as a rollover when the cause was not recorded."
-)
+@click.option("--force", is_flag=True, help="Treat the split as a rollover when the cause was not recorded.")
 @options.budget
 @options.sql_flags()
 def merge(
     run: Run,
     *,
     conversations: tuple[ConversationName, ...],
-    assume_rollover: bool,
+    force: bool,
     budget: int | None,
     flags: SqlFlags,
 ) -> Answer:
@@ -78,7 +76,7 @@ def merge(
     async def plan(reader: Reader) -> Plan:
         against = budget_for(run.settings, budget)
         numbers = await numbers_of(reader, conversations)
-        return await plan_merge(reader, numbers, assume_rollover=assume_rollover, budget=against)
+        return await plan_merge(reader, numbers, assume_rollover=force, budget=against)
 
     return changing.run_change(run, "merge", plan, flags, budget=budget)
 

@@ -629,7 +629,12 @@ usual_draft_flags = gather("flags", DraftFlags, *_USUAL_DRAFTING)
 draft_flags = gather(
     "flags",
     DraftFlags,
-    click.option("--show-prompts", is_flag=True, help="Show each full prompt without sending it."),
+    click.option(
+        "--include-content",
+        "show_prompts",
+        is_flag=True,
+        help="Show each full prompt too, without sending it.",
+    ),
     click.option("--no-previous", is_flag=True, help="Omit the previous context."),
     rule_set,
     prompt_folder,

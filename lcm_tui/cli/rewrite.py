@@ -46,7 +46,8 @@ if TYPE_CHECKING:  # what drafts costs more than help may
     "--all",
     "all_",
     is_flag=True,
-    help="Every summary of the conversation; with --broken: of every conversation.",
+    help="Every summary of the conversation; with --summary, --depth or --stale: everything below these too, "
+    "sources first; with --broken: every conversation.",
 )
 @click.option("--broken", is_flag=True, help="Broken summaries: what `repair` does, with these options.")
 @broken_kinds
@@ -68,7 +69,6 @@ if TYPE_CHECKING:  # what drafts costs more than help may
     help="Summaries made from a text that was rewritten since, and everything above them; with --broken: "
     "also those made from broken ones.",
 )
-@click.option("--subtree", is_flag=True, help="Also everything below, sources first.")
 @click.option(
     "--restore",
     type=Text(),
@@ -87,13 +87,12 @@ def rewrite(
     since: Stamp | None,
     limit: int | None,
     stale: bool,
-    subtree: bool,
     restore: str | None,
     flags: DraftFlags,
 ) -> Answer:
     """Draft new texts for summaries from their sources (no call without --apply or --draft)."""
     if broken:
-        _check_alone("broken", {"depth": depth, "subtree": subtree, "restore": restore})
+        _check_alone("broken", {"depth": depth, "restore": restore})
         return repair_broken(
             *(run, target, kinds, flags), everywhere=all_, since=since, limit=limit, contaminated=stale
         )
@@ -109,17 +108,21 @@ def rewrite(
     free = flags.resume or flags.from_drafts is not None
     if not free:
         target.check("rewrite")
-    if sum([bool(target.summaries), depth is not None, all_, stale]) != (0 if free else 1):
+    named = sum([bool(target.summaries), depth is not None, stale])
+    if named > 1 or bool(named or all_) == free:
         raise UsageError(
             "--summary, --depth, --all and --stale cannot be used with --resume or --from-draft."
             if free
-            else "rewrite needs one of --summary ID, --depth N, --all and --stale.",
+            else "rewrite needs one of --summary ID, --depth N and --stale, or --all.",
             details={"option": "summary"},
         )
     from lcm_tui.cli.drafting import run_drafts
 
     return run_drafts(
-        run, "rewrite", _Chosen(target.named, target.summaries, depth, stale, subtree).select, flags
+        run,
+        "rewrite",
+        _Chosen(target.named, target.summaries, depth, stale, all_ and named == 1).select,
+        flags,
     )
 
 

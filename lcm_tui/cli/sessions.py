@@ -49,25 +49,25 @@ from lcm_tui.tables.comparison import codex_blocks
 #: Places that could not be read, and lines or rows, that people are shown at most.
 _PROBLEMS = 20
 _LIST, _SHOW = "sessions", "sessions.show"
-STORAGES: Final = Choice(*Storage)
+_CURRENT: Final = "current"
 
 
 @command(
     "sessions",
     forms=("csv",),
-    examples=("sessions --agent main --current", "sessions --compare 1 --file rollout.jsonl"),
+    examples=("sessions --agent main --only current", "sessions --compare 1 --file rollout.jsonl"),
 )
 @options.page_options
 @click.option("--agent", type=StoredText(), metavar="AGENT", help="Only sessions of this agent.")
 @click.option("--session-key", type=StoredText(), metavar="KEY", help="Only sessions of this key.")
 @click.option(
-    "--storage",
-    type=STORAGES,
-    metavar="|".join(STORAGES.words),
+    "--only",
+    type=Choice(_CURRENT, *Storage),
+    metavar="WHAT",
     multiple=True,
-    help="Only sessions stored this way; may be given several times.",
+    help="current: only the current session of each key; or only sessions stored in one of the ways "
+    f"{', '.join(Storage)}; may be given several times.",
 )
-@click.option("--current", is_flag=True, help="Only the current session of each key.")
 @options.period_options
 @click.option(
     "--compare",
@@ -88,8 +88,7 @@ def sessions(
     paged: options.PageOptions,
     agent: str | None,
     session_key: str | None,
-    storage: tuple[str, ...],
-    current: bool,
+    only: tuple[str, ...],
     times: options.TimeOptions,
     compare: ConversationName | None,
     file: Path | None,
@@ -102,13 +101,14 @@ def sessions(
         raise UsageError("--file requires --compare.", details={"option": "file"})
     window = options.window(run, _LIST, paged, times)
     listing = list_sessions(run.settings.sessions.value)
+    storages = {*only} - {_CURRENT}
     wanted = [
         one
         for one in listing.sessions
         if agent in (None, one.agent)
         and session_key in (None, one.session_key)
-        and (not storage or one.storage in storage)
-        and (one.current or not current)
+        and (not storages or one.storage in storages)
+        and (one.current or _CURRENT not in only)
         and _within(one.newest_at, window)
     ]
     items, following = _page_of(wanted, window)

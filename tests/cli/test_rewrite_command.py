@@ -108,7 +108,7 @@ def test_a_dry_run_calls_nobody_and_leaves_no_trace(database: Path, monkeypatch:
 
 def test_a_source_by_the_rules_of_another_engine(database: Path) -> None:
     own, old = (
-        rewrite_broken(database, 4, "--show-prompts", *rules).data["items"][0]["prompt"]["user"]
+        rewrite_broken(database, 4, "--include-content", *rules).data["items"][0]["prompt"]["user"]
         for rules in ((), ("--rules", "0.1"))
     )
     assert "| user" in own
@@ -120,7 +120,7 @@ def test_a_source_by_the_rules_of_another_engine(database: Path) -> None:
 def test_what_would_be_sent_to_whom_and_its_cost(database: Path) -> None:
     with MessagesApi(GOOD) as server:
         to = ("--provider", "anthropic", "--model", "claude-haiku-4-5", "--api-key-env", "GATEWAY_KEY")
-        data = rewrite_broken(database, 4, *to, "--base-url", server.url, "--show-prompts").data
+        data = rewrite_broken(database, 4, *to, "--base-url", server.url, "--include-content").data
         assert server.received == []
     [item] = data["items"]
     assert data["writer"]["baseUrl"] == server.url
@@ -188,7 +188,6 @@ def test_it_is_narrowed_down(database: Path) -> None:
         (("rewrite", 1), "INVALID_ARGUMENT", 2),
         (("rewrite", 1, "--all", "--limit", 3), "INVALID_ARGUMENT", 2),
         (("rewrite", 1, "--broken", "--depth", 1), "INVALID_ARGUMENT", 2),
-        (("rewrite", 1, "--all", "--depth", 1), "INVALID_ARGUMENT", 2),
         (("rewrite", 1, "--summary", "sum_zzz"), "SUMMARY_NOT_FOUND", 3),
         (("rewrite", 1, "--resume", "--all"), "INVALID_ARGUMENT", 2),
     ],
@@ -208,7 +207,7 @@ def test_rewrite_selects_sources_before_consumers(database: Path) -> None:
         data = run("rewrite", 1, *arguments, "--db", database, "--json").data
         return [one["summaryId"] for one in data["items"]]
 
-    whole = chosen("--summary", "sum_4c4bd5292abfa225", "--subtree")
+    whole = chosen("--summary", "sum_4c4bd5292abfa225", "--all")
     edges = value(
         database,
         """SELECT json_group_array(json_array(summary_id, parent_summary_id)) FROM summary_parents
@@ -397,7 +396,7 @@ def test_a_subtree_by_a_model_with_one_draft_taken_by_half_and_all_of_it_back(
     database: Path, tmp_path: Path
 ) -> None:
     before, file = dump(database), tmp_path / "drafts.json"
-    chosen = (1, "--summary", "sum_4c4bd5292abfa225", "--subtree", "--db", database, "--json")
+    chosen = (1, "--summary", "sum_4c4bd5292abfa225", "--all", "--db", database, "--json")
     with MessagesApi(Say("Kept the timeout.\nKept the limit.\nExpand for details about: it")) as server:
         to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
         drafted = run("rewrite", *chosen, *to, "--draft", file, "--yes", "--accept", "every")

@@ -68,9 +68,9 @@ def test_pages_of_the_list_are_the_list(home: Path) -> None:
     ("filters", "wanted"),
     [
         (("--agent", "ops"), lambda one: one["agent"] == "ops"),
-        (("--storage", "hot"), lambda one: one["storage"] == "hot"),
-        (("--storage", "hot", "--storage", "cold"), lambda one: True),
-        (("--current", "--storage", "hot"), lambda one: one["current"] and one["storage"] == "hot"),
+        (("--only", "hot"), lambda one: one["storage"] == "hot"),
+        (("--only", "hot", "--only", "cold"), lambda one: True),
+        (("--only", "current", "--only", "hot"), lambda one: one["current"] and one["storage"] == "hot"),
         (("--session-key", "agent:main:main"), lambda one: one["key"] == "agent:main:main"),
         (("--agent", "nobody"), lambda one: False),
     ],
@@ -116,8 +116,8 @@ def test_people_get_a_table(home: Path) -> None:
 def test_what_is_not_there_is_said(home: Path) -> None:
     unknown = run("show", "nobody", "--openclaw-dir", home, "--json")
     assert (unknown.code, unknown.error["code"]) == (ExitCode.NOT_FOUND, "SESSION_NOT_FOUND")
-    bad = run("sessions", "--storage", "warm", "--openclaw-dir", home, "--json")
-    assert (bad.code, bad.error["details"]["option"]) == (ExitCode.USAGE, "storage")
+    bad = run("sessions", "--only", "warm", "--openclaw-dir", home, "--json")
+    assert (bad.code, bad.error["details"]["option"]) == (ExitCode.USAGE, "only")
 
 
 def test_a_cursor_of_another_session_is_refused(home: Path) -> None:

@@ -125,8 +125,8 @@ def test_what_may_have_been_a_reset_needs_a_word(database_copy: DatabaseFactory)
     path = database_copy("0.8.2")
     refused = run("merge", 8, "--db", path)
     assert refused.code == 9
-    assert "--assume-rollover" in refused.err
-    assert run("merge", 8, "--db", path, "--assume-rollover").code == 0
+    assert "--force" in refused.err
+    assert run("merge", 8, "--db", path, "--force").code == 0
 
 
 @pytest.mark.parametrize(

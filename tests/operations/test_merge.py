@@ -90,7 +90,7 @@ def test_where_no_cause_is_recorded_the_operator_says_so(database_copy):
     """0.8.2: the split is there, and whether /reset made it nobody can tell."""
     path = database_copy("0.8.2")
     before = dump(path)
-    with pytest.raises(RefusedError, match="--assume-rollover"):
+    with pytest.raises(RefusedError, match="--force"):
         plan(path, NEW)
     operation = merged(path, assume_rollover=True)
     undo(path, operation)

@@ -204,7 +204,7 @@ def _check(split: SplitSession, assume_rollover: bool) -> None:
         older = ", ".join(str(one.id) for one in split.older)
         raise RefusedError(
             f"Session {split.session_key} is not merged. {split.reason} If you know that it was not reset "
-            f"after conversation {older}, use --assume-rollover, or 1 in the app."
+            f"after conversation {older}, use --force, or 1 in the app."
         )
 
 
