@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -107,6 +108,28 @@ def test_help_refusals_and_completion_import_what_they_need(line: str, code: int
             "_LCM_TUI_COMPLETE": "bash_complete",
             "COMP_WORDS": line.replace("TAB", "lcm-tui"),
         }
+    imported(words, most, code, environment)
+
+
+@pytest.mark.parametrize(
+    ("line", "most"),
+    [
+        ("conversations list", 60),
+        ("messages list 1", 60),
+        ("summaries list 1", 62),
+        ("files 1", 58),
+        ("history list", 74),
+    ],
+)
+def test_lists_import_what_they_need(line: str, most: int, database_file: DatabaseFactory):
+    names = imported([*line.split(), "--db", str(database_file("0.15.3"))], most)
+    assert names.isdisjoint({"lcm_core.checks", "lcm_core.store.context", "lcm_core.writers"})
+
+
+def imported(
+    words: Sequence[str], most: int, code: int = 0, environment: Mapping[str, str] | None = None
+) -> set[str]:
+    """What a command imports: at *most* so many modules of ours, and no large library."""
     arguments = [sys.executable, "-c", ANSWERED, *words]
     run = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
     assert run.returncode == code
@@ -114,6 +137,7 @@ def test_help_refusals_and_completion_import_what_they_need(line: str, code: int
     ours = {name for name in names if name.startswith("lcm_")}
     assert len(ours) <= most, sorted(ours)
     assert names.isdisjoint({"anthropic", "mcp", "openai", "rich", "textual"})
+    return names
 
 
 #: Beside every command that only reads a database.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 from lcm_core.base.errors import NotFoundError, RefusedError, UsageError
@@ -20,7 +21,6 @@ from lcm_core.change.journal import (
     operations,
 )
 from lcm_core.change.plan import Edit, Plan
-from lcm_core.change.preview import Planner
 from lcm_core.change.undo import (
     latest,
     named,
@@ -36,7 +36,7 @@ from lcm_core.change.undo import (
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import CANDIDATES, Page, Position, the_one
 
-from lcm_tui.cli import answer, changing, options
+from lcm_tui.cli import answer, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command, gather
 from lcm_tui.cli.documents import Document, some_of
@@ -54,6 +54,9 @@ from lcm_tui.tables.history import (
     operation_blocks,
     operation_json,
 )
+
+if TYPE_CHECKING:
+    from lcm_core.change.preview import Planner
 
 # -- looking ---------------------------------------------------------------------------------------------
 
@@ -190,8 +193,10 @@ back = gather(
 @options.sql_flags()
 def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: SqlFlags) -> Answer:
     """Undo any operation (previews unless --apply). It can be redone."""
+    from lcm_tui.cli.changing import run_change
+
     planner = _planner(back, redo=False, with_later=with_later)
-    told = changing.run_change(run, "history.undo", planner, flags, budget=budget)
+    told = run_change(run, "history.undo", planner, flags, budget=budget)
     if not told.data.get("applied"):
         return told
     left = run.read(_left)
@@ -214,7 +219,9 @@ async def _left(reader: Reader) -> Operation | None:
 @options.sql_flags()
 def redo(run: Run, *, back: Back, budget: int | None, flags: SqlFlags) -> Answer:
     """Redo an undone operation (previews unless --apply)."""
-    return changing.run_change(run, "history.redo", _planner(back, redo=True), flags, budget=budget)
+    from lcm_tui.cli.changing import run_change
+
+    return run_change(run, "history.redo", _planner(back, redo=True), flags, budget=budget)
 
 
 def _planner(back: Back, *, redo: bool, with_later: bool = False) -> Planner:

@@ -428,12 +428,14 @@ def window(
     """
     from lcm_core.store.listing import Window
 
-    from lcm_tui.cli import cursors
-
-    span = times.span(run.clock)
+    span, position = times.span(run.clock), None
     if as_engine and run.presentation.for_programs:
         times.check_as_engine(run.clock)
-    return Window(page.limit, cursors.decode(resource, page.cursor) if page.cursor else None, *span)
+    if page.cursor:
+        from lcm_tui.cli import cursors
+
+        position = cursors.decode(resource, page.cursor)
+    return Window(page.limit, position, *span)
 
 
 # -- assembling ------------------------------------------------------------------------------------------

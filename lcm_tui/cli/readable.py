@@ -62,7 +62,8 @@ class Page(Record, frozen=True):
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.color and style and text else text
 
     def _cell(self, text: str, width: int, style: str = "", *, right: bool = False) -> str:
-        text = clip(text, width)
+        if cell_width(text) > width:
+            text = clip(text, width)
         blanks, drawn = " " * (width - cell_width(text)), self._styled(text, style)
         return blanks + drawn if right else drawn + blanks
 

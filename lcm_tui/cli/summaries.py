@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryText
@@ -12,15 +12,13 @@ from lcm_core.base.setting_values import Json
 from lcm_core.base.text import preview
 from lcm_core.base.values import Record
 from lcm_core.engine.markers import beginning
-from lcm_core.engine.previous import PreviousChoice, PreviousContext
 from lcm_core.engine.rules import engine_rules
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import ListedSummary, Page, Window, listed_summaries, messages_by_id, summary_page
 from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids, texts_of
-from lcm_core.writers.source import previous_of
 
-from lcm_tui.cli import coverage, messages, options
+from lcm_tui.cli import messages, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.documents import Document, some_of
@@ -43,6 +41,9 @@ from lcm_tui.tables.blocks import (
     not_recorded,
 )
 from lcm_tui.tables.blocks import OutputBlock as Block
+
+if TYPE_CHECKING:
+    from lcm_core.engine.previous import PreviousChoice, PreviousContext
 
 
 def _file_ids(item: ListedSummary) -> Json:
@@ -140,6 +141,8 @@ def summaries(
     run = run_at(run, named, past)
     if as_map and named is not None:
         options.alone("--map", "--conversation-id", "--session-key", "--at")
+        from lcm_tui.cli import coverage
+
         return coverage.draw(run, named)
     window = options.window(run, "summaries", paged, times, as_engine=True)
     schema, owner, page = run.read(_load_list, named, window, depth, kind, include_content)
@@ -216,6 +219,8 @@ def show_previous(run: Run, summary_id: str, rules: str | None) -> Answer:
 async def _load_previous(
     reader: Reader, wanted: str, rules: str | None
 ) -> tuple[PreviousContext, Sequence[SummaryText]]:
+    from lcm_core.writers.source import previous_of
+
     summary_id = await summary_beginning(reader, wanted)
     found = await previous_of(reader, summary_id, engine_rules(reader.schema, rules))
     return found, await texts_of(reader, found.summary_ids)

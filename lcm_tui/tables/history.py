@@ -10,14 +10,11 @@ from lcm_core.base.text import counted
 from lcm_core.base.times import format_zoned, parse_utc
 from lcm_core.base.values import Record
 from lcm_core.change.journal import BRIEF_BATCH, DamagedRecordError, Operation
-from lcm_core.change.place import Step
 from lcm_core.change.plan import Edit, rows_json, title_of_several
-from lcm_core.change.preview import words_of
 
 from lcm_tui.kit.spans import Span
 from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Prose, When, json_of
 from lcm_tui.tables.blocks import OutputBlock as Block
-from lcm_tui.tables.preview import rows_table, some
 
 #: Cells of a time to the minute, and to the second.
 MINUTE, SECOND = 16, 19
@@ -232,6 +229,11 @@ class ShownOperation(Record, frozen=True):
 
 def operation_blocks(when: When, found: ShownOperation) -> list[Block]:
     """One operation: what it did, and how it stands."""
+    from lcm_core.change.place import Step
+    from lcm_core.change.preview import words_of
+
+    from lcm_tui.tables.preview import rows_table, some
+
     one = found.operation
     facts: list[tuple[str, Cell]] = [
         ("Operation", one.id),

@@ -27,9 +27,9 @@ class Estimator(StrEnum):
 # Compiled by `re` when a text calls for it.
 _WIDE_BMP: Final = r"[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff00-\uffef]+"
 _WIDE_ASTRAL: Final = r"[\U00020000-\U0002a6df\U0002a700-\U0002ebef]+"
-_ESCAPED: Final = re.compile(r"[\udc80-\udcff]+")
+_ESCAPED: Final = r"[\udc80-\udcff]+"
 #: What is not counted as a quarter, or not as it is written: wide and astral characters, and escaped bytes.
-_UNEVEN: Final = re.compile("[^\0-\u2fff]+")
+_UNEVEN: Final = "[^\0-\u2fff]+"
 #: Bytes of UTF-8 in characters that count evenly: without them nothing is left of most texts.
 _EVEN: Final = bytes(range(0xE3))
 #: Tokens that a character has by either rule, at most.
@@ -63,7 +63,7 @@ def quarters(text: str, estimator: Estimator) -> int:
         return utf16_length(as_engine_read(text))
     if not text.encode("utf-8", "surrogatepass").translate(None, _EVEN):
         return weight
-    runs = _UNEVEN.findall(text)
+    runs = re.findall(_UNEVEN, text)
     stored = "\n".join(runs)  # what stood apart stays apart
     uneven = as_engine_read(stored)
     astral = len(uneven.encode("utf-16-le", "surrogatepass")) // 2 - len(uneven)
@@ -80,8 +80,8 @@ def as_engine_read(text: str) -> str:
     """Bytes that are not UTF-8, which we keep as surrogate escapes, reach the engine as U+FFFD."""
     if not has_surrogates(text):
         return text
-    return _ESCAPED.sub(
-        lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), text
+    return re.sub(
+        _ESCAPED, lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), text
     )
 
 
