@@ -411,8 +411,7 @@ class Aside(TwoPanes):
 # -- heads -----------------------------------------------------------------------------------------------
 # The head of a list or a text: some lines, each of them whole.
 
-#: Lines that it has at least, so that what is below stays where it is; and at most.
-LINES: Final = 5
+#: Lines that it has at most.
 MOST: Final = 9
 #: Below this height of the terminal only the last lines are shown, each cut to one line.
 LOW: Final = 18
@@ -422,7 +421,7 @@ INDENT: Final = 3
 
 
 class Head(Drawn):
-    """Five lines, drawn again whenever it is refreshed; more where one of them is too long for the width.
+    """A few lines, drawn again whenever it is refreshed; more where one of them is too long for the width.
 
     In a low terminal the last three, so that the list below keeps its rows; its screen refreshes it when the
     height changes.
@@ -430,12 +429,14 @@ class Head(Drawn):
 
     SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
-    Head { height: 5; width: 1fr; background: $surface; }
+    Head { height: 3; width: 1fr; background: $surface; }
     """
 
-    def __init__(self, lines: Callable[[], Sequence[Line]]) -> None:
+    def __init__(self, lines: Callable[[], Sequence[Line]], least: int) -> None:
+        """*least*: so many lines it has at any time, so that the list below it does not jump."""
         super().__init__(id="head")
         self._lines_of = lines
+        self._least = least
         self._lines: Sequence[Line] = ()
 
     def refresh(self, *args: Any, **options: Any) -> Head:
@@ -457,7 +458,7 @@ class Head(Drawn):
             self._lines = self._lines_of()[-LINES_LOW:]
         else:
             self._lines = list(whole_lines(self._lines_of(), width))
-        height = LINES_LOW if low else max(LINES, min(len(self._lines), MOST))
+        height = LINES_LOW if low else max(self._least, min(len(self._lines), MOST))
         if self.styles.height is None or self.styles.height.value != height:
             self.styles.height = height
 

@@ -36,6 +36,7 @@ from lcm_tui.flows.drafts import (
     draft,
     forecast_sentence,
     forecast_text,
+    is_offline,
     key_text,
     rewriting,
     worth_keeping,
@@ -403,7 +404,7 @@ Drafts are saved on disk: leave at any time and continue later.
         self.preparation = Preparation(self, wanted, self._choice_changed)
         self.list = ItemList(self._item_of, self.preparation.marks, self._say)
         self._beside = DraftBeside(self.list, self, lambda: self.list.item)
-        self.head = Head(self.head_lines)
+        self.head = Head(self.head_lines, least=3)
         self.foot = WholeRow(self.whole_row)
         self._asked_about_kept = False
         self._changed_items: set[SummaryId] = set()  #: and not drawn yet
@@ -541,7 +542,8 @@ Drafts are saved on disk: leave at any time and continue later.
         rule = None if work is None else work.batch.options.rule
         state = BatchState(
             who=ready.author.words,
-            key=key_text(ready.author),
+            key="" if is_offline(ready.author) else key_text(ready.author),
+            listed=len(ready.items),
             broken=len(ready.items) - len(ready.contaminated) if self.wanted.kind == "repair" else 0,
             marked=len(ready.marks),
             contaminated=sum(one not in ready.marks for one in ready.contaminated),
@@ -549,7 +551,7 @@ Drafts are saved on disk: leave at any time and continue later.
             progress=self.progress,
             spent=NO_USAGE if work is None else work.budget.spent.usage,
             running=work is not None and work.batch.running,
-            rule="" if rule is None else rule.words,
+            rule="" if rule is None else rule.words.removeprefix("accept "),
             trouble=self._trouble(),
         )
         return tuple(head_lines(state))
@@ -629,7 +631,10 @@ Drafts are saved on disk: leave at any time and continue later.
 
     def _why_not_proceed(self) -> str | None:
         if self.work is not None:
-            return "every draft is decided" if self.work.batch.finished else None
+            if self.work.batch.finished:
+                return "every draft is decided"
+            idle = not self.work.batch.running and not self.work.batch.ready
+            return "nothing is left to draft before a decision" if idle else None
         ready = self.preparation
         if not self.loaded:
             return None
@@ -669,7 +674,7 @@ Drafts are saved on disk: leave at any time and continue later.
             return
         chosen = self.preparation.chosen
         said = (
-            Block(f"Writer: {author.words}; {key_text(author)}."),
+            Block(f"Writer: {author.words}{'' if is_offline(author) else f'; {key_text(author)}'}."),
             Block(forecast_sentence(forecast, call_budget(author.settings))),
             *(Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)),
             Block("You review every draft; nothing is saved automatically."),
@@ -692,8 +697,8 @@ Drafts are saved on disk: leave at any time and continue later.
         finally:
             if self.is_mounted:
                 self.list.table.redraw()
-                self._stand_on_first_to_review()
                 self._say()
+        self._stand_on_first_to_review()
         trouble = self._trouble()
         if trouble:
             self.app.notify(trouble, title="The batch stopped", severity="error", timeout=12)
@@ -710,8 +715,15 @@ Drafts are saved on disk: leave at any time and continue later.
         """The head is drawn again twice a second (`_tick`)."""
 
     async def decide(self) -> bool:
-        """Keys decide; then it is gone on with (`_go_on`)."""
-        return False
+        """Keys decide; then it is gone on with (`_go_on`). A rule that came meanwhile judges first."""
+        return (
+            self._by_rule
+            and self.work is not None
+            and any(
+                item.state is ItemState.REVIEW and item.draft and item.draft.may_be_taken and not item.why
+                for item in self.work.batch.items
+            )
+        )
 
     def _stand_on_first_to_review(self) -> None:
         """After a rule, what it left to the operator."""
@@ -740,10 +752,18 @@ Drafts are saved on disk: leave at any time and continue later.
             return "it has no draft yet"
         return None
 
-    def _review(self) -> None:
-        """Review the drafts of the selected summary."""
+    @property
+    def _source(self) -> SummaryId | None:
+        """What the selected summary waits for."""
         key = self.list.table.selected
-        if key is not None and self.work is not None:
+        return None if key is None or self.work is None else self.work.batch.waits_for(key)
+
+    def _review(self) -> None:
+        """Review the drafts of the selected summary, or go to the source that it waits for."""
+        key = self.list.table.selected
+        if (first := self._source) is not None:
+            self.list.table.select(first)
+        elif key is not None and self.work is not None:
             self.open(places.Review(self.work, key))
 
     def _why_not_apply(self) -> str | None:
@@ -791,7 +811,7 @@ Drafts are saved on disk: leave at any time and continue later.
         """Leave a summary as it is."""
         key = self.list.table.selected
         if key is not None and self.work is not None:
-            self.work.batch.skip(key, "Skipped.")
+            self.work.batch.skip(key)
             self._go_on()
 
     def _why_no_rest(self) -> str | None:
@@ -864,7 +884,13 @@ Drafts are saved on disk: leave at any time and continue later.
             title_now=_proceed_title,
             words="start drafting; run; pause; resume; go on",
         ),
-        commands.OPEN.does(_review, _why_no_draft, title="Review", help="Review the draft of this summary."),
+        commands.OPEN.does(
+            _review,
+            lambda s: None if s._source else s._why_no_draft(),
+            title="Review",
+            help="Review the draft of this summary, or go to the source that it waits for.",
+            title_now=lambda s: "Source" if s._source else "",
+        ),
         commands.APPLY.does(
             _apply,
             _why_not_apply,

@@ -296,7 +296,7 @@ The truncated source is never accepted automatically.
         self.view = DiffView(empty="Reading …", id="diff", compare=compare_sentences)
         self.facts = FactList()
         self._panes = TwoPanes(self.view, self.facts, shares=(0.6, 0.6), beside=120, below=False)
-        self.head = Head(self.head_lines)
+        self.head = Head(self.head_lines, least=5)
         self.busy = ""  #: what is being done, while it is
         self._asked = Asked()  #: what was asked for last
         self.texts: Texts | None = None  #: that were measured last

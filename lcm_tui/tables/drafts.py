@@ -428,9 +428,10 @@ class BatchState(Record, frozen=True):
     """What is known of a batch."""
 
     who: str  #: who is asked
-    key: str  #: with which key, masked
-    broken: int  #: broken summaries that are listed, as the first screen and the checks count them
-    marked: int  #: summaries
+    key: str  #: with which key, masked; empty: nothing is sent to anybody
+    listed: int  #: summaries
+    broken: int  #: broken ones, as the first screen and the checks count them
+    marked: int
     contaminated: int  #: summaries that were made from broken ones and are not marked
     estimate: str  #: what it takes, before it begins
     progress: BatchProgress | None  #: None: it has not begun
@@ -441,26 +442,26 @@ class BatchState(Record, frozen=True):
 
 
 def head_lines(state: BatchState) -> Iterator[Line]:
-    """Five lines: who is asked, with which key; what it takes, or how far it is; what is to be known."""
+    """Who is asked, with which key; what it takes, or how far it is; what is to be known."""
     progress = state.progress
     yield (Span(f" {state.who}"),)
-    cost = "" if progress is None else f" · cost so far: {spent_text(state.spent)}"
-    yield (Span(f" {state.key}{cost}", "dim"),)
-    if progress is None:
+    if state.key:
+        cost = "" if progress is None else f" · cost so far: {spent_text(state.spent)}"
+        yield (Span(f" {state.key}{cost}", "dim"),)
+    if progress is not None:
+        yield tuple(_progress(progress, running=state.running))
+    elif state.listed:
         from_them = counted(state.contaminated, "summary")
         apart = f"; {from_them} made from them {agree(state.contaminated, 'are')} not (key 1)"
         yield (Span(f" {_chosen(state)}", "title"), Span(apart if state.contaminated else "", "warn"))
-        yield (Span(f" {state.estimate or 'nothing to estimate'}", "dim"),)
-        yield (Span(" Not started. P shows the cost and asks before starting.", "dim"),)
-        return
-    yield (Span(" "), *_bar(progress), Span(f"  {pace(progress, running=state.running)}"))
-    yield tuple(_counts(progress))
+        estimate = f" · {state.estimate}" if state.estimate else ""
+        yield (Span(f" Not started · P asks before starting{estimate}", "dim"),)
+    elif state.estimate:
+        yield (Span(f" {state.estimate}", "dim"),)
     if state.trouble:
         yield (Span(f" {state.trouble}", "error"),)
     elif state.rule:
-        yield (Span(f" Rule in force, new drafts too: {state.rule.removeprefix('accept when ')}.", "warn"),)
-    else:
-        yield (Span(" enter: review · a: preview and apply · A: accept by rule", "dim"),)
+        yield (Span(f" Auto-accept {state.rule}; new drafts too.", "warn"),)
 
 
 def _chosen(state: BatchState) -> str:
@@ -471,31 +472,30 @@ def _chosen(state: BatchState) -> str:
     return f"{counted(state.broken, 'broken summary')}, {marked} marked"
 
 
-def _bar(progress: BatchProgress) -> Line:
+def _progress(progress: BatchProgress, *, running: bool) -> Iterator[Span]:
+    """How many are drafted, as a bar; what became of each; rate and remaining time."""
     done = progress.done / progress.total if progress.total else 1.0
-    return (*gauge(done, GAUGE), Span(f" {progress.done:,} of {progress.total:,} drafted"))
+    yield Span(" ")
+    yield from gauge(done, GAUGE)
+    sign = "  "
+    for state in ItemState:
+        if count := progress.counts.get(state, 0):
+            words = "to review" if state is ItemState.REVIEW else state_text(state)
+            yield Span(f"{sign}{count:,} {words}", STATE_STYLES[state])
+            sign = " · "
+    yield Span(pace(progress, running=running), "dim")
 
 
 def pace(progress: BatchProgress, *, running: bool) -> str:
-    """Rate and remaining time."""
-    said = []
+    """Rate and remaining time, or that it is paused, behind the counts."""
     rate, left = progress.per_minute, progress.remaining
-    if running and rate is not None:
-        said.append(f"{rate:,.0f} a minute")
-    if running and left is not None and progress.done < progress.total:
-        said.append(f"about {left:,.0f} s left" if left < 100 else f"about {left / 60:,.0f} min left")
-    if not running and progress.counts.get(ItemState.WAITING, 0):
+    if not running:
         decide = progress.counts.get(ItemState.REVIEW, 0) + progress.counts.get(ItemState.FAILED, 0)
-        said.append("waits for the review" if decide else "paused")
-    return " · ".join(said)
-
-
-def _counts(progress: BatchProgress) -> Iterator[Span]:
-    yield Span(" ")
-    for state in ItemState:
-        count = progress.counts.get(state, 0)
-        if count:
-            yield Span(f"{count:,} {state_text(state)}   ", STATE_STYLES[state])
+        return " · paused" if progress.counts.get(ItemState.WAITING, 0) and not decide else ""
+    said = "" if rate is None else f" · {rate:,.0f} a minute"
+    if left is not None and progress.done < progress.total:
+        said += f" · about {left:,.0f} s left" if left < 100 else f" · about {left / 60:,.0f} min left"
+    return said
 
 
 # -- the head of a review --------------------------------------------------------------------------------

@@ -108,11 +108,11 @@ def test_7_what_is_broken_repaired_without_a_model(path: Path, home: Path) -> No
     with Operator(path, home) as operator:
         operator.sees("✗ 16 broken summaries in 6 conversations")
         operator.press("R", "Repair broken summaries", "only conversation 1")
-        operator.press("enter", "4 broken summaries", "P shows the cost")
+        operator.press("enter", "4 broken summaries", "P asks before starting")
         operator.press("P", "Draft 4 summaries?", "No network call, no cost")
-        operator.press("enter", "waits for the review")
+        operator.press("enter", "to review")
         operator.press("A", "Accept drafts by this rule?")
-        operator.press("enter", "Rule in force", "applied", "Backup made")
+        operator.press("enter", "Auto-accept when", "applied", "Backup made")
         assert operator.keys <= 7
     after = query(path, "SELECT summary_id, content FROM summaries ORDER BY summary_id")
     changed = {one for (one, old), (_, new) in zip(before, after, strict=True) if old != new}

@@ -83,12 +83,8 @@ async def queue_of(pilot: Pilot[int], conversation_id: int, *keys: str) -> Draft
 async def test_a_low_narrow_terminal_shows_ids_and_reasons_below_a_short_head(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged"), size=(40, 12)) as pilot:
         await queue_of(pilot, 1, "R", "enter")
-        await wait_for_text(pilot, "11 broken summaries", "Not started. P", "summary              reason")
+        await wait_for_text(pilot, "11 broken summaries", "Not started · P", "summary              reason")
         assert sum(line.startswith("● sum_") for line in shown_lines(pilot)) >= 4
-        await pilot.resize_terminal(40, 24)
-        await wait_for_text(pilot, "extractive (offline")
-        await pilot.resize_terminal(40, 12)
-        await wait_for(pilot, lambda: "extractive (offline" not in shown(pilot), "the short head")
 
 
 @pytest.mark.parametrize("size", [(48, 15), (60, 15), NARROW, (120, 35), (160, 50)])
@@ -401,7 +397,9 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         assert work is not None
         assert {item.state for item in work.batch.items} == {ItemState.REVIEW, ItemState.WAITING}
         assert dump(path) == before
-        assert "drafted  waits for the review" in shown(pilot)
+        assert "9 to review" in shown(pilot)
+        assert shown(pilot).count("2 waiting") == 1
+        assert shown(pilot).count("offline") == 1
         await pilot.press("A")
         await asked(pilot, "nothing is invented", "e")
         await wait_for(pilot, lambda: screen.asking)
@@ -418,6 +416,33 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         await wait_for_text(pilot, "with all of its batch: yes")
         await applied(pilot)
     assert dump(path) == before
+
+
+async def test_what_a_rule_leaves_is_selected_and_what_waits_leads_to_its_source(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
+        screen = await queue_of(pilot, 1, "R", "enter")
+        await pilot.press("P")
+        await asked(pilot, "No network call", "a")
+        await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
+        work = screen.work
+        assert work is not None
+        await settled(pilot)
+        assert "P Resume" not in shown_lines(pilot)[-1], "nothing can be drafted before a decision"
+        await pilot.press("A")
+        await asked(pilot, "no rule is lost", "enter")
+        await wait_for_text(pilot, "1 waiting · 4 to review · 6 applied")
+        first = next(item for item in work.batch.items if item.state is ItemState.REVIEW)
+        await wait_for(pilot, lambda: screen.list.table.selected == first.summary_id)
+        waiting = next(item for item in work.batch.items if item.state is ItemState.WAITING)
+        source = work.batch.waits_for(waiting.summary_id)
+        screen.list.table.select(waiting.summary_id)
+        await wait_for_text(pilot, f"Waits for {source}: accept or skip that one.", "enter Source")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: screen.list.table.selected == source)
+        await pilot.press("L")
+        await wait_for(pilot, lambda: bool(work.batch.item(waiting.summary_id).drafts))
 
 
 async def test_an_applied_draft_leads_to_the_next_undecided_and_a_decided_batch_takes_no_rule(

@@ -276,7 +276,9 @@ class TestDecisions:
             batch = batch_of(database, items, Writer())
             await batch.run()
             assert batch.item(consumer.summary_id).state is ItemState.WAITING
-            assert batch.item(consumer.summary_id).why == f"needs {consumer.after[0]} first (review)"
+            assert batch.item(consumer.summary_id).why == (
+                f"Waits for {consumer.after[0]}: accept or skip that one."
+            )
             for one in consumer.after:
                 batch.skip(one)
             await batch.run()

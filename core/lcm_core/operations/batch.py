@@ -117,6 +117,15 @@ class Batch:
         """Whether nothing is left to draft or to decide."""
         return all(item.state in SETTLED for item in self._items.values())
 
+    def waits_for(self, summary_id: SummaryId) -> SummaryId | None:
+        """The source that must be decided on before a waiting item can be drafted, or a source of that."""
+        item = self.item(summary_id)
+        if item.state is not ItemState.WAITING:
+            return None
+        sources = (self._items[one] for one in item.after if one in self._items)
+        first = next((one.summary_id for one in sources if one.state not in SETTLED), None)
+        return None if first is None else self.waits_for(first) or first
+
     def progress(self) -> BatchProgress:
         """How far it has come."""
         items = self._items.values()
@@ -126,6 +135,11 @@ class Batch:
         return BatchProgress(len(items), counts, self._drafted, seconds, counts[ItemState.DRAFTING], usage)
 
     # -- running -----------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether `run` would draft something."""
+        return bool(ready(self._items, ahead=self.options.ahead))
 
     async def run(self) -> None:
         """Draft all that can be drafted, and take what the rule accepts, until nothing moves any more.
@@ -472,12 +486,9 @@ class Batch:
 
     def _say_what_waits(self) -> None:
         for item in self.items:
-            held = next(
-                (one for one in item.after if one in self._items and self._items[one].state not in SETTLED),
-                None,
-            )
-            if item.state is ItemState.WAITING and held is not None and not item.why:
-                self._set(replace(item, why=f"needs {held} first ({self._items[held].state})"))
+            first = self.waits_for(item.summary_id)
+            if first is not None:
+                self._set(replace(item, why=f"Waits for {first}: accept or skip that one."))
 
 
 # -- when no model is asked -----------------------------------------------------------------------------
