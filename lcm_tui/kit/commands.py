@@ -562,6 +562,18 @@ def key_problems(
     return problems
 
 
+def free_keys(given: Mapping[str, str], keys: Collection[Key[Any]], action: str) -> list[str]:
+    """The characters and function keys that nothing has and *action* can have, as people write them.
+
+    *given*: action id to its keys in the names of Textual; the rest is as in `key_problems`.
+    """
+    known = {**moving_keys(), **{one.id: one.key for one in keys}}
+    others = (other for other in known if other == action or not _side_by_side(action, other, known))
+    taken = {key for other in others for key in _split(given.get(other, known[other]))}
+    written = [*map(chr, range(0x21, 0x7F)), *(f"F{number}" for number in range(2, 13))]
+    return [one for one in written if textual_keys(one) not in taken]
+
+
 def _exists(name: str) -> bool:
     found = _MODIFIED.fullmatch(name)
     last = found[2] if found else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Final
 
@@ -21,7 +22,7 @@ from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock
 from lcm_tui.kit.text import TextView
 
 #: Cells of the columns before the sentence.
-_GROUP, _KEY, _TITLE = 8, 10, 17
+_GROUP, _KEY, _TITLE = 7, 7, 16
 _GROUPS: Final = ("Look", "Change", "Go")
 #: Keys that lead on, or back, in what is shown.
 _GOING: Final = frozenset(
@@ -86,11 +87,20 @@ class HelpMenu(Dialog[str]):
         Binding("pagedown", "page(1)", "Page down", show=False, id="help-page-down"),
     ]
 
-    def __init__(self, screen: Explained, give_key: Callable[[str, str], Awaitable[str]]) -> None:
-        """*give_key* gives a key to a command by its name, and says what is wrong with it; empty: nothing."""
+    def __init__(
+        self,
+        screen: Explained,
+        give_key: Callable[[str, str], Awaitable[str]],
+        free_keys: Callable[[str], Sequence[str]],
+    ) -> None:
+        """*give_key* gives a key to a command by its name, and says what is wrong with it; empty: nothing.
+
+        *free_keys* are those that a command can have.
+        """
         super().__init__()
         self._explained = screen
         self._give_key = give_key
+        self._free_keys = free_keys
         self._rows: dict[str, HelpRow] = {}
         self._list = LineView[str](self._draw, empty="No key of this screen says that.", id="keys")
         self._more = TextView(id="help-more")
@@ -139,7 +149,7 @@ class HelpMenu(Dialog[str]):
         keys = list(self._list.keys)
         at = keys.index(name)
         first = at == 0 or self._rows[keys[at - 1]].group != row.group
-        room = max(width - _GROUP - _KEY - _TITLE - len(name) - 1, 10)
+        room = max(width - _GROUP - _KEY - _TITLE, 10)
         dim = bool(row.reason)
         said = f"Not now: {row.reason}" if dim else row.sentence
         return (
@@ -147,8 +157,7 @@ class HelpMenu(Dialog[str]):
                 Span(f"{row.group if first else '':<{_GROUP}}", "heading"),
                 Span(f"{clip(row.key, _KEY - 1):<{_KEY}}", "key"),
                 Span(f"{clip(row.title, _TITLE - 1):<{_TITLE}}", "dim" if dim else "title"),
-                Span(f"{clip(said, room):<{room}}", "dim" if dim else "text"),
-                Span(f" {name}", "dim"),
+                Span(clip(said, room), "dim" if dim else "text"),
             ),
         )
 
@@ -161,6 +170,7 @@ class HelpMenu(Dialog[str]):
         spans = [Span(f"{row.key}  ", "key"), Span(row.sentence)]
         if row.reason:
             spans.append(Span(f" Not now: {row.reason}", "warn"))
+        spans.append(Span(f"  [keys] {row.name}", "dim"))
         self._more.show((Block(spans=tuple(spans)),))
 
     @on(LineView.Opened)
@@ -204,7 +214,9 @@ class HelpMenu(Dialog[str]):
             self.run_worker(self._ask_for_key(row), exclusive=True)
 
     async def _ask_for_key(self, row: HelpRow) -> None:
-        key = await self.app.push_screen_wait(PressKey(row))
+        key = await self.app.push_screen_wait(
+            PressKey(row, await asyncio.to_thread(self._free_keys, row.name))
+        )
         if not key:
             return
         if problem := await self._give_key(row.name, key):
@@ -227,14 +239,17 @@ class PressKey(Dialog[str]):
         Binding("escape", "leave", "Cancel", tooltip="Leave the key as it is.", id="press-leave"),
     ]
 
-    def __init__(self, row: HelpRow) -> None:
+    def __init__(self, row: HelpRow, free: Sequence[str]) -> None:
+        """*free*: the keys that it can have without taking one from another command."""
         super().__init__()
         self._row = row
+        self._free = free
 
     def compose_box(self) -> ComposeResult:
         """What it is for."""
         said = f"Press the key for “{self._row.title}” (now {self._row.key}); esc leaves it."
-        yield TextView((Block(said),))
+        free = (Span("Free: ", "dim"), Span(" ".join(self._free), "key"))
+        yield TextView((Block(said), Block(spans=free, indent=6)))
 
     def own_help(self, usual: Sequence[Binding]) -> Sequence[Binding]:
         """Every key but esc is the answer."""

@@ -668,7 +668,10 @@ class CommandScreen(Screen[None], Still):
             said = prompt_document(label, explained, self.search.finder, keys, picks=self.prompt.list.display)
             self.app.push_screen(HelpScreen(said))
         else:
-            self.app.push_screen(HelpMenu(self, self._host.give_key), self._run_from_help)
+            self.app.push_screen(HelpMenu(self, self._host.give_key, self._free_keys), self._run_from_help)
+
+    def _free_keys(self, name: str) -> list[str]:
+        return commands.free_keys(self.session.settings.keys, all_keys().values(), name)
 
     async def _run_from_help(self, name: str | None) -> None:
         """Run the key that was chosen in the help."""

@@ -11,8 +11,10 @@ from lcm_core.base.errors import ConfigurationError
 from lcm_core.base.user_config import write_setting
 from textual.widgets import Input
 
+from lcm_tui.kit.commands import free_keys, key_problems, moving_keys, textual_keys
 from lcm_tui.kit.dialogs import reflowed
 from lcm_tui.kit.text import TextView
+from lcm_tui.screens.frame import all_keys
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import (
     NARROW,
@@ -106,7 +108,36 @@ async def test_a_key_that_is_refused_says_so_and_leaves_the_cursor(
         await pilot.press("X")
         await wait_until_said(pilot, "Not done: this gives 'X' to 'context', and so takes it from 'delete'")
         await pilot.press("f2")
-        await wait_for_text(pilot, "Press the key for “Context”")
+        await wait_for_text(pilot, "Press the key for “Context”", " 8 9 ", " F3 ")
+
+
+@pytest.mark.parametrize("given", [{}, {"files": "f6", "disk": "W", "context": "F8,~"}])
+def test_the_free_keys_are_those_that_are_not_refused(given: dict[str, str]):
+    keys = all_keys().values()
+    default = {**moving_keys(), **{one.id: one.key for one in keys}}
+    named = {action: textual_keys(written) for action, written in given.items()}
+    signs = [*map(chr, range(0x21, 0x7F)), *(f"F{number}" for number in range(2, 13))]
+    for action in ("context", "rewrite-subtree", "leave-out", "down"):
+        rest = {other: written for other, written in given.items() if other != action}
+        known = key_problems(given, keys)
+        refused = {sign for sign in signs if set(key_problems({**rest, action: sign}, keys)) - set(known)}
+        own = {sign for sign in signs if textual_keys(sign) in named.get(action, default[action]).split(",")}
+        assert set(free_keys(named, keys, action)) == {*signs} - refused - own
+        assert len(refused) < len(signs)
+
+
+async def test_the_name_of_the_selected_key_stands_below_the_list_and_of_no_other(
+    database_file: DatabaseFactory,
+):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("question_mark")
+        await wait_for_text(pilot, "[keys] open", "H      Health")
+        assert "mark-by-cleaner" not in shown(pilot)
+        await pilot.press("down")
+        await wait_for_text(pilot, "[keys] context")
+        rows = [line for line in shown_lines(pilot) if "Context   " in line]
+        assert "Show what the model sees of this conversat" in rows[0]
 
 
 async def test_a_theme_that_was_chosen_is_kept(database_file: DatabaseFactory, config: Path):
