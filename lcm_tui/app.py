@@ -26,10 +26,11 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.dom import DOMNode
-from textual.notifications import Notification, Notify, SeverityLevel
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from lcm_tui.kit import places, terminal
+from lcm_tui.kit.bars import Notice, Notices, TitleBar
 from lcm_tui.kit.commands import key_problems, key_title, textual_keys
 from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.places import Place
@@ -373,10 +374,8 @@ class WarmUp:
 #: conversation of the tiny benchmark database (88 keys each, a busy machine): with Python's own 5 ms
 #: half of the keys took more than 1.10 times as long, and one in ten 70 ms in place of 41.
 SWITCH_SECONDS = 0.0005
-#: Notifications that stand at a time: of three lines of text each, they take less than half of 24 lines.
-MOST_NOTIFICATIONS = 3
-#: Who presses a key when a notification has stood for so long has read it.
-READ_SECONDS = 2.5
+#: How long a notice stands that says nothing of it.
+NOTICE_SECONDS = 5.0
 
 
 def _commands() -> type[Provider]:
@@ -406,10 +405,7 @@ class LcmApp(TerminalApp):
     CSS = """
     Screen { layers: base; }
     #body { height: 1fr; }
-    ToastRack { margin-bottom: 1; max-height: 50%; }
-    CommandScreen ToastRack { layer: default; }
     CommandScreen > KeyBar { dock: bottom; }
-    Toast { width: auto; max-width: 100%; padding: 0 1; margin-top: 0; }
     """
 
     def __init__(self, settings: Settings, *, demo: bool = False) -> None:
@@ -420,8 +416,7 @@ class LcmApp(TerminalApp):
         keys = {action: textual_keys(written) for action, written in settings.keys.items()}
         self._settings = settings = replace(settings, keys=keys)
         self._demo = demo
-        self._standing: list[Notification] = []  #: what is shown above the keys, oldest first
-        self._said_by: dict[str, Screen[Any]] = {}  #: which screen was in front, by text
+        self.notices = Notices(self._show_notice)
         self._session: Session | None = None
         self._acted = False  #: the key that came last is bound to something
         self._warm_up = WarmUp(self, lambda: self.session.key_at, self._front_loaded)
@@ -543,6 +538,7 @@ class LcmApp(TerminalApp):
     def tell_front_news(self) -> None:
         """Another screen has come to the front, or the one there has read its rows."""
         self._warm_up.tell_front_news()
+        self._show_notice()
 
     async def on_event(self, event: events.Event) -> None:
         """Let keys act in turn, and note when one was pressed: what can wait waits until keys have paused."""
@@ -551,7 +547,7 @@ class LcmApp(TerminalApp):
             return
         if self._session is not None:
             self._session.key_at = time.monotonic()
-            self._put_away_what_was_read()
+            self.notices.note_key()
         if not event.is_forwarded:
             await self._typed.take(event)
             return
@@ -618,64 +614,30 @@ class LcmApp(TerminalApp):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a message above the keys, in lines of its own: the list makes room and hides no row.
-
-        The newest few are shown, each text once. Foreign text is made safe and never read as markup.
-        """
+        """Say something in the line of the title. Foreign text is made safe and never read as markup."""
         del markup
         text = safe_text(abridged(f"{title}: {message}" if title else message))
+        front = self.screen if self.screen_stack else None
+        seconds = NOTICE_SECONDS if timeout is None else timeout
+        self.notices.add(Notice(text, severity, seconds, front, time.monotonic()))
+        self.set_timer(seconds + 0.05, self._show_notice)
+
+    def _show_notice(self) -> None:
+        """Show in the title of the screen in front what stands now."""
         if self.screen_stack:
-            self._said_by[text] = self.screen
-        super().notify(text, severity=severity, timeout=timeout, markup=False)
+            key = key_title(self._settings.keys.get("help", "f1"))
+            for bar in self.screen.query(TitleBar):
+                bar.show_notice(self.notices.standing, key)
 
     def put_away_notes_of(self, screen: Screen[Any]) -> None:
         """The screen is left: what it said would be read as said by the next one.
 
         What tells of finished work, or of trouble, stays.
         """
-        passing = [
-            one
-            for one in self._standing
-            if self._said_by.get(one.message) is screen
-            and one.severity != "error"
-            and one.timeout < DONE_SECONDS
-        ]
-        self._take_away(passing)
-        self._said_by = {text: by for text, by in self._said_by.items() if by is not screen}
-
-    def on_notify(self, event: Notify) -> None:
-        """Make room for a notification, which Textual shows next, without those whose time is over."""
-        new = event.notification
-        if new in self._standing:
-            return
-        others = [one for one in self._standing if not one.has_expired and one.message != new.message]
-        kept = others[-MOST_NOTIFICATIONS + 1 :]
-        for one in self._standing:
-            if one not in kept:
-                one.timeout = 0
-        self._standing = [*kept, new]
-
-    def _put_away_what_was_read(self) -> None:
-        """With a key, a notification that stood a while and tells no trouble gives its lines back."""
-        now = time.time()
-        self._standing = [one for one in self._standing if not one.has_expired]
-        read = [
-            one
-            for one in self._standing
-            if one.severity == "information" and one.raised_at < now - READ_SECONDS
-        ]
-        self._take_away(read)
-
-    def _take_away(self, notes: Sequence[Notification]) -> None:
-        if not notes:
-            return
-        for one in notes:
-            one.timeout = 0
-        self._standing = [one for one in self._standing if one not in notes]
-        if self._standing:
-            self.post_message(Notify(self._standing[-1]))  # Textual looks through what it shows
-        else:
-            self.clear_notifications()
+        said = self.notices.standing
+        passing = said is not None and said.severity != "error" and said.seconds < DONE_SECONDS
+        if said is not None and passing and said.by is screen:
+            self.notices.clear()
 
     def action_command_palette(self) -> None:
         """Go anywhere."""

@@ -1,12 +1,14 @@
-"""The bars of a screen: the title above, the keys below, and a line under the title in the past."""
+"""The bars of a screen: the title above, where notices stand too, the keys below, and a line for the past."""
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from lcm_core.base.text import cell_width, clip, safe_line
 from lcm_core.base.times import zone_sign
@@ -18,7 +20,83 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from lcm_tui.kit.drawn import Drawn, strip_of
-from lcm_tui.kit.spans import Layout, Line, Sorting, Span, heading_of
+from lcm_tui.kit.spans import Block, Document, Layout, Line, Sorting, Span, StyleName, heading_of
+
+# -- notices ---------------------------------------------------------------------------------------------
+# What the app says in passing: one sentence at a time in the line of the title, and for a minute in the help.
+
+#: Who presses a key when a notice has stood for so long has read it.
+READ_SECONDS = 2.5
+#: So long the help shows a notice again, and so many of them.
+LATELY_SECONDS: Final = 60.0
+_LATELY: Final = 5
+#: What a notice looks like, by its severity; one is not replaced by a lesser one before a key.
+_LOOKS: Final[Mapping[str, StyleName]] = {"information": "ok", "warning": "warn", "error": "error"}
+
+
+class Notice(Record, frozen=True):
+    """A sentence that was said."""
+
+    text: str
+    severity: str
+    seconds: float  #: that it stands; an error stands until a key
+    by: object  #: the screen that was in front
+    at: float  #: monotonic
+
+    @property
+    def over(self) -> bool:
+        """Whether its time has passed."""
+        return self.severity != "error" and time.monotonic() >= self.at + self.seconds
+
+
+class Notices:
+    """The notice that stands, and those of the last minute."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """*changed* is called when another one stands, or none."""
+        self._changed = changed
+        self._standing: Notice | None = None
+        self._said: deque[Notice] = deque(maxlen=_LATELY)
+        self._key_at = 0.0
+
+    @property
+    def standing(self) -> Notice | None:
+        """The one that is shown."""
+        return None if self._standing is None or self._standing.over else self._standing
+
+    def add(self, notice: Notice) -> None:
+        """Say something: the newest replaces the one before."""
+        said = [one for one in self._said if one.text != notice.text]
+        self._said = deque([*said, notice], self._said.maxlen)
+        ranks, before = list(_LOOKS), self.standing
+        if (
+            before is None
+            or before.at <= self._key_at
+            or ranks.index(before.severity) <= ranks.index(notice.severity)
+        ):
+            self._stand(notice)
+
+    def note_key(self) -> None:
+        """A key was pressed: what has been read goes."""
+        self._key_at = time.monotonic()
+        if self._standing is not None and self._standing.at < self._key_at - READ_SECONDS:
+            self.clear()
+
+    def clear(self) -> None:
+        """Take away what stands."""
+        if self._standing is not None:
+            self._stand(None)
+
+    def lately(self) -> Document:
+        """What was said in the last minute, or still stands, the newest first."""
+        since = time.monotonic() - LATELY_SECONDS
+        said = [one for one in reversed(self._said) if one.at > since or one is self.standing]
+        return tuple(Block(spans=(Span("▌", _LOOKS[one.severity]), Span(one.text)), indent=1) for one in said)
+
+    def _stand(self, notice: Notice | None) -> None:
+        self._standing = notice
+        self._changed()
+
 
 # -- title and keys --------------------------------------------------------------------------------------
 # The title says where you are and what the file does.
@@ -68,10 +146,15 @@ class Part(Enum):
     PLACE = "where this is"
     POSITION = "the place in the list, and what is new below it"
     FILE = "the state of the file"
+    NOTICE = "what was said"
 
 
 class TitleBar(_Bar):
-    """Where you are at the left, the state of the file at the right."""
+    """Where you are at the left, the state of the file at the right; or what is said."""
+
+    DEFAULT_CSS = """
+    TitleBar.-notice { background: $primary-muted; }
+    """
 
     class Clicked(Message):
         """Something in it was clicked."""
@@ -83,6 +166,8 @@ class TitleBar(_Bar):
     where: reactive[str] = reactive("", layout=False)
     note: reactive[str] = reactive("", layout=False)
     live: reactive[Sequence[Line]] = reactive(((),), layout=False)  #: the same, shorter and shorter
+    notice: reactive[Notice | None] = reactive(None, layout=False)  #: what stands here in place of these
+    help_key = "F1"  #: which shows a notice whole that has no room
 
     def __init__(self, position: Callable[[], str] = str) -> None:
         """*position* says where in the list below the cursor stands; "" for nowhere."""
@@ -94,10 +179,34 @@ class TitleBar(_Bar):
     async def on_click(self, event: events.Click) -> None:
         """Say which part was clicked."""
         placed, live = self._starts
-        if event.x <= self._named:
+        if self.notice is not None:
+            self.post_message(self.Clicked(Part.NOTICE))
+        elif event.x <= self._named:
             self.post_message(self.Clicked(Part.PLACE))
         elif event.x >= placed:
             self.post_message(self.Clicked(Part.POSITION if event.x < live else Part.FILE))
+
+    def show_notice(self, notice: Notice | None, help_key: str) -> None:
+        """Show what is said, or again what this is the title of."""
+        self.help_key, self.notice = help_key, notice
+        self.set_class(notice is not None, "-notice")
+
+    def _notice_line(self, notice: Notice, width: int) -> Line:
+        """The place, where it has room, and the notice; when it is cut, the key that shows it whole.
+
+        The last sentence says what to do next, so the others are cut first.
+        """
+        where, look = safe_line(f"{self.where}  ") if self.where else "", _LOOKS[notice.severity]
+        text = safe_line(" ".join(notice.text.split()))
+        if cell_width(f" {where}▌{text}") > width:
+            where = ""
+        if (room := width - 2) < cell_width(text) + cell_width(where):
+            more, (others, _, last) = f" {self.help_key}", text.rpartition(". ")
+            room -= len(more)
+            if others and (left := room - cell_width(last) - 1) > room // 3:
+                text = f"{clip(others, left)} {last}"
+            return Span(" "), Span(f"▌{clip(text, room)}", look), Span(more, "key")
+        return Span(" "), Span(where, "title"), Span(f"▌{text}", look)
 
     def compose_line(self, width: int) -> Line:
         """The place and the note first; of the state of the file as much as has room beside them.
@@ -105,6 +214,8 @@ class TitleBar(_Bar):
         A place has half of the bar at the most, before the state of the file becomes shorter: the size of the
         file says less than a name.
         """
+        if self.notice is not None:
+            return self._notice_line(self.notice, width)
         where = safe_line(self.where)
         note = safe_line(f"  {self.note}") if self.note else ""
         noted = cell_width(note)

@@ -23,7 +23,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from lcm_tui.kit.bars import KeyBar, KeyHint
+from lcm_tui.kit.bars import KeyBar, KeyHint, Notices, TitleBar
 from lcm_tui.kit.commands import key_title
 from lcm_tui.kit.drawn import Drawn, Still, strip_of
 from lcm_tui.kit.pick import Pick, PickList, matching
@@ -237,8 +237,15 @@ class Keyed(Protocol):
     def session(self) -> Session:
         """Whose settings say which keys are remapped."""
 
+    @property
+    def notices(self) -> Notices:
+        """What was said in passing."""
+
     def put_away_notes_of(self, screen: Screen[Any]) -> None:
         """Take away what a screen that is left said in passing."""
+
+    def tell_front_news(self) -> None:
+        """Another screen has come to the front."""
 
 
 class Faded(BackgroundScreen):
@@ -270,7 +277,9 @@ class Dialog(ModalScreen[T]):
         align: center middle; background: $background 80%;
         &:ansi { background: transparent; }
         & > KeyBar { dock: bottom; }
-        & > .beside { width: 100%; height: auto; margin-top: 1; align: center middle; }
+        & > TitleBar { dock: top; visibility: hidden; }
+        & > TitleBar.-notice { visibility: visible; }
+        & > .beside { width: 100%; height: auto; align: center middle; }
         & > .beside { background: $background; }
         & > .whole { height: 1fr; }
         & .box { width: 78; max-width: 100%; height: auto; background: $surface; }
@@ -286,7 +295,8 @@ class Dialog(ModalScreen[T]):
     ]
 
     def compose(self) -> ComposeResult:
-        """The box between what covers the lines beside it, and the keys."""
+        """The box between what covers the lines beside it, and the keys; above it, what is said."""
+        yield TitleBar()
         with Vertical(classes="beside whole" if self.FIXED is None else "beside"), Vertical(classes="box"):
             yield from self.compose_box()
         yield KeyBar(self.key_hints)
@@ -302,6 +312,14 @@ class Dialog(ModalScreen[T]):
     def on_mount(self) -> None:
         """As tall as what it says."""
         self.fit()
+
+    @on(events.ScreenResume)
+    def _is_in_front(self) -> None:
+        cast(Keyed, self.app).tell_front_news()
+
+    @on(TitleBar.Clicked)
+    def _clicked_notice(self) -> None:
+        cast(Keyed, self.app).notices.clear()
 
     @on(events.Unmount)
     def _take_notes_along(self) -> None:
@@ -466,7 +484,9 @@ class HelpScreen(Dialog[None]):
             self.dismiss()
 
     def compose_box(self) -> ComposeResult:
-        """One text to scroll."""
+        """What was said lately, and one text to scroll."""
+        if said := cast(Keyed, self.app).notices.lately():
+            self._document = (*said, Block(), *self._document)
         yield TextView(self._document)
 
     def action_next_part(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 from lcm_core.base.text import clip, fold
 from lcm_core.base.values import Record
@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 from lcm_tui.kit.bars import KeyBar
 from lcm_tui.kit.commands import Key, key_title
-from lcm_tui.kit.dialog import BESIDE, Dialog, HelpScreen, key_row
+from lcm_tui.kit.dialog import BESIDE, Dialog, HelpScreen, Keyed, key_row
 from lcm_tui.kit.dialogs import PARTS, Explained, help_document, reflowed
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock
@@ -101,24 +101,27 @@ class HelpMenu(Dialog[str]):
         self._explained = screen
         self._give_key = give_key
         self._free_keys = free_keys
+        self._most = 4  #: lines of the text about the screen
         self._rows: dict[str, HelpRow] = {}
         self._list = LineView[str](self._draw, empty="No key of this screen says that.", id="keys")
         self._more = TextView(id="help-more")
 
     def compose_box(self) -> ComposeResult:
-        """What the screen shows, the filter, the keys, and the selected one whole."""
+        """What was said and what the screen shows, the filter, the keys, and the selected one whole."""
         paragraphs = reflowed(self._explained.explained()).split("\n\n")
-        yield TextView(tuple(map(Block, paragraphs[:2])))
+        if said := cast(Keyed, self.app).notices.lately():
+            self._most = max(self._most, self.app.size.height // 3)
+        yield TextView((*said, *map(Block, paragraphs[: 1 if said else 2])))
         yield Input(placeholder="type to filter", id="help-filter")
         yield self._list
         yield self._more
 
     def fit(self) -> None:
-        """The text about the screen is as tall as what it says, up to four lines."""
+        """The text about the screen is as tall as what it says, up to some lines."""
         text = self.query(TextView).first()
         width = max(min(118, self.app.size.width) - BESIDE, 1)
         lines = sum(len(WrappedBlock(block, width)) for block in text.document)
-        text.styles.height = min(lines, 4)
+        text.styles.height = min(lines, self._most)
 
     def own_help(self, usual: Sequence[Binding]) -> Sequence[Binding]:
         """It is the help: its keys are all in the bar."""

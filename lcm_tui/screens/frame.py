@@ -33,7 +33,7 @@ from textual.widget import Widget
 from textual.worker import Worker
 
 from lcm_tui.kit import commands, places
-from lcm_tui.kit.bars import KeyBar, KeyHint, Part, PastBar, TitleBar, refresh_bars
+from lcm_tui.kit.bars import KeyBar, KeyHint, Notices, Part, PastBar, TitleBar, refresh_bars
 from lcm_tui.kit.commands import SHARED, Key, bindings, key_title
 from lcm_tui.kit.dialog import Prompt
 from lcm_tui.kit.drawn import Drawn, Still
@@ -173,6 +173,10 @@ class Host(Protocol):
 
     def open_instead(self, place: Place) -> Screen[None]:
         """Put the screen that shows a place where the one in front is, which is left."""
+
+    @property
+    def notices(self) -> Notices:
+        """What was said in passing."""
 
     def put_away_notes_of(self, screen: Screen[None]) -> None:
         """Take away what a screen that is left said in passing."""
@@ -391,7 +395,9 @@ class CommandScreen(Screen[None], Still):
     async def _clicked_title(self, event: TitleBar.Clicked) -> None:
         """Go to the end of the list, where what is new is; or read the file again."""
         listed = self._counted_list
-        if event.part is Part.PLACE:
+        if event.part is Part.NOTICE:
+            self._host.notices.clear()
+        elif event.part is Part.PLACE:
             if not self.is_first:
                 await self.action_run("back")
         elif event.part is Part.FILE:

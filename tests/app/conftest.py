@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from textual.css.stylesheet import Stylesheet
-from textual.notifications import Notification, Notifications
 
+from lcm_tui.kit.bars import Notice, Notices
 from lcm_tui.screens import conversation_panel as outlook
 from tests.app.support import NOTED
 
@@ -47,10 +47,10 @@ def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _notifications_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what was said: on a busy machine its time is over before a test looks at it."""
-    add = Notifications.add
+    add = Notices.add
 
-    def noted(self: Notifications, notification: Notification) -> Notifications:
-        vars(self).setdefault(NOTED, []).append(notification)
-        return add(self, notification)
+    def noted(self: Notices, notice: Notice) -> None:
+        vars(self).setdefault(NOTED, []).append(notice)
+        add(self, notice)
 
-    monkeypatch.setattr(Notifications, "add", noted)
+    monkeypatch.setattr(Notices, "add", noted)

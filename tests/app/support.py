@@ -27,7 +27,7 @@ WIDE = (160, 50)
 MIDDLING = (120, 35)
 NARROW = (80, 24)
 
-#: Where the notifications of an app are kept for `said`, by a fixture of every test of the app.
+#: Where the notices of an app are kept for `said`, by a fixture of every test of the app.
 NOTED = "noted_by_tests"
 #: When a condition has not come true by then, something hangs. No test measures time with it.
 PATIENCE_SECONDS = 60.0
@@ -44,14 +44,14 @@ async def open_app(
     state_dir: Path | None = None,
     budget: int | None = None,
 ) -> AsyncIterator[Pilot[int]]:
-    """The app on a database, with notifications and tooltips, its first list loaded.
+    """The app on a database, with tooltips, its first list loaded.
 
     ``pilot.app`` is the `LcmApp`. The settings are resolved from the environment as the command line does
     it, so a test sets variables before it opens the app.
     """
     options = Options(db=path, sessions=sessions, openclaw_dir=state_dir, budget=budget)
     app = LcmApp(resolve(options, os.environ, home=Path.home()))
-    async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
+    async with app.run_test(size=size, tooltips=True) as pilot:
         await wait_for(pilot, lambda: app.failure is not None or isinstance(app.screen, ConversationsScreen))
         if app.failure is None:
             table = first_screen(pilot).list.table
@@ -175,8 +175,9 @@ def shown(pilot: Pilot[int]) -> str:
 
 
 def said(pilot: Pilot[int]) -> list[str]:
-    """The notifications so far, made safe, without their titles; those too whose time is over."""
-    return [note.message for note in vars(pilot.app._notifications).get(NOTED, ())]
+    """The notices so far, made safe; those too whose time is over."""
+    assert isinstance(pilot.app, LcmApp)
+    return [note.text for note in vars(pilot.app.notices).get(NOTED, ())]
 
 
 async def wait_until_said(pilot: Pilot[int], text: str) -> None:

@@ -46,6 +46,6 @@ async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
         assert "large files without a row" not in shown(pilot)
         with a_host_on(path):
             change_behind(path, "DELETE FROM message_parts")
-            await wait_for(pilot, lambda: "0 bytes can be given back" not in shown(pilot))
+            await wait_for(pilot, lambda: "626.7 KB" in shown(pilot))
             await pilot.press("v")
             await wait_until_said(pilot, "is open in")

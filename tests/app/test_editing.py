@@ -8,6 +8,7 @@ import pytest
 
 from tests.app.support import (
     NARROW,
+    at,
     dag_on,
     open_app,
     settled,
@@ -43,7 +44,7 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
         await pilot.press("a")
         await wait_for(pilot, lambda: value(path, TEXT) == f"Zebra. {before}")
         await settled(pilot)
-        assert "Summary DAG" in shown(pilot)
+        assert at(pilot.app.screen, "Summary DAG")
 
 
 async def test_what_was_not_changed_is_not_reviewed(database_copy: DatabaseFactory):

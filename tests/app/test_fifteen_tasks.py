@@ -85,7 +85,7 @@ def test_5_a_summary_edited_by_hand(path: Path, home: Path) -> None:
         operator.press("ctrl+s", f"Review {TOP}", "+ In March: Condensed memory")
         operator.press("a", "preview: not applied yet")
         operator.press("a", "Back up before this change?")
-        operator.press("enter", "Applied: Rewrite", "Backup made")
+        operator.press("enter", "Applied: Rewrite", "To undo it: U, u")
         assert keys + 4 <= 6
     assert value(path, TEXT, TOP) == f"In March: {before}"
 
@@ -127,7 +127,7 @@ def test_8_a_change_undone_and_made_again(path: Path, home: Path) -> None:
         operator.press("s", "Summary DAG of 1", TOP)
         operator.press("d", "Dissolve summary")
         operator.press("a", "Back up before this change?")
-        operator.press("enter", "Applied: Dissolve", "62 summaries")
+        operator.press("enter", "Applied: Dissolve", "To undo it: U, u")
         changed = query(path, ITEMS)
         assert changed != before
         operator.press("escape", "Conversations  8")

@@ -79,7 +79,7 @@ async def test_each_key_of_a_screen_does_something_or_says_why_not(openclaw_home
             if isinstance(screen.focused, Input):  # where letters are text
                 await pilot.press("tab")
             reason, key = screen.why_not(command), screen.told(command).key.split(",")[0]
-            pilot.app.clear_notifications()
+            pilot.app.notices.clear()
             before = state(pilot, screen)
             noted = len(said(pilot))
             await pilot.press(key)

@@ -127,21 +127,6 @@ async def test_a_click_on_an_answer_gives_it(database_file: DatabaseFactory):
         assert pilot.app.screen is question
 
 
-async def test_what_a_screen_said_in_passing_goes_with_it(
-    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("lcm_tui.app.READ_SECONDS", 3600.0)  # a key may be long in coming on a busy machine
-    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
-        await open_screen(pilot, "FilesScreen")
-        pilot.app.notify("A summary was rewritten.", timeout=12)
-        await pilot.press("left_curly_bracket", "d")
-        await wait_for_text(pilot, "is not a key here", "A summary was rewritten.")
-        await pilot.press("escape")
-        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
-        await wait_for(pilot, lambda: "is not a key here" not in shown(pilot), "the note to go")
-        await wait_for_text(pilot, "A summary was rewritten.")
-
-
 async def test_an_id_in_a_row_opens_what_it_names_and_that_of_the_row_the_row(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     done = await asyncio.to_thread(

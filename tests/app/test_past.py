@@ -201,7 +201,7 @@ async def test_a_change_waits_until_the_other_moment_is_shown(
             may_go_on.set()
             await wait_for(pilot, lambda: not screen.moving, "the other moment")
             assert ("as it was before" in shown(pilot)) is there
-            pilot.app.clear_notifications()
+            pilot.app.notices.clear()
         assert "another moment" not in (screen.why_not("dissolve") or "")
     assert dump(path) == rows
 

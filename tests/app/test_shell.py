@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from textual.widgets import Input
 
 from lcm_tui.kit.bars import KeyBar
 from lcm_tui.kit.commands import key_problems, key_title, textual_keys
+from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.dialogs import reflowed
 from lcm_tui.kit.help import help_rows
 from lcm_tui.kit.text import TextView
@@ -286,7 +288,7 @@ async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database
     async with open_app(database_file("0.15.3")) as pilot:
         first = pilot.app.screen
         await settled(pilot)
-        pilot.app.clear_notifications()  # 'e' was taken from another command
+        pilot.app.notices.clear()  # 'e' was taken from another command
         await wait_for(pilot, lambda: " F7 Files " in shown_lines(pilot)[-1])
         await pilot.press("question_mark", *"large files")
         await wait_for(
@@ -403,16 +405,50 @@ async def test_resizing_keeps_the_selection(openclaw_home: Path, name: str):
         assert pilot.app._exception is None
 
 
-async def test_a_notification_leaves_the_rows_readable(database_file: DatabaseFactory):
+async def test_a_notice_takes_no_row_and_is_there_once(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         before = shown_lines(pilot)
-        pilot.app.notify("Copied sum_75db599221512f6c", title="Applied")
-        await wait_for_text(pilot, "Applied: Copied sum_75db599221512f6c")
-        assert shown_lines(pilot)[:-2] == before[:-2]
-        pilot.app.notify("word " * 30, severity="error")  # two lines of 80 columns
-        await wait_for_text(pilot, "word word")
-        assert shown_lines(pilot)[:-5] == before[:-5]
+        for text in ("Copied sum_75db599221512f6c", "Nothing is selected.", "Nothing is selected."):
+            pilot.app.notify(text)
+        await wait_for(pilot, lambda: shown_lines(pilot)[0] == " Conversations  ▌Nothing is selected.")
+        assert shown_lines(pilot)[1:] == before[1:], "list, head and keys are as they were"
+        pilot.app.notices.clear()
+        await wait_for(pilot, lambda: shown_lines(pilot) == before)
+
+
+LONG = "A sentence that says at length what was wrong with the last key, and what would help. " * 2
+
+
+@pytest.mark.parametrize("size", [NARROW, (60, 15)])
+async def test_a_notice_that_is_cut_is_whole_in_the_help(
+    database_file: DatabaseFactory, size: tuple[int, int]
+):
+    async with open_app(database_file("0.15.3"), size=size) as pilot:
+        await settled(pilot)
+        pilot.app.notify("The first one.")
+        pilot.app.notify(LONG, severity="warning")
+        await wait_for_text(pilot, "▌A sentence that says at length")
+        assert shown_lines(pilot)[0].endswith("… F1")
+        await pilot.press("f1")
+        await wait_for(pilot, lambda: LONG.strip() in " ".join(" ".join(text_in_frame(pilot)).split()))
+        await wait_for_text(pilot, "The first one.")
+        await pilot.press("escape")
+        await settled(pilot)
+        await pilot.press("slash", "f1")  # the help of a line that is typed
+        await wait_for(pilot, lambda: "▌A sentence that says" in " ".join(text_in_frame(pilot)))
+
+
+async def test_a_dialog_shows_a_notice_in_the_same_place(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("S")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, Dialog) and "╭" in shown(pilot))
+        await settled(pilot)
+        before = shown_lines(pilot)
+        await pilot.press("Z")
+        await wait_for(pilot, lambda: shown_lines(pilot)[0].startswith(" ▌Z is not a key here"))
+        assert shown_lines(pilot)[1:] == before[1:]
 
 
 # -- hostile words -----------------------------------------------------------------------------------------
@@ -429,42 +465,7 @@ async def test_a_notification_is_shown_as_it_is_and_obeys_nothing(database_file:
         assert pilot.app._exception is None
 
 
-# -- notifications -----------------------------------------------------------------------------------------
-
-LONG = "A sentence that says at length what was wrong with the last key, and what would help. " * 2
-
-
-async def test_notifications_hide_neither_keys_nor_head_nor_prompt(database_file: DatabaseFactory):
-    async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
-        await settled(pilot)
-        before = shown_lines(pilot)
-        for number in (0, 1, 2, 3, 4, 5, 4, 4):
-            pilot.app.notify(f"{number}. {LONG}", severity="error")
-        await wait_for(pilot, lambda: [n for n in "012345" if f" {n}. A" in shown(pilot)] == ["3", "4", "5"])
-        after = shown_lines(pilot)
-        assert (after[0], after[-1]) == (before[0], before[-1])
-        assert after[2:11] == before[2:11], "half of the screen at the most"
-        assert [line[2] for line in after if line[3:].startswith(". A sentence")] == ["3", "5", "4"]
-        await pilot.press("slash", *"main")
-        await wait_for(pilot, lambda: "main" in [line.strip() for line in shown_lines(pilot)])
-        assert "4. A sentence that says" in shown(pilot)
-
-
-async def test_a_notification_has_its_own_line_and_the_selected_row_stays_in_sight(
-    database_file: DatabaseFactory,
-):
-    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
-        await settled(pilot)
-        await pilot.press("c")
-        await settled(pilot)
-        await pilot.press("end")
-        await settled(pilot)
-        last = shown_lines(pilot)[-2].rstrip(" ▁▂▃▄▅▆▇█")
-        await pilot.press("P")
-        await wait_for_text(pilot, "P (Start/pause) is not a key here")
-        *_, row, note, _ = shown_lines(pilot)
-        assert note.strip(" ▌").startswith("P (Start/pause)")
-        assert row.rstrip(" ▁▂▃▄▅▆▇█") == last
+# -- notices -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -474,13 +475,10 @@ async def test_what_a_screen_said_goes_with_it_and_finished_work_is_told_on_the_
     async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("W")  # no key here
-        pilot.app.notify("Done: something", timeout=DONE_SECONDS)
-        pilot.app.notify("it is wrong", severity="error")
-        await wait_for_text(pilot, "W (Rewrite subtree) is not", "Done: something", "it is wrong")
+        await wait_for_text(pilot, "W (Rewrite subtree) is not")
         await pilot.press("s")  # forward
         await settled(pilot)
         assert at(pilot.app.screen, "Summary DAG")
-        await wait_for_text(pilot, "Done: something", "it is wrong")
         assert "is not a key here" not in shown(pilot)
         await pilot.press("V")
         await wait_for_text(pilot, "V (Merge) is not a key here")
@@ -488,18 +486,24 @@ async def test_what_a_screen_said_goes_with_it_and_finished_work_is_told_on_the_
         await settled(pilot)
         assert at(pilot.app.screen, "Conversations")
         await wait_for(pilot, lambda: "is not a key here" not in shown(pilot))
-        assert "it is wrong" in shown(pilot)
+        pilot.app.notify("Done: something", timeout=DONE_SECONDS)
+        await pilot.press("s")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
+        await wait_for_text(pilot, "Done: something")
 
 
-async def test_a_key_puts_away_what_has_been_read(
+async def test_an_error_stays_until_a_key_and_a_lesser_notice_does_not_take_its_place(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("lcm_tui.app.READ_SECONDS", 0.0)
     async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
         await settled(pilot)
-        pilot.app.notify("it is done", timeout=60)
-        pilot.app.notify("it is wrong", severity="error", timeout=60)
-        await wait_for_text(pilot, "it is done", "it is wrong")
+        pilot.app.notify("It is wrong.", severity="error", timeout=0.05)
+        pilot.app.notify("It is done.", timeout=60)
+        await asyncio.sleep(0.3)
+        await wait_for_text(pilot, "▌It is wrong.")
+        await pilot.press("j")  # too soon to have been read
+        await settled(pilot)
+        assert "▌It is wrong." in shown(pilot)
+        monkeypatch.setattr("lcm_tui.kit.bars.READ_SECONDS", 0.0)
         await pilot.press("j")
-        await wait_for(pilot, lambda: "it is done" not in shown(pilot))
-        assert "it is wrong" in shown(pilot)
+        await wait_for(pilot, lambda: "▌" not in shown_lines(pilot)[0])
