@@ -54,18 +54,6 @@ T = TypeVar("T")
 # Our own config file. The host's is read in `lcm_core.base.host_config`.
 
 APP_NAME = "lcm-tui"
-_KNOWN = (
-    "backup_offer_mb",
-    "budget",
-    "check_seconds",
-    "format",
-    "keys",
-    "search_cache",
-    "summary",
-    "theme",
-    "write_unknown_schema",
-)
-
 budget_tokens = integer(1, LARGEST_BUDGET)
 megabytes = integer(0, LARGEST_NUMBER)
 seconds = real_number(0, 86_400)
@@ -76,16 +64,23 @@ def output_format(value: Json) -> OutputFormat:
     return OutputFormat(one_of(*OutputFormat)(value))
 
 
-class UserFile(Record, frozen=True):
-    """What the user wrote into our config file; None is "not given"."""
+#: How each value of the file is read that is no table.
+_VALUES: Final[Mapping[str, Callable[[Json], object]]] = {
+    "budget": budget_tokens,
+    "format": output_format,
+    "theme": plain_text,
+    "backup_offer_mb": megabytes,
+    "write_unknown_schema": boolean,
+    "check_seconds": seconds,
+    "search_cache": boolean,
+}
+_KNOWN: Final = sorted((*_VALUES, "keys", "summary"))
 
-    budget: Sourced[int] | None = None
-    output_format: Sourced[OutputFormat] | None = None
-    theme: Sourced[str] | None = None
-    backup_offer_mb: Sourced[int] | None = None
-    write_unknown_schema: Sourced[bool] | None = None
-    check_seconds: Sourced[float] | None = None
-    search_cache: Sourced[bool] | None = None
+
+class UserFile(Record, frozen=True):
+    """What the user wrote into our config file."""
+
+    values: Mapping[str, Sourced[Any]] = field(default_factory=dict)  #: those that are given, by name
     keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     summary: Json = None  #: the table as it is written
 
@@ -121,20 +116,13 @@ def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic])
         message = f"{path} has a key {unknown!r}, which lcm-tui does not know; known are {', '.join(_KNOWN)}."
         diagnostics.append(Diagnostic(Problem.UNKNOWN_KEY, unknown, message))
 
-    def given(key: str, parse: Callable[[Json], T]) -> Sourced[T] | None:
-        return parsed(key, document.get(key), parse, SettingSource.USER_CONFIG, diagnostics)
-
-    return UserFile(
-        given("budget", budget_tokens),
-        given("format", output_format),
-        given("theme", plain_text),
-        given("backup_offer_mb", megabytes),
-        given("write_unknown_schema", boolean),
-        given("check_seconds", seconds),
-        given("search_cache", boolean),
-        _keys(document.get("keys"), diagnostics),
-        document.get("summary"),
-    )
+    source = SettingSource.USER_CONFIG
+    values = {
+        name: found
+        for name, parse in _VALUES.items()
+        if (found := parsed(name, document.get(name), parse, source, diagnostics)) is not None
+    }
+    return UserFile(values, _keys(document.get("keys"), diagnostics), document.get("summary"))
 
 
 def _keys(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, str]:
@@ -423,6 +411,17 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
     if options.budget is not None and options.budget < 1:
         raise UsageError("--budget must be at least 1 token.", details={"budget": options.budget})
     raw = masked(host.plugin.values, known=_KNOWN_PLUGIN_KEYS)
+
+    def of_file(name: str, default: T) -> Sourced[T]:
+        return user.values.get(name) or Sourced(default)
+
+    def own(name: str, option: T | None, variable: str, parse: Callable[[Json], T], default: T) -> Sourced[T]:
+        """A setting of our own: command line, variable, our config file, default."""
+        if option is not None:
+            return Sourced(option, SettingSource.COMMAND_LINE, f"--{name}")
+        given = parsed(variable, environ.get(variable), parse, SettingSource.ENVIRONMENT, notes)
+        return given or of_file(name, default)
+
     return Settings(
         state_dir=state,
         credentials_dir=usual.value,
@@ -444,25 +443,15 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         utc=options.utc,
         engine=engine,
         summary=read_summary(environ, user.summary, engine, notes),
-        budget=_own(
-            _flag("--budget", options.budget), _BUDGET, budget_tokens, user.budget, None, environ, notes
-        ),
-        output_format=_own(
-            _flag("--format", options.output_format),
-            _FORMAT,
-            output_format,
-            user.output_format,
-            OutputFormat.TABLE,
-            environ,
-            notes,
-        ),
-        theme=user.theme or Sourced(None),
-        backup_offer_mb=user.backup_offer_mb or Sourced(BACKUP_OFFER_MB),
+        budget=own("budget", options.budget, _BUDGET, budget_tokens, None),
+        output_format=own("format", options.output_format, _FORMAT, output_format, OutputFormat.TABLE),
+        theme=of_file("theme", None),
+        backup_offer_mb=of_file("backup_offer_mb", BACKUP_OFFER_MB),
         write_unknown_schema=Sourced(True, SettingSource.COMMAND_LINE, "--allow-unknown-schema")
         if options.allow_unknown_schema
-        else user.write_unknown_schema or Sourced(False),
-        check_seconds=user.check_seconds or Sourced(CHECK_SECONDS),
-        search_cache=user.search_cache or Sourced(True),
+        else of_file("write_unknown_schema", False),
+        check_seconds=of_file("check_seconds", CHECK_SECONDS),
+        search_cache=of_file("search_cache", True),
         keys=user.keys,
         raw=raw if isinstance(raw, Mapping) else {},
         diagnostics=tuple(notes),
@@ -524,11 +513,6 @@ def _session_store(given: Json, home: Path, notes: list[Diagnostic]) -> Sourced[
     elif path.suffix not in HOST_STORES:
         path = path.parent
     return Sourced(path, SettingSource.PLUGIN_CONFIG, _STORE)
-
-
-def _flag(name: str, given: T | None) -> Sourced[T] | None:
-    """A value of the command line that needs no reading."""
-    return None if given is None else Sourced(given, SettingSource.COMMAND_LINE, name)
 
 
 def _from_environment(name: str, environ: Mapping[str, str], home: Path) -> Sourced[Path] | None:
@@ -603,17 +587,3 @@ def _path(
         message = f"{found.name} is a relative path; it is resolved from the current folder."
         notes.append(Diagnostic(Problem.RELATIVE_PATH, found.name, message))
     return Sourced(path, found.source, found.name)
-
-
-def _own(
-    option: Sourced[T] | None,
-    variable: str,
-    parse: Callable[[Json], T],
-    user: Sourced[T] | None,
-    default: T,
-    environ: Mapping[str, str],
-    notes: list[Diagnostic],
-) -> Sourced[T]:
-    """A setting of our own: command line, variable, our config file, default."""
-    given = option or parsed(variable, environ.get(variable), parse, SettingSource.ENVIRONMENT, notes)
-    return given or user or Sourced(default)
