@@ -2,7 +2,8 @@
 
 Each command runs in a process of its own, a few times in turns with what it is compared with: a bare Python,
 a server of the MCP SDK without tools, sqlite3's own checks. What counts is the least processor time of all
-threads, so that a busy machine changes little. ``--large FILE`` adds commands on a database ten times (a).
+threads, so that a busy machine changes little. ``--large FILE`` adds commands on a database ten times (a),
+``--sqlite-utils PROGRAM`` help and lists beside those of sqlite-utils, in an environment of its own.
 Exit code 0: every bar is kept.
 """
 
@@ -30,6 +31,8 @@ from benchmarks.measure import warm
 from benchmarks.shapes import MANY_CONVERSATIONS, TINY
 from benchmarks.terminal import environment
 
+#: How often a command and what it is compared with run in turns, each as often as all others at a time.
+_TURNS: Final = 5
 _NOWHERE: Final = "reticulate"
 _COMMON: Final = "config"
 #: A tenth of (a), and many conversations of next to nothing.
@@ -139,6 +142,29 @@ def starts(bench: Bench, tiny: Path) -> list[report.Row]:
     ]
 
 
+#: Commands, and what sqlite-utils prints of the same rows; of the history, which is empty here, a single row.
+_LISTS: Final = {
+    ("--help",): ("--help",),
+    ("conversations", "list"): ("rows", "conversations"),
+    ("messages", "list", "1"): ("rows", "messages", "--limit", "50"),
+    ("summaries", "list", "1"): ("rows", "summaries", "--limit", "50"),
+    ("files", "1"): ("rows", "large_files"),
+    ("history", "list"): ("rows", "context_items", "--limit", "1"),
+}
+
+
+def beside(bench: Bench, path: Path, other: str) -> list[report.Row]:
+    """Help and lists, in turns with those of sqlite-utils: its table, of the same rows."""
+    rows = []
+    for ours, theirs in _LISTS.items():
+        mine = (bench.program, *ours) if ours == theirs else (bench.program, *ours, "--db", str(path))
+        table = (other, *theirs) if ours == theirs else (other, theirs[0], str(path), *theirs[1:], "-t")
+        turns = [(bench.least(*mine), bench.least(*table)) for _ in range(_TURNS)]
+        least, compared = (min(seconds) for seconds in zip(*turns, strict=True))
+        rows.append(_ratio("tiny", " ".join(ours), least, compared, 1, "sqlite-utils"))
+    return rows
+
+
 def growth(bench: Bench, small: Path, path: Path, name: str) -> list[report.Row]:
     """What one page and one context of the largest conversation cost beside a smaller database."""
     rows = []
@@ -193,6 +219,9 @@ def main() -> int:
     parser.add_argument("--program", default=str(Path(sys.executable).with_name("lcm-tui")))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--large", type=Path, help="a database that is ten times (a)")
+    parser.add_argument(
+        "--sqlite-utils", metavar="PROGRAM", help="compare help and lists with this program's"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
@@ -204,6 +233,8 @@ def main() -> int:
             warm(copy)
         time.sleep(0.1)  # a file that was written in this moment is not remembered
         rows = starts(bench, database(TINY))
+        if given.sqlite_utils is not None:
+            rows += beside(bench, database(TINY), given.sqlite_utils)
         rows += growth(bench, database(_TENTH), path, "a")
         rows += searches(bench, full)
         rows += doctor(bench, path, database(_CROWD))
