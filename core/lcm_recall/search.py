@@ -161,7 +161,7 @@ def recent(source: Path, folder: Path | None = None) -> list[str]:
 
 #: Seconds that a search may take, and a pattern on one text.
 DEADLINE_SECONDS: Final = 10.0
-_PATTERN_SECONDS: Final = 0.5
+_PATTERN_SECONDS: Final = 0.5  #: of processor time, which is what `regex` counts
 #: Hits of each kind that are ranked, about; with more the answer is bounded.
 RANKED: Final = 2_000
 #: Bytes of a large file that are searched.

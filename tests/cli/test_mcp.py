@@ -376,7 +376,9 @@ async def test_data_has_a_limit_too(memory: Path) -> None:
 
 
 @pytest.mark.long
-async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
+async def test_a_wrong_argument_gets_a_sentence(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The limit of a pattern is processor time: beside other processes it takes many times that.
+    monkeypatch.setattr("lcm_tui.mcp.server.DEADLINE_SECONDS", 60.0)
     async with client_of(memory) as client:
         for tool, arguments, expected in (
             ("search", {}, "argument query is wrong: Field required"),
