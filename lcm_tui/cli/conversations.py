@@ -69,23 +69,28 @@ _SWITCHES = frozenset({"fork_bounded", "pending", "running"})
 @options.page_options
 @options.time_options
 def list_(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -> Answer:
-    """List all conversations, including archived ones, last updated first."""
-    window = options.window(run, "conversations", paged, times, as_engine=True)
-    schema, page = run.read_remembering(_load_list, run.settings, window)
+    """List all conversations, including archived ones, newest activity first.
+
+    JSON, CSV and the engine's table list the one last updated first, as the engine's command does.
+    """
+    by_activity = not run.presentation.prints_data
+    resource = "conversations by activity" if by_activity else "conversations"
+    window = options.window(run, resource, paged, times, as_engine=True)
+    schema, page = run.read_remembering(_load_list, run.settings, window, by_activity)
     return run.answer(
         "conversations.list",
         {"items": [json_of(CONVERSATION_COLUMNS, row) for row in page.items]},
         [list_table(CONVERSATION_COLUMNS, page.items, run.time, schema, empty="No conversations.")],
-        paging=Paging("conversations", window.limit, len(page.items), page.next),
+        paging=Paging(resource, window.limit, len(page.items), page.next),
         not_recorded=not_recorded(CONVERSATION_COLUMNS, schema, "items"),
         names=json_names(CONVERSATION_COLUMNS),
     )
 
 
 async def _load_list(
-    reader: Reader, memory: FileMemory, settings: Settings, window: Window
+    reader: Reader, memory: FileMemory, settings: Settings, window: Window, by_activity: bool
 ) -> tuple[Schema, Page[Row]]:
-    page = await conversation_page(reader, window)
+    page = await conversation_page(reader, window, by_activity=by_activity)
     ids = [record.conversation_id for record in page.items]
     raw, counted = await context_messages(reader, ids), await memory.statistics_of(reader, ids)
     rows = [

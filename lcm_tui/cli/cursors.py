@@ -14,7 +14,7 @@ from lcm_tui.tables.machine import json_text
 
 VERSION = 1
 #: Lists whose ids are numbers; those of the others are text.
-_NUMBERED = frozenset({"conversations", "messages", "history"})
+_NUMBERED = frozenset({"conversations", "conversations by activity", "messages", "history"})
 _MAX_CHARACTERS = 4_000
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.api import UsageError
+from lcm_core.api import UsageError, conversations, open_sync
 from lcm_core.store.listing import Position
 
 from lcm_tui.cli import cursors
@@ -202,3 +202,20 @@ def test_previous_context_by_the_rules_of_another_engine(database_file: Database
         "summaries", "show", "--previous", "sum_1", "--rules", "9", "--db", database_file("0.1.2"), "--json"
     )
     assert (refused.code, refused.error["details"]["option"]) == (2, "rules")
+
+
+def test_people_get_conversations_by_their_newest_message(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    with open_sync(path) as memory:
+        expected = [one.conversation_id for one in memory(conversations)]
+    cursor: list[str] = []
+    found: list[int] = []
+    while len(found) < len(expected):
+        out = run("conversations", "list", "--limit", "3", *cursor, "--db", path).out
+        first = [line.split()[0] for line in out.splitlines() if line.strip()]
+        found += [int(word) for word in first if word.isdigit()]
+        cursor = ["--cursor", out.rpartition("--cursor ")[2].strip()]
+    assert found == expected
+    of_programs = run("conversations", "list", "--limit", "1", "--db", path, "--json").document["pagination"]
+    refused = run("conversations", "list", "--cursor", of_programs["nextCursor"], "--db", path)
+    assert (refused.code, "belongs to another list" in refused.err) == (2, True)

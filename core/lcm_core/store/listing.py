@@ -89,9 +89,16 @@ class _List(Record, frozen=True):
     walk: str = ""  #: SQL of the order in which its rows are read
 
 
-async def conversation_page(reader: Reader, window: Window) -> Page[Conversation]:
-    """Conversations, the one last updated first."""
-    listed = _List("conversations", "conversation_id", _column(reader, "conversations", "updated_at"))
+async def conversation_page(
+    reader: Reader, window: Window, *, by_activity: bool = False
+) -> Page[Conversation]:
+    """Conversations, the one last updated first; *by_activity*: the one with the newest message."""
+    time = _column(reader, "conversations", "updated_at")
+    if by_activity:
+        newest = f"""SELECT {reader.schema.select("messages", ("created_at",), "m")} FROM messages AS m
+            WHERE m.conversation_id = t.conversation_id ORDER BY m.seq DESC LIMIT 1"""
+        time = f"coalesce(({newest}), {time})"
+    listed = _List("conversations", "conversation_id", time)
     columns = CONVERSATIONS.select(reader.schema, "t")
     rows, end = await _page(reader, listed, columns, window, (), ())
     return Page(tuple(CONVERSATIONS.record(row) for row in rows), end)
