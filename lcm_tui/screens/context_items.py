@@ -487,8 +487,8 @@ class SentScreen(CommandScreen):
     """What was assembled, to read; it stays as it was when it was opened."""
 
     HELP = """
-One message as the model receives it: role, source, tokens as sent and as stored, adjustments, and its text (a
-summary in its wrapper) or blocks as JSON.
+One message as the model receives it: role, source, tokens, adjustments, and its text (a summary in its
+wrapper) or blocks as JSON.
 
 The first line of the messages opens the whole request. m shows the item that a message was made from.
 
