@@ -625,19 +625,22 @@ def search(
 
 
 def _ranked(candidates: Sequence[_Candidate], query: Query) -> list[tuple[_Candidate, dict[str, int]]]:
-    """The candidates, those spelled as typed first, by the sum of what their ranks are worth."""
+    """The candidates, those spelled as typed first, by the sum of what their ranks are worth.
+
+    What weighs the same is newest first, in each of the orders and in their sum.
+    """
     part = PATTERN if query.pattern is not None else PART
-    arms: dict[str, list[_Candidate]] = {
-        WORDS: sorted((one for one in candidates if one.words), key=lambda one: -one.words),
-        part: sorted(candidates, key=lambda one: -one.part),
-        RECENCY: sorted(candidates, key=lambda one: one.at, reverse=True),
+    newest = sorted(candidates, key=lambda one: (one.at, len(one.id), one.id), reverse=True)
+    arms: dict[str, list[_Candidate]] = {  # sorting is stable
+        WORDS: sorted((one for one in newest if one.words), key=lambda one: -one.words),
+        part: sorted(newest, key=lambda one: -one.part),
+        RECENCY: newest,
     }
     ranks: dict[tuple[DocumentKind, str], dict[str, int]] = {}
     for name, ordered in arms.items():
         for rank, one in enumerate(ordered, start=1):
             ranks.setdefault((one.kind, one.id), {})[name] = rank
     worth = {key: sum(1 / (_FUSION + rank) for rank in found.values()) for key, found in ranks.items()}
-    newest = arms[RECENCY]  # sorting is stable
     ordered = sorted(newest, key=lambda one: (not one.spelled, -worth[one.kind, one.id]))
     return [(one, ranks[one.kind, one.id]) for one in ordered]
 

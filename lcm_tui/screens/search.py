@@ -909,6 +909,14 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
     def _why_none(self) -> str | None:
         if self._is_early or self.hits.hit is not None or self.hits.recent is not None:
             return None
+        return self._why_no_hit
+
+    @property
+    def _why_no_hit(self) -> str:
+        if self._searching:
+            return "The search is still running: wait for its first hits"
+        if self._found is not None:
+            return "Nothing was found for these words"
         return "No hit is selected: type a word to search for"
 
     @property
@@ -917,10 +925,8 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         return self._searching and self._found is None
 
     def _why_not_expanded(self) -> str | None:
-        if self._is_early:
-            return "The search is still running: wait for its first hits"
-        if self.hits.hit is None:
-            return "No hit is selected: type a word to search for"
+        if self._is_early or self.hits.hit is None:
+            return self._why_no_hit
         return None if self.hits.hit.summary is not None else "No summary covers this hit"
 
     async def _expand(self) -> None:

@@ -10,7 +10,7 @@ from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import cell_width, clip, counted, depth_name, safe_line
 from lcm_core.store.search import DocumentKind
 from lcm_recall.read import Level, Passage
-from lcm_recall.search import OTHER_SPELLING, Found, Hit
+from lcm_recall.search import NAMES, OTHER_SPELLING, Found, Hit
 
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, role_style, text_of
 from lcm_tui.tables.blocks import OutputColumn, Table, When, minute_text
@@ -169,8 +169,10 @@ def coverage_parts(found: Found | None, share: float | None, whole: Found | None
     covered = found.coverage
     took = took_text(covered.elapsed_ms / 1000)
     lacks: list[Line] = [] if covered.full else [(Span(covered.missing, "warn"),)]
-    for searched in (covered.searched_text, counted(sum(covered.searched.values()), "text")):
-        line = (*hits, Span(f"  in {searched}, {took}", "dim"))
+    kinds = ", ".join(counted(count, kind, NAMES[kind]) for kind, count in covered.searched.items() if count)
+    texts = counted(sum(covered.searched.values()), "text")
+    for searched in (kinds or texts, texts):
+        line = (*hits, Span(f"  {searched} searched, {took}", "dim"))
         if cell_width(text_of(line)) < width:
             break
     return [line, *lacks]

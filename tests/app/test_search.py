@@ -81,7 +81,7 @@ async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database
     plant(path)
     async with open_app(path, size=NARROW) as pilot:
         screen = await searching(pilot, *NEEDLE)
-        assert "2 hits  in 998 texts" in shown(pilot)
+        assert "2 hits  998 texts searched" in shown(pilot)
         assert "\x1b" not in shown(pilot)
         assert "Conversation 3" in shown(pilot)
         kinds = [key.kind.value for key in screen.hits.keys if not isinstance(key, int)]
@@ -112,7 +112,7 @@ async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_
     async with open_app(path, size=NARROW) as pilot:
         await searching(pilot, *"needle")
         lines = [line.strip() for line in shown_lines(pilot)]
-        assert any(line.startswith("3 hits  in 3 messages, 1 summary, ") for line in lines)
+        assert any(line.startswith("3 hits  3 messages, 1 summary searched, ") for line in lines)
         hits = {line.split()[3]: (line, below) for line, below in pairwise(lines) if line.startswith("user ")}
         assert hits["m1"][0].endswith("m1 #1  not in a context")
         assert hits["m1"][1].startswith("…needle yy")
@@ -123,6 +123,8 @@ async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_
         await wait_for_text(
             pilot, 'Nothing found. "leese" was not found; similar words: lease. "needle" alone: 3'
         )
+        await pilot.press("enter")
+        await wait_until_said(pilot, "Nothing was found for these words")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ async def test_a_search_is_narrowed_to_a_kind_a_conversation_and_a_time(
     async with open_app(path, size=NARROW) as pilot:
         screen = await searching(pilot, *NEEDLE)
         await pilot.press("ctrl+t", *"mess", "enter")
-        await wait_for_text(pilot, "Search mess", "1 hit  in 865 messages")
+        await wait_for_text(pilot, "Search mess", "1 hit  865 messages searched")
         await pilot.press("ctrl+t", *"mess", "space", "1", "enter")
         await wait_for_text(pilot, "Search mess 1", "0 hits")
         await pilot.press("ctrl+t", *"someday", "enter")
@@ -473,39 +475,41 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         rows.summary(owner, "sum_good", "A needle.")
     async with open_app(path, size=NARROW) as pilot:
         await searching(pilot, *"needle")
-        await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
+        await wait_for_text(pilot, "5 hits  3 messages, 2 summaries searched")
         offered = "tab then 1 tool 2  2 user 1  4 summaries 2  5 in context 2  6 not in it 3"
         await wait_for_text(pilot, offered, "7 broken 1")
         await pilot.press("tab", "1")
         await wait_for_text(
-            pilot, "Search tool", "2 of 5 hits  in 2 messages,", " 1 ●tool 2  2 user 1", "0 all"
+            pilot, "Search tool", "2 of 5 hits  2 messages searched,", " 1 ●tool 2  2 user 1", "0 all"
         )
         assert "needle out" in shown(pilot)
         await pilot.press("5")
-        await wait_for_text(pilot, "Search tool in-context", "1 of 5 hits  in 1 message,", "5 ●in context")
+        await wait_for_text(
+            pilot, "Search tool in-context", "1 of 5 hits  1 message searched,", "5 ●in context"
+        )
         await pilot.press("6")
         await wait_for_text(
-            pilot, "Search tool out-of-context", "1 of 5 hits  in 1 message,", "6 ●not in it 3"
+            pilot, "Search tool out-of-context", "1 of 5 hits  1 message searched,", "6 ●not in it 3"
         )
         assert "needle old" in shown(pilot)
         await pilot.press("2")
-        await wait_for_text(pilot, "Search tool out-of-context user", "2 of 5 hits  in 2 messages,")
+        await wait_for_text(pilot, "Search tool out-of-context user", "2 of 5 hits  2 messages searched,")
         await pilot.press("7")
         await wait_for_text(
             pilot, "Search out-of-context broken", "0 of 5 hits: not in it, broken. 0 shows all."
         )
         await pilot.press("0")
-        await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
+        await wait_for_text(pilot, "5 hits  3 messages, 2 summaries searched")
         assert "tool" not in shown_lines(pilot)[0]
         await pilot.press("7")
-        await wait_for_text(pilot, "Search broken", "1 of 5 hits  in 1 summary,")
+        await wait_for_text(pilot, "Search broken", "1 of 5 hits  1 summary searched,")
         assert "sum_bad" in shown(pilot)
         await pilot.press("7")
-        await wait_for_text(pilot, "5 hits  in 3 messages, 2 summaries")
+        await wait_for_text(pilot, "5 hits  3 messages, 2 summaries searched")
         await pilot.press("0")
         await wait_until_said(pilot, "Nothing limits the search")
         await click_text(pilot, "4 summaries", Lines)
-        await wait_for_text(pilot, "Search summaries", "2 of 5 hits  in 2 summaries,")
+        await wait_for_text(pilot, "Search summaries", "2 of 5 hits  2 summaries searched,")
 
 
 async def test_counts_are_known_where_the_search_was_narrowed_before_it_was_typed(tmp_path: Path):

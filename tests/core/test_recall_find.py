@@ -48,6 +48,18 @@ async def found(path: Path, query: str, mode: Mode = Mode.WORDS, wanted: Filter 
         return await database.read(load)
 
 
+async def test_hits_that_weigh_the_same_are_newest_first(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    times = [3, 1, 2, 2, 5, 4, 1, 3]
+    with building(path) as rows:
+        owner = rows.conversation()
+        ids = [rows.message(owner, "the lease", created_at=f"2026-03-0{day} 10:00:00") for day in times]
+    newest = sorted(zip(times, ids, strict=True), reverse=True)
+    for mode, query in ((Mode.WORDS, "lease"), (Mode.WORDS, "eas"), (Mode.REGEX, "l.ase")):
+        hits = (await found(path, query, mode)).hits
+        assert [int(hit.id) for hit in hits] == [number for _, number in newest]
+
+
 @given(
     st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8),
     st.lists(
