@@ -172,9 +172,11 @@ class Run(Record, frozen=True):
         if not_recorded:
             meta[OURS] = {"notRecorded": list(not_recorded)}
         if self.past is not None and self.past.found is not None:
-            from lcm_tui.cli.past_told import told
+            from lcm_tui.cli.documents import past_document
+            from lcm_tui.tables.past import past_blocks
 
-            data, blocks = told(self.time, self.past.found, data, blocks)
+            data = {**data, "past": past_document(self.past.found)}
+            blocks = [*past_blocks(self.time, self.past.found), *blocks]
         if paging is None:
             return Answer(command, data, blocks, meta, names=names)
         more = [Note(f"More follow: --cursor {paging.cursor}")] if paging.cursor else []

@@ -46,7 +46,7 @@ from lcm_core.store.schema import Schema
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Outcome, Paging, Run
 from lcm_tui.cli.command import Sectioned, command
-from lcm_tui.cli.documents import Document, MadeList
+from lcm_tui.cli.documents import Document, MadeList, past_document
 from lcm_tui.cli.kinds import (
     Choice,
     ConversationArgument,
@@ -60,7 +60,6 @@ from lcm_tui.cli.kinds import (
 )
 from lcm_tui.cli.options import Named
 from lcm_tui.cli.output import write
-from lcm_tui.cli.past_told import past_document
 from lcm_tui.cli.selecting import as_text, chosen, number_of, tail_rules
 from lcm_tui.cli.working import point_of, run_at
 from lcm_tui.kit.session import budget_for

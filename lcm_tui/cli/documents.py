@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from lcm_core.base.records import Conversation, FocusBrief
 from lcm_core.base.setting_values import Json
@@ -17,6 +17,9 @@ from lcm_core.store.conversations import ConversationEntry
 
 from lcm_tui.tables.blocks import json_of
 from lcm_tui.tables.conversation_rows import ROW_COLUMNS, Row
+
+if TYPE_CHECKING:
+    from lcm_core.operations.past import Found
 
 Document = dict[str, Json]
 R = TypeVar("R")
@@ -89,3 +92,17 @@ def scalar(value: object) -> Json:
             return None
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     return value if isinstance(value, bool | int | str) else None
+
+
+def past_document(found: Found) -> Document:
+    """A point, and what is said of it, for machines."""
+    beside = found.cut.beside
+    return {
+        "point": found.cut.point.text,
+        "operationId": None if beside is None else beside.id,
+        "reversed": [one.id for one in found.cut.taken],
+        "older": None if found.older is None else found.older.text,
+        "newer": None if found.newer is None else found.newer.text,
+        "snapshotId": None if found.snapshot is None else found.snapshot[0],
+        "statements": [{"kind": one.doubt, **some_of(one, "text operation_id")} for one in found.statements],
+    }

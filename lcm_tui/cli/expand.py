@@ -18,7 +18,7 @@ from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import some_of
-from lcm_tui.cli.kinds import Kind, Tokens, WholeNumber, invalid
+from lcm_tui.cli.kinds import Tokens, WholeNumber, invalid
 from lcm_tui.cli.recall import id_argument, passage_title
 from lcm_tui.tables.blocks import Facts, Note, Prose
 from lcm_tui.tables.blocks import OutputBlock as Block
@@ -27,17 +27,7 @@ from lcm_tui.tables.search import levels_table
 _MAX_TOKENS = 1_000_000
 #: No summary is so far above its messages.
 _MAX_LEVEL = 1_000_000
-
-
 _ALL = -1
-
-
-class _Level(Kind[int]):
-    """A level, or all of them."""
-
-    def read(self, name: str, value: str) -> int:
-        """The number, or the one that stands for all."""
-        return _ALL if value == "all" else WholeNumber(0, _MAX_LEVEL).read(name, value)
 
 
 @command(
@@ -61,7 +51,7 @@ class _Level(Kind[int]):
 @click.option("--no-messages", is_flag=True, help="Only summaries, without the messages below.")
 @click.option(
     "--level",
-    type=_Level(),
+    type=WholeNumber(0, _MAX_LEVEL, all=_ALL),
     metavar="N|all",
     help="Only the texts of this level: 0 is the summary itself. all: what each level has and its tokens, no "
     "texts.",

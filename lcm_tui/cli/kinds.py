@@ -140,13 +140,18 @@ class RawPath(Raw):
 
 
 class WholeNumber(Kind[int]):
-    """A whole number in a closed range. Without a bound at the top, what JSON cannot hold is its largest."""
+    """A whole number in a closed range. Without a bound at the top, what JSON cannot hold is its largest.
 
-    def __init__(self, minimum: int, maximum: int | None = None) -> None:
-        self.minimum, self.maximum = minimum, maximum
+    *words* stand for numbers, too.
+    """
+
+    def __init__(self, minimum: int, maximum: int | None = None, **words: int) -> None:
+        self.minimum, self.maximum, self.words = minimum, maximum, words
 
     def read(self, name: str, value: str) -> int:
         """The number."""
+        if value in self.words:
+            return self.words[value]
         number = _number(value)
         if number is not None and number >= self.minimum:
             if self.maximum is None:
@@ -158,7 +163,13 @@ class WholeNumber(Kind[int]):
             if self.maximum is None
             else f"from {self.minimum} to {self.maximum}"
         )
-        raise invalid(name, f"must be a whole number {wanted}", value)
+        raise invalid(name, f"must be {' or '.join([*self.words, f'a whole number {wanted}'])}", value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """The words."""
+        return _completed([*self.words], incomplete)
 
 
 def _number(value: str) -> int | None:

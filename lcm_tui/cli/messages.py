@@ -22,7 +22,7 @@ from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.kinds import Kind, WholeNumber
+from lcm_tui.cli.kinds import WholeNumber
 from lcm_tui.cli.options import Named
 from lcm_tui.cli.selecting import chosen, tail_of
 from lcm_tui.tables.blocks import (
@@ -109,14 +109,6 @@ class _Newest(Record, frozen=True):
     rows: list[MessageRow]
 
 
-class _Tail(Kind[int]):
-    """A number of messages, or the fresh tail."""
-
-    def read(self, name: str, value: str) -> int:
-        """The number; 0 is the fresh tail."""
-        return 0 if value == "fresh" else WholeNumber(1, options.MAX_LIMIT).read(name, value)
-
-
 @command(
     "messages",
     forms=("csv",),
@@ -131,7 +123,7 @@ class _Tail(Kind[int]):
     "--tail",
     "--count",
     "tail",
-    type=_Tail(),
+    type=WholeNumber(1, options.MAX_LIMIT, fresh=0),
     metavar="N|fresh",
     help="Instead the newest N messages of the context, up to 500; fresh: the fresh tail, which compaction "
     "does not touch.",
