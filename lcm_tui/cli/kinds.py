@@ -484,9 +484,7 @@ class Stamp(Record, frozen=True):
 
 
 #: What the engine's command takes for a time (docs/spec/command.md, "Selecting and filtering").
-_ENGINE_TIME = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})"
-)
+_ENGINE_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})"
 _ENGINE_SPAN = re.compile("[0-9]+[smhdwSMHDW]")
 
 
@@ -497,7 +495,7 @@ class Moment(Kind[Stamp]):
         """The time as it was typed; which moment it is depends on the zone."""
         if parse_utc(value) is None:
             raise invalid_time(name, "must be a time such as 2026-03-02 or 2026-03-02T14:30:00Z", value)
-        return Stamp(value, bool(_ENGINE_TIME.fullmatch(value)))
+        return Stamp(value, bool(re.fullmatch(_ENGINE_TIME, value)))
 
 
 class Period(Kind[tuple[Stamp, Stamp]]):

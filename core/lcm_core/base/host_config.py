@@ -50,7 +50,7 @@ _SECRET_WORDS: Final = frozenset(
     {"apikey", "authorization", "bearer", "cookie", "credential", "credentials"}
     | {"passphrase", "passwd", "password", "passwords", "secret", "secrets"}
 )
-_VARIABLE: Final = re.compile(r"\$(\$?)\{(?:([A-Z_][A-Z0-9_]*)|((?:go)?pass:[^{}]*))\}")
+_VARIABLE: Final = r"\$(\$?)\{(?:([A-Z_][A-Z0-9_]*)|((?:go)?pass:[^{}]*))\}"
 
 
 # -- variables --------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class HostVariables(Record, frozen=True):
 
     def _filled(self, value: Json) -> Json:
         if isinstance(value, str):
-            return _VARIABLE.sub(self._text_of, value) if "${" in value else value
+            return re.sub(_VARIABLE, self._text_of, value) if "${" in value else value
         if isinstance(value, Mapping):
             return {key: self._filled(one) for key, one in value.items()}
         if isinstance(value, Sequence):

@@ -19,7 +19,7 @@ from lcm_core.base.tokens import has_surrogates
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = "Mapping[str, Json]"
 
-_LONE: Final = re.compile(r"[\ud800-\udfff]")
+_LONE: Final = r"[\ud800-\udfff]"  # compiled by `re` when a text calls for it
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _SAFE_INTEGER: Final = 2**53
 _LARGEST_INDEX: Final = 2**32 - 2
@@ -161,7 +161,7 @@ def _value(text: str, at: int) -> tuple[Json, int]:
 
 def well_formed(text: str) -> str:
     """Text as it reaches a database: half a surrogate pair is no character and becomes U+FFFD."""
-    return _LONE.sub("\ufffd", text) if has_surrogates(text) else text
+    return re.sub(_LONE, "\ufffd", text) if has_surrogates(text) else text
 
 
 def js_json(value: Json) -> str:
@@ -184,7 +184,7 @@ def stringify(value: Json) -> str:
 
 def _escaped_halves(text: str) -> str:
     """Halves of a pair without the other one are escaped."""
-    return _LONE.sub(lambda half: f"\\u{ord(half[0]):04x}", text) if has_surrogates(text) else text
+    return re.sub(_LONE, lambda half: f"\\u{ord(half[0]):04x}", text) if has_surrogates(text) else text
 
 
 def written(value: Json) -> str:

@@ -168,7 +168,7 @@ _PICTURE: Final = (
     r"\U0001f300-\U0001f3fa\U0001f400-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001faff]"
 )
 _GLYPH: Final = r"[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]"
-_GLYPHS: Final = re.compile(rf"\u200d|{_GLYPH}")
+_GLYPHS: Final = rf"\u200d|{_GLYPH}"  # compiled by `re` when a text calls for it
 _UNSAFE_ASCII: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -267,7 +267,7 @@ def _visible(match: re.Match[str]) -> str:
     if match["selector"]:
         return ""
     if match["emoji"]:
-        return _GLYPHS.sub("", match["emoji"])
+        return re.sub(_GLYPHS, "", match["emoji"])
     if match["pair"]:
         return match["pair"]
     code = ord(match[0])
