@@ -100,8 +100,9 @@ The head says in one sentence what the change does to the context; below it, the
 and after with their share of the budget, and the rows per table: + added, ~ changed, - deleted.
 
 Below are the ordinals, old and new side by side: + added, - removed, → moved, ✗ a broken summary that will be
-in the context. tab switches to the warnings in full, to the edits, one database row each, to the same rows as
-a diff, and to the SQL. m goes to the diff at once, and back. enter opens the selected line, and / finds text.
+in the context. tab switches to the edits, one database row each, to the same rows as a diff, to the SQL, and
+to the warnings if the head has no room for them. m goes to the diff at once, and back. enter opens the
+selected line, and / finds text.
 """.strip()
 
 
@@ -128,6 +129,7 @@ class ChangePane(Vertical):
         self.sql = LineView[Numbered](self._draw_sql, empty="Reading …", id="sql")
         self.text = LineView[Numbered](self._draw_text, tall=True, id="brief")
         self.diff = DiffView(empty="Comparing …", id="diff", changes=False)
+        self._head_warns = False  #: whole: no pane says it again
         self._pane = "ordinals"
         self._pane_before = "ordinals"  #: in front before the rows as a diff
         self._compared: Shown | None = None  #: whose rows are compared
@@ -185,10 +187,9 @@ class ChangePane(Vertical):
         return [(name, titles[name], name == self._pane) for name in self._panes()]
 
     def _panes(self) -> tuple[str, ...]:
-        missing = {
-            name for name, there in (("brief", self._brief), ("warnings", self.warnings.keys)) if not there
-        }
-        return tuple(name for name in PANES if name not in missing)
+        warned = self.warnings.keys and not self._head_warns
+        missing = {name for name, there in (("brief", self._brief), ("warnings", warned)) if not there}
+        return tuple(name for name in PANES if name not in missing or name == self._pane)
 
     def show_pane(self, name: str) -> None:
         """Bring a pane to the front."""
@@ -256,8 +257,9 @@ class ChangePane(Vertical):
             self.edits.replace([Numbered(place) for place in range(len(shown.words))] if shown else [])
             if self._pane == "ordinals" and brief and not rows:
                 self.show_pane("brief")  # it is what the change is about
-            elif first and shown is not None and self._pane == "ordinals" and not rows:
-                self.show_pane("edits" if shown.words else "ordinals")  # the head has the warnings
+            elif first and shown is not None and self._pane == "ordinals" and not rows and shown.words:
+                only_changed = not any(one.insert or one.delete for one in shown.rows)
+                self.show_pane("diff" if only_changed else "edits")
             if self._pane == "sql" and shown is not None:
                 self._desk.work_on("sql", self._make_sql, shown)
             else:
@@ -272,6 +274,10 @@ class ChangePane(Vertical):
         if self.shown is not None:
             room = head_room(self.app.size.height) - len(lines)
             lines += head_lines(self.shown, self._desk.session.budget, width, room, plain=self.app.no_color)
+            texts = (line for text in warnings_of(self.shown) for line in warning_lines(text, width))
+            if self._head_warns != (whole := all(line in lines for line in texts)):
+                self._head_warns = whole
+                self._panes_bar.refresh()
         return lines
 
     async def _make_sql(self, shown: Shown) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from lcm_core.base.text import counted
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -68,7 +69,8 @@ class EditScreen(Screen[None]):
         bar = self.query_one(TitleBar)
         bar.where = f"Edit {self._title}"
         held = len(self._table)
-        bar.note = f"{held} unsafe characters are shown as signs and kept" if held else "ctrl+s keeps it"
+        if held:
+            bar.note = f"{counted(held, 'unsafe character')} shown as signs and kept"
         self.area.focus()
 
     @property

@@ -156,8 +156,6 @@ def _weights_text(tokens: Tokens) -> Iterator[str]:
         said = [f"{leaving:,} tokens leave"] if leaving else []
         said += [f"{entering:,} {'' if leaving else 'tokens '}enter"] if entering else []
         yield ", ".join(said)
-    elif tokens.change:
-        yield f"its tokens change by {tokens.change:+,}"
 
 
 # -- ordinals --------------------------------------------------------------------------------------------

@@ -669,5 +669,6 @@ async def test_what_the_head_warns_of_is_not_said_again_below_it(database_copy: 
         await asked(pilot, "no network call", "a")
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
         await pilot.press("a")
-        await wait_for_text(pilot, "Warnings 1  [Edits ", "! 1 summary depends on the old text")
+        await wait_for_text(pilot, "[Diff]", "! 1 summary depends on the old text")
+        assert "Warnings" not in shown(pilot)
         assert shown(pilot).count("depends on the old text") == 1

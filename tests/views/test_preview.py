@@ -46,7 +46,7 @@ DISSOLVED = [item(3, None), item(None, 3), item(None, 4), *(item(at, at + 1) for
         (
             [],
             Tokens(3304, 3505),
-            "Ordinals do not change; its tokens change by +201; the context becomes 3.5 % of its budget.",
+            "Ordinals do not change; the context becomes 3.5 % of its budget.",
         ),
         ([], Tokens(0, 0), "Ordinals do not change."),
     ],
