@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from tests.test_references import DOCUMENT, pages
@@ -92,3 +93,26 @@ def test_the_list_finds_them() -> None:
         "It is mended.",
         "stands in the context",
     ]
+
+
+#: Of these there are always several.
+SEVERAL = {
+    *("CLOSEST", "MOST_ROWS", "expected", "len(found)", "len(matching)", "len(seen.sessions)", "len(titles)"),
+    *("count", "many", "new", "number", "tally.stored"),
+}
+
+
+def test_what_is_counted_may_be_one() -> None:
+    """``1 messages`` is said nowhere: `counted` writes a number with its noun."""
+    many = re.compile(r" (?:more |newest |other )?(?:messages|rows|calls|changes|sessions|entries|texts)\b")
+    found = {
+        ast.unparse(number.value)
+        for folder in SHOWN
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.JoinedStr)
+        for number, noun in pairwise(node.values)
+        if isinstance(number, ast.FormattedValue) and isinstance(noun, ast.Constant)
+        if number.format_spec is not None and many.match(str(noun.value))
+    }
+    assert found <= SEVERAL

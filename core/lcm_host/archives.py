@@ -35,6 +35,7 @@ from lcm_core.base.jsonl import (
     scan_lines,
 )
 from lcm_core.base.setting_values import object_or_empty
+from lcm_core.base.text import counted
 from lcm_core.base.values import Struct, field, replace
 from lcm_core.store.host_database import HostRows, read_host
 
@@ -264,7 +265,9 @@ class ColdLines(Struct):
             else:
                 self._note(value.get("kind"), row)
         if offset == 0 and self.row.events is not None and events != self.row.events:
-            counts = f"{events:,} entries in the archive, but {self.row.events:,} in the host's record"
+            counts = (
+                f"{counted(events, 'entry')} in the archive, but {self.row.events:,} in the host's record"
+            )
             self.problems.append(LineProblem(events, counts))
 
     def line_at(self, file: BinaryIO, number: int, offset: int, size: int) -> RawLine:

@@ -21,6 +21,7 @@ from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import ConversationId
+from lcm_core.base.text import counted
 from lcm_core.base.times import sql_utc
 from lcm_core.base.values import Record, replace
 from lcm_core.change.plan import StalePlanError
@@ -558,7 +559,7 @@ class Engine:
         ids = [None] * len(messages) if entry_ids is None else entry_ids
         if len(ids) != len(messages):
             raise UsageError(
-                f"There are {len(ids):,} entry ids for {len(messages):,} messages: give one each."
+                f"{counted(len(ids), 'entry id')} for {counted(len(messages), 'message')}: give one each."
             )
         if not self._is_stored(session) or not messages:
             return _NOT_STORED

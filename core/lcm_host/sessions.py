@@ -29,6 +29,7 @@ from lcm_core.base.jsonl import (
     string,
 )
 from lcm_core.base.paths import HOST_DATABASE, SESSIONS_FOLDER, host_databases, is_host_store
+from lcm_core.base.text import agree, counted
 from lcm_core.base.values import Record, field, replace
 from lcm_core.store.host_database import read_host
 from lcm_core.store.opening import FileState, file_state
@@ -592,9 +593,9 @@ def _take(found: dict[tuple[str | None, str], HostSession], session: HostSession
 
 def _remarks(database: Path, sessions: AgentSessions) -> Iterator[SessionProblem]:
     if sessions.left_out:
-        yield SessionProblem(
-            database, f"{sessions.left_out:,} rows without a usable session id were skipped.", is_remark=True
-        )
+        rows, were = counted(sessions.left_out, "row"), agree(sessions.left_out, "were")
+        what = f"{rows} without a usable session id {were} skipped."
+        yield SessionProblem(database, what, is_remark=True)
     if sessions.schema_number > TRIED_SCHEMA:
         yield SessionProblem(
             database,

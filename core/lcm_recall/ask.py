@@ -459,7 +459,8 @@ class Inquiry(Struct):
                         return replace(answered, model=name, calls=calls, usage=usage)
                     await self._look(step)
             failure = SummarizerError(
-                f"{name} gave no answer in {calls} calls: ask a narrower question, or use another model.",
+                f"{name} gave no answer in {counted(calls, 'call')}: ask a narrower question, or use another "
+                "model.",
                 code="NO_ANSWER",
             )
         except TimeoutError:

@@ -361,7 +361,7 @@ class _Search(Struct):
         for kind in self.cut:
             self._of_tables(kind, _FIRST, best=True)
         if self.given_up:
-            self.gaps[f"{self.given_up:,} texts on which the pattern took too long"] = None
+            self.gaps[f"{counted(self.given_up, 'text')} on which the pattern took too long"] = None
         return list(self.found.values())
 
     @property

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from lcm_core.base.errors import CancelledError, LcmError
 from lcm_core.base.setting_values import JsonObject
+from lcm_core.base.text import agree, counted
 from lcm_core.base.values import field, replace
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan, RowCount, listed, row_counts, rows_json, summed_rows
@@ -293,7 +294,8 @@ class Changing(Terminal):
         else:
             blocks += self._batch_blocks(done)
         if failed is not None:
-            made = f"{len(done):,} of {self.state.total:,} changes were applied and stay"
+            of = f"{len(done):,} of {counted(self.state.total, 'change')}"
+            made = f"{of} {agree(len(done), 'were')} applied and {agree(len(done), 'stay')}"
             blocks.append(Note(f"{made}. The next was not: {failed.message}"))
         return blocks
 

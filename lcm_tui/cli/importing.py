@@ -10,6 +10,7 @@ from typing import Any
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import JsonObject
+from lcm_core.base.text import counted
 from lcm_core.base.times import iso_or_none, parse_utc
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.plan import Plan
@@ -212,8 +213,8 @@ class _Work(Importing):
         shown = await work.plan(reader)
         if shown.doubtful:
             raise RefusedError(
-                f"Conversation {shown.conversation_id} contains {shown.present:,} messages, but none of the "
-                f"newest is in {place}: where the file's messages belong is unknown. Nothing was "
+                f"Conversation {shown.conversation_id} contains {counted(shown.present, 'message')}, but "
+                f"none of the newest is in {place}: where the file's messages belong is unknown. Nothing was "
                 "changed; give the transcript of this conversation.",
                 code="NO_ANCHOR",
             )
@@ -282,12 +283,12 @@ def _payloads(run: Run, tally: ImportTally) -> str:
 def _blocks(run: Run, place: Path, shown: Backfill) -> list[OutputBlock]:
     index, tally = shown.transcript, shown.tally
     into = f"conversation {shown.conversation_id}"
-    where = f"{into}, new" if shown.is_new else f"{into}, which has {shown.present:,} messages"
+    where = f"{into}, new" if shown.is_new else f"{into}, which has {counted(shown.present, 'message')}"
     facts: list[tuple[str, Cell]] = [
         ("Transcript", str(place)),
         (
             "Read",
-            f"{index.entry_count:,} entries, {len(shown.transcript.on_path):,} messages the host sees",
+            f"{counted(index.entry_count, 'entry')}, {counted(len(index.on_path), 'message')} the host sees",
         ),
         ("Into", where),
         ("Session key", shown.session.session_key),
@@ -295,7 +296,7 @@ def _blocks(run: Run, place: Path, shown: Backfill) -> list[OutputBlock]:
     if tally.stored:
         roles = ", ".join(f"{count:,} {role}" for role, count in sorted(tally.roles.items()))
         facts += [
-            ("To import", f"{tally.stored:,} messages ({roles}), {tally.tokens:,} tokens"),
+            ("To import", f"{counted(tally.stored, 'message')} ({roles}), {tally.tokens:,} tokens"),
             ("From", run.time(tally.first)),
             ("To", run.time(tally.last)),
             ("Payloads to files", _payloads(run, tally)),

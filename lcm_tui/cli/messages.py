@@ -194,9 +194,9 @@ def _newest(run: Run, named: Named, count: int | None) -> Answer:
     cap = f", at most {limits.max_tokens:,} tokens" if limits.max_tokens else ""
     facts: list[tuple[str, Cell]] = [
         ("Conversation", str(found.conversation.conversation_id)),
-        ("Rule", f"the newest {limits.count:,} messages of the context{cap}"),
+        ("Rule", f"the {counted(limits.count, 'newest message')} of the context{cap}"),
         ("Selected", f"{counted(limits.messages, 'message')}, {limits.tokens:,} tokens"),
-        ("Of", f"{found.history.messages:,} messages, {found.history.tokens:,} tokens"),
+        ("Of", f"{counted(found.history.messages, 'message')}, {found.history.tokens:,} tokens"),
     ]
     return run.answer(
         "messages.tail",

@@ -213,7 +213,8 @@ def _remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str
         )
     found += [f"Skipped: {one}." for one in report.conflicts[:_NAMED]]
     if len(report.conflicts) > _NAMED:
-        found.append(f"{len(report.conflicts) - _NAMED:,} more conversations are skipped in the same way.")
+        what = counted(len(report.conflicts) - _NAMED, "more conversation is", "more conversations are")
+        found.append(f"{what} skipped in the same way.")
     if report.unreadable:
         what = counted(report.unreadable, "message has", "messages have")
         which = some(report.unheld["messages", Why.NO_SEQ].rows, _NAMED, report.unreadable)
@@ -231,7 +232,7 @@ def _remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str
 
 def _differences_table(when: When, steps: Sequence[Step], total: int) -> Table:
     """The rows that differ."""
-    title = f"{total:,} differences" if total != 1 else "1 difference"
+    title = counted(total, "difference")
     if len(steps) < total:
         title = f"{title}, the first {len(steps):,}"
     return list_table(DIFFERENCES, steps, when, title=title, empty="Nothing differs.")

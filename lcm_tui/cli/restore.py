@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from lcm_core.base.text import counted
 from lcm_core.base.values import to_json
 from lcm_core.change.backup import Contents, Restored, RestorePreview, preview_restore
 from lcm_core.change.backup import restore as put_back
@@ -49,11 +50,11 @@ def restore(run: Run, *, backup: Path, flags: ChangeFlags) -> Answer:
 
 def _question(run: Run, preview: RestorePreview) -> str:
     until = _time(run, preview.backup)
-    backup = f"{preview.backup.path} ({preview.backup.messages:,} messages, the last of {until})"
+    backup = f"{preview.backup.path} ({counted(preview.backup.messages, 'message')}, the last of {until})"
     if preview.missing:
         return f"There is no {run.settings.database.value}. Create it from {backup}?"
     now = preview.database
-    what = f" ({now.messages:,} messages, the last of {_time(run, now)})" if now else ""
+    what = f" ({counted(now.messages, 'message')}, the last of {_time(run, now)})" if now else ""
     return (
         f"Replace the contents of {run.settings.database.value}{what} with {backup}? A copy of the old "
         "database is kept."

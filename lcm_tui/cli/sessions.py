@@ -244,7 +244,7 @@ def _shows(run: Run, session: HostSession) -> str:
 def _not_read(listing: HostListing) -> list[Block]:
     lines = [Note(one.sentence) for one in listing.problems[:_PROBLEMS]]
     if (rest := len(listing.problems) - len(lines)) > 0:
-        lines.append(Note(f"and {rest:,} more places"))
+        lines.append(Note(f"and {counted(rest, 'more place')}"))
     if listing.checkpoints:
         lines.append(Note(f"{counted(listing.checkpoints, 'checkpoint')} left out."))
     return [*lines]

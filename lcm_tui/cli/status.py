@@ -297,9 +297,8 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[OutputBlock]:
     counted = found.counted
     messages, summaries = counted.messages, counted.summaries
     limits = tail_of((), found.schema, run.settings)
-    tail = f"{limits.count} messages" + (
-        f", at most {limits.max_tokens:,} tokens" if limits.max_tokens else ""
-    )
+    most = f", at most {limits.max_tokens:,} tokens" if limits.max_tokens else ""
+    tail = f"{number_of(limits.count, 'message')}{most}"
     missing = [("Missing", ", ".join(found.schema.missing))] if found.schema.missing else []
     odd = ", ".join(unknown_parts(found.schema))
     unknown = [("Unknown to lcm-tui", odd)] if odd else []

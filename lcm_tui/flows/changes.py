@@ -12,6 +12,7 @@ from lcm_core.base.errors import LcmError, RefusedError
 from lcm_core.base.findings import Finding, FixId
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.settings import Settings
+from lcm_core.base.text import counted
 from lcm_core.base.values import replace
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.commit import Committed
@@ -150,7 +151,7 @@ def _rest_of(shown: Backfill) -> tuple[str, ...]:
         return ()
     return (
         f"this shows the first {len(shown.appends):,} of {shown.parts:,} parts; all of them are applied: "
-        f"{shown.tally.stored:,} messages, {shown.tally.tokens:,} tokens",
+        f"{counted(shown.tally.stored, 'message')}, {shown.tally.tokens:,} tokens",
     )
 
 

@@ -17,6 +17,7 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.files import drafts_folder
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.settings import Settings, SummarySettings
+from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z
 from lcm_core.base.tokens import estimate
 from lcm_core.base.values import Record, replace
@@ -220,13 +221,12 @@ def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
     if not forecast.once.calls:
         return "no network call, no cost"
     most = budget.at_most(forecast)
-    calls = "1 call" if forecast.once.calls == 1 else f"{forecast.once.calls:,} calls"
     about = "~" if forecast.once.cost_usd else ""
     tokens = f"~{forecast.once.input_tokens:,} tokens in, up to {forecast.once.output_tokens:,} out"
     cost = f"cost: {about}{cost_text(forecast.once.cost_usd)}"
     if forecast.once.cost_usd is not None:
-        cost += f", at most {most_text(most.cost_usd)} in {most.calls:,} calls"
-    return f"{calls}, {tokens}, {cost}"
+        cost += f", at most {most_text(most.cost_usd)} in {counted(most.calls, 'call')}"
+    return f"{counted(forecast.once.calls, 'call')}, {tokens}, {cost}"
 
 
 def worth_keeping(items: Iterable[BatchItem]) -> bool:

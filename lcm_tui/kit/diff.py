@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, ClassVar, Final, NamedTuple
 
 from lcm_core.base.diff import Diff, DiffRow, LineMark, compare_texts, emphasis
-from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as, wrap_spans
+from lcm_core.base.text import cell_width, clip, counted, fold, safe_line, sought_as, wrap_spans
 from lcm_core.base.values import Record, field
 from textual import events
 from textual.message import Message
@@ -173,7 +173,7 @@ def _fold(laid: LaidOut, piece: Piece) -> Line:
     """What stands for lines that are alike; it says what the change behind it belongs to."""
     last = laid.rows[piece.row + piece.hidden - 1]
     name = laid.naming.name_at(last.new) if last.new is not None else ""
-    said = f"── {piece.hidden:,} unchanged lines {'· ' + name + ' ' if name else ''}"
+    said = f"── {counted(piece.hidden, 'unchanged line')} {'· ' + name + ' ' if name else ''}"
     said = clip(safe_line(said), laid.width)
     return (Span(said + "─" * max(0, laid.width - cell_width(said)), "dim"),)
 

@@ -481,12 +481,15 @@ class Memory:
                 values = {column.agents: column.of(row) for column in CONVERSATION_COLUMNS if column.agents}
                 texts = {name: short(values[name]) for name in ("sessionKey", "title")}
                 listed.append(msgspec.convert({**values, **texts}, ListedConversation))
-            lines = [f"{len(page)} of {len(scope.entries)} conversations, the newest activity first."]
+            lines = [
+                f"{len(page)} of {counted(len(scope.entries), 'conversation')}, the newest activity first."
+            ]
             for one in listed:
                 state = "archived" if one.active is False else "active"
                 lines.append(
-                    f"conversation {one.conversation_id} ({state}): {one.messages:,} messages, "
-                    f"{one.summaries:,} summaries, last message {short(one.last_message_at, 40) or 'never'}"
+                    f"conversation {one.conversation_id} ({state}): {counted(one.messages, 'message')}, "
+                    f"{counted(one.summaries, 'summary')}, "
+                    f"last message {short(one.last_message_at, 40) or 'never'}"
                 )
                 lines += _quoted(f"{one.session_key} {one.title}".strip())
             data = ConversationPage(len(scope.entries), listed, following)
@@ -779,7 +782,7 @@ def _asked_lines(asked: Asked) -> Iterator[str]:
     if asked.answer is None:
         yield f"{short(asked.model)} gave no answer."
     else:
-        yield f"Answer of {short(asked.model)} in {asked.calls} calls:"
+        yield f"Answer of {short(asked.model)} in {counted(asked.calls, 'call')}:"
         yield from _quoted(asked.answer)
         yield f"It cites {', '.join(map(short, asked.citations)) or 'nothing'}."
     yield from (short(one, 500) for one in asked.remarks[-20:])

@@ -426,7 +426,7 @@ class CodexSession(Comparing[CodexDiff]):
         if data is None:
             return [first, second]
         first += [(Span(codex_rows(data)),), (Span(safe_line(data.rollout.path.name), "dim"),)]
-        second.append((Span(f"{len(data.new_text.rows):,} rows"),))
+        second.append((Span(counted(len(data.new_text.rows), "row")),))
         return [first, second, _codex_difference(data), [(Span(line, "dim"),) for line in remarks(data)]]
 
     def id_of(self, heading: str) -> str | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from lcm_core.base.errors import LcmError, UsageError
 from lcm_core.base.files import FileNotWrittenError, write_private
 from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
-from lcm_core.base.text import parse_budget, step
+from lcm_core.base.text import counted, parse_budget, step
 from lcm_core.base.values import replace
 from lcm_core.engine.sent import ItemOutcome, Ledger, MessageKey, ledger_of, markdown, request_text
 from lcm_core.operations.past_point import parse_point
@@ -334,7 +334,7 @@ def _export(
     text = markdown(ledger.assembled, title) if to_read else request_text(ledger.assembled)
     written = write_private(Path(name).expanduser(), text, replace=replace, never=database_files(database))
     form = "Markdown" if to_read else "JSON for an API call"
-    return f"{len(ledger.assembled.messages):,} messages as {form}, readable only by you: {written}"
+    return f"{counted(len(ledger.assembled.messages), 'message')} as {form}, readable only by you: {written}"
 
 
 # -- the screen ------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.text import counted
 from lcm_core.store.conversations import ConversationEntry
 from lcm_core.store.database import Reader
 from textual import events, on
@@ -455,10 +456,10 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         held = len(self.session.paid) if "paid" in vars(self.session) else 0
         found = []
         if drafts:
-            said = "1 draft waits" if drafts == 1 else f"{drafts:,} drafts wait"
+            said = counted(drafts, "draft waits", "drafts wait")
             found.append(f"{said} for review. They are saved: {self.key_of('repair')} continues with them.")
         if held:
-            said = "1 draft of a compaction is" if held == 1 else f"{held:,} drafts of compactions are"
+            said = counted(held, "draft of a compaction is", "drafts of compactions are")
             found.append(f"{said} kept only until the app exits. Quitting discards what was paid for.")
         return found
 

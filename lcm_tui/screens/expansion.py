@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from lcm_core.base.records import Conversation, SummaryId
+from lcm_core.base.text import counted
 from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_recall.read import Level, Passage, levels_below, read_level
@@ -231,7 +232,8 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
         if texts.next is None:
             return document
         ended = sum(one.complete for one in texts.passages)
-        said = f"{ended:,} of {texts.level.count:,} texts were read: enter reads the next page."
+        read = counted(texts.level.count, "text was", "texts were")
+        said = f"{ended:,} of {read} read: enter reads the next page."
         return (*document, Block(), Block(spans=(Span(said, "warn"),)))
 
     # -- commands ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from lcm_core.base.findings import Finding, FixId, RowRef
 from lcm_core.base.records import ContextItem, Conversation, ConversationId, MessageId, SummaryId
-from lcm_core.base.text import cell_width
+from lcm_core.base.text import cell_width, counted
 from lcm_core.base.values import Record
 from lcm_core.checks.messages import Repetition, repetitions_of
 from lcm_core.store.context import context_items
@@ -407,7 +407,7 @@ database changes, ctrl+r runs the checks again.
         if not fixable:
             return "No safe automatic fix for this finding"
         mark, fix = self.key_of("mark"), self.key_of("fix")
-        others = "1 other finding has one" if fixable == 1 else f"{fixable:,} other findings have one"
+        others = counted(fixable, "other finding has one", "other findings have one")
         return f"No automatic fix here; {others}: {mark} on a heading marks them, {fix} previews"
 
     async def _fix(self) -> None:

@@ -14,7 +14,7 @@ from typing import ClassVar, Final, TypeAlias
 from lcm_core.base.errors import LcmError, UsageError
 from lcm_core.base.files import reason_of
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
-from lcm_core.base.text import safe_line
+from lcm_core.base.text import counted, safe_line
 from lcm_core.base.times import iso_or_none, zone_words
 from lcm_core.base.values import Record, field, replace, to_json
 from lcm_core.store.conversations import get_conversation, list_conversations
@@ -432,7 +432,7 @@ class AskPane:
             self._note = error.message
         asked, spent = await ask_memory(self, self._inquiry, model)
         if spent is not None:
-            await self._show(asked, "", f"{spent.calls} calls, cost: {spent_text(spent.usage)}")
+            await self._show(asked, "", f"{counted(spent.calls, 'call')}, cost: {spent_text(spent.usage)}")
 
     async def show_evidence(self, evidence: Asked) -> None:
         """Over the screen, with why nobody is asked."""
@@ -448,8 +448,8 @@ class AskPane:
             Block(key_text(model)),
             Block(f"If the first call answers: {forecast_text(forecast, budget)}."),
             Block(
-                f"At most {most.calls:,} calls including retries, and {most.input_tokens:,} tokens in. "
-                "The question and passages of your database are sent."
+                f"At most {counted(most.calls, 'call')} including retries, and "
+                f"{most.input_tokens:,} tokens in. The question and passages of your database are sent."
             ),
         )
         question = Question("Call this model?", said, (("a", "ask"),), leave="show only the evidence")

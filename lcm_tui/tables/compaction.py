@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from lcm_core.base.text import counted, safe_text
+from lcm_core.base.text import agree, counted, safe_text
 from lcm_core.base.text import some as listed
 from lcm_core.base.values import Record, replace
 from lcm_core.operations.compact import ForecastPass, PassDone, PassDraft
@@ -162,7 +162,9 @@ def _notes(shown: PlannedCompaction) -> list[OutputBlock]:
     seen = shown.forecast
     notes: list[OutputBlock] = [Note(f"Warning: {warning}.") for warning in shown.warnings]
     if len(seen.passes) > LINES:
-        notes.append(Note(f"{len(seen.passes) - LINES:,} more passes; --json lists all."))
+        notes.append(
+            Note(f"{counted(len(seen.passes) - LINES, 'more pass', 'more passes')}; --json lists all.")
+        )
     if any(not one.is_exact for one in seen.passes):
         notes.append(
             Note("~ marks estimates: what later passes condense depends on the length of earlier drafts.")
@@ -320,7 +322,7 @@ def _numbers(planned: PlannedCompaction) -> list[Block]:
     seen, setting, model = planned.forecast, planned.setting, planned.model
     budget, bounds = setting.budget, setting.bounds()
     before, after = seen.tokens_before, seen.tokens_after
-    tail = f"{seen.tail_tokens:,} tokens ({bounds.fresh_tail_count:,} messages at least)"
+    tail = f"{seen.tail_tokens:,} tokens ({counted(bounds.fresh_tail_count, 'message')} at least)"
     if seen.tail_from is not None:
         tail += f" from ordinal {seen.tail_from:,}"
     stays = _fact("tail", f"{tail}; due over {setting.rendering.rules.compaction.threshold(budget):,}")
@@ -347,8 +349,8 @@ def _numbers(planned: PlannedCompaction) -> list[Block]:
     if seen.damaged:
         blocks.append(
             _said(
-                f"{seen.damaged:,} of its items refer to a row that is missing, duplicate, or of another "
-                "conversation: compaction skips them, see the health screen (H).",
+                f"{seen.damaged:,} of its items {agree(seen.damaged, 'refer')} to a row that is missing, "
+                "duplicate, or of another conversation: compaction skips them, see the health screen (H).",
                 "warn",
             )
         )
@@ -404,7 +406,7 @@ def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[st
     count = setting.bounds().fresh_tail_count
     why = (
         f"All raw messages are in the fresh tail, which compaction does not touch ({seen.tail_tokens:,} "
-        f"tokens; at least {count:,} newest messages), and no run of summaries is long or large "
+        f"tokens; at least {counted(count, 'newest message')}), and no run of summaries is long or large "
         "enough to condense."
     )
     if seen.tail_from is None:
@@ -482,7 +484,7 @@ def kept_fields(kept: Retention) -> Iterator[Block]:
     """What a draft keeps of its source and what it invents, in short."""
     share = "no names to keep" if kept.share is None else f"{kept.share:.0%} of what is named most and last"
     checked = kept.rules_checked
-    rules = f", {kept.constraints_kept:,} of {kept.constraints:,} rules" if kept.constraints else ""
+    rules = f", {kept.constraints_kept:,} of {counted(kept.constraints, 'rule')}" if kept.constraints else ""
     if checked is Checked.NONE:
         rules = ", rules not checked"
     elif checked is Checked.PART:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from lcm_core.base.records import Timestamp
-from lcm_core.base.text import cell_width, clip, preview, safe_line
+from lcm_core.base.text import cell_width, clip, counted, preview, safe_line
 from lcm_core.base.times import age, parse_utc
 from lcm_core.base.tokens import TokenCheck, Verdict
 from lcm_core.base.values import Record, replace
@@ -316,8 +316,7 @@ def line_between(view: ContextView, key: RowKey, width: int) -> Line:
 def tail_text(view: ContextView) -> str:
     """Where the fresh tail begins, in words."""
     tail = view.tail
-    messages = "1 message" if tail.messages == 1 else f"{tail.messages:,} messages"
-    return f"fresh tail: {messages}, {tail.tokens:,} stored tokens"
+    return f"fresh tail: {counted(tail.messages, 'message')}, {tail.tokens:,} stored tokens"
 
 
 def brief_text(view: ContextView) -> str:
@@ -325,7 +324,7 @@ def brief_text(view: ContextView) -> str:
     overlay = view.overlay
     if overlay is None:
         return "focus brief"
-    covered = "1 summary" if len(overlay.covered) == 1 else f"{len(overlay.covered):,} summaries"
+    covered = counted(len(overlay.covered), "summary")
     brief = overlay.brief
     return f"focus brief replaces {covered} marked ┆ ({brief.tokens:,} tokens): “{brief.prompt}”"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lcm_core.base.records import Conversation, FocusBrief
+from lcm_core.base.text import counted as number_of
 from lcm_core.base.values import Record
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store.schema import Schema
@@ -63,7 +64,7 @@ def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
         ("Context items", f"{counted.context_items:,} ({counted.context_tokens:,} tokens)"),
         (
             "Fresh tail",
-            f"{found.tail.messages:,} messages ({found.tail.tokens:,} tokens)",
+            f"{number_of(found.tail.messages, 'message')} ({found.tail.tokens:,} tokens)",
         ),
         (
             "Focus briefs",

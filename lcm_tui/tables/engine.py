@@ -230,7 +230,9 @@ def stuck_words(when: When, one: ConversationWork) -> list[str]:
                         f"waits until {when(node.next_attempt_after)}"
                     )
                 case NodeState.GIVEN_UP:
-                    found.append(f"{place}: failed {node.retries:,} times ({node.failure or 'no reason'})")
+                    found.append(
+                        f"{place}: failed {counted(node.retries, 'time')} ({node.failure or 'no reason'})"
+                    )
                 case NodeState.UNKNOWN:
                     found.append(f"{place}: is {node.status or 'nothing'}, which no known engine writes")
                 case _:

@@ -303,7 +303,7 @@ def _facts(work: BriefOnScreen, outlook: BriefOutlook) -> Iterator[Block]:
     text = draft.text
     yield _fact("writer", "you (manual)" if text.writer == MANUAL else text.writer)
     if found is not None:
-        kept = f"{len(found.kept):,} of {len(found.kept) + len(found.lost):,} names kept"
+        kept = f"{len(found.kept):,} of {counted(len(found.kept) + len(found.lost), 'name')} kept"
         invented = some((one.text for one in found.invented), 4) if found.invented else "nothing found"
         yield _fact("text", f"{kept}; invented: {invented}")
     if text.truncated:

@@ -506,7 +506,7 @@ def _repeated(finding: Finding, repeated: Sequence[Repetition] | None) -> list[B
     copies = sum(len(one.copy_ids) for one in repeated)
     named = {ref.key[0] for ref in finding.rows if ref.table == "messages"}
     ordered = sorted(repeated, key=lambda one: named.isdisjoint(one.copy_ids))
-    title = f"Stored again in this conversation: {copies:,} messages, {wasted:,} tokens wasted"
+    title = f"Stored again in this conversation: {counted(copies, 'message')}, {wasted:,} tokens wasted"
     blocks = [Block(), heading(title)]
     for one in ordered[:REPEATED_SHOWN]:
         here = not named.isdisjoint(one.copy_ids)
@@ -515,7 +515,10 @@ def _repeated(finding: Finding, repeated: Sequence[Repetition] | None) -> list[B
                 spans=(
                     Span(" › " if here else "   ", "key"),
                     Span(f"seq {seqs_text(one.original_seqs)} again at {seqs_text(one.copy_seqs)}", "text"),
-                    Span(f"  {_kind(one)}, {len(one.copy_ids):,} messages, {one.tokens:,} tokens", "dim"),
+                    Span(
+                        f"  {_kind(one)}, {counted(len(one.copy_ids), 'message')}, {one.tokens:,} tokens",
+                        "dim",
+                    ),
                     Span(f"; {_standing(one)}", "dim"),
                 ),
                 indent=3,

@@ -259,7 +259,7 @@ COUNTED_AS_STORED = (
 
 def _tail_document(view: ContextView) -> Document:
     tail = view.tail
-    limit = f"The rule protects {tail.count:,} messages"
+    limit = f"The rule protects {counted(tail.count, 'message')}"
     limit += f" of at most {tail.max_tokens:,} tokens" if tail.max_tokens is not None else ""
     turn = view.rules.keeps_turn_whole
     whole = ", and extends back to the newest user message, so that the turn stays whole" if turn else ""

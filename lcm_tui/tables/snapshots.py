@@ -50,8 +50,8 @@ def _noted(one: Snapshot, time: str) -> Iterator[Block]:
         ("sent at", time),
         ("budget", f"{one.budget:,} tokens; rules {one.rules}, {one.selection}"),
         ("source", value_of(one, "source") + (f": {reason}" if reason else "")),
-        ("sent", f"{len(one.sent):,} messages, {one.sent_tokens:,} tokens"),
-        ("not sent", f"{one.evicted:,} items, {len(one.cut):,} of them by the hard limit"),
+        ("sent", f"{counted(len(one.sent), 'message')}, {one.sent_tokens:,} tokens"),
+        ("not sent", f"{counted(one.evicted, 'item')}, {len(one.cut):,} of them by the hard limit"),
         ("fresh tail", tail),
         ("context", items),
         ("history", f"{value_of(one, 'rawHistoryEstimatedTokens')} tokens; raw before the tail {debt}"),
@@ -72,7 +72,9 @@ def how_true(found: RebuiltSnapshot) -> tuple[str, bool]:
         verb = "is" if len(found.gone) == 1 else "are"
         parts.append(f"{counted(len(found.gone), 'row')} {verb} missing from the database")
     if found.not_kept:
-        parts.append(f"{found.not_kept:,} messages came from the host's own list; their text is not stored")
+        what = counted(found.not_kept, "message")
+        its = "its" if found.not_kept == 1 else "their"
+        parts.append(f"{what} came from the host's own list; {its} text is not stored")
     if parts:
         return f"This is only part of what was sent: {' and '.join(parts)}.", False
     return "This differs from what was sent: rows have changed since, or the time zone differs.", False

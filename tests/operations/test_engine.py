@@ -729,7 +729,7 @@ async def test_a_key_that_says_nothing_joins_no_sessions(engine: Engine) -> None
 
 
 async def test_as_many_entry_ids_as_messages(engine: Engine) -> None:
-    with pytest.raises(UsageError, match="2 entry ids for 1 messages"):
+    with pytest.raises(UsageError, match="2 entry ids for 1 message: give"):
         await engine.ingest_batch(KEY, [said("hi")], entry_ids=["a", "b"])
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import cast
 
 from lcm_core.base.errors import RefusedError
+from lcm_core.base.text import agree, counted
 from lcm_core.base.values import Record
 from lcm_core.change.connection import Fault, Writer
 from lcm_core.change.guard import Statement
@@ -279,8 +280,8 @@ def write(writer: Writer, writes: Sequence[Write], fault: Fault) -> int:
             raise _refusal(one.table, error) from error
         if changed != len(one.rows):
             raise RefusedError(
-                f"{len(one.rows):,} rows of {one.table} were to change, and {changed:,} would have. Nothing "
-                "was changed."
+                f"{counted(len(one.rows), 'row')} of {one.table} {agree(len(one.rows), 'were')} to change, "
+                f"and {changed:,} would have. Nothing was changed."
             )
         fault(f"applied {number}")
     expected = sum(len(one.rows) for one in writes)

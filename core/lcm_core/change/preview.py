@@ -14,7 +14,7 @@ from typing import Final
 
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId
-from lcm_core.base.text import safe_line
+from lcm_core.base.text import counted, safe_line
 from lcm_core.base.values import Record, replace
 from lcm_core.change.apply import statements_of, with_new_ids
 from lcm_core.change.connection import check_writable
@@ -565,7 +565,7 @@ def words_of(step: Step) -> Iterator[str]:
     for row in edit.inserted:
         yield f"{name}: ordinal {_plain(row['ordinal'])} gets {_item(row)}"
     if edit.moves:
-        yield f"{name}: {len(edit.moves):,} ordinals change"
+        yield f"{name}: {counted(len(edit.moves), 'ordinal changes', 'ordinals change')}"
 
 
 def _named(table: str, row: Mapping[str, object]) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 from lcm_core.base.findings import Check, Confidence, FixId, RowRef
 from lcm_core.base.paths import SESSIONS_IN_HOST_DATABASE, StoredFileState, resolve_transcript
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.base.text import counted, phrase
+from lcm_core.base.text import agree, counted, phrase
 from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record, replace
 from lcm_core.checks.check import (
@@ -344,13 +344,16 @@ def _entries_twice(seen: Entries, limits: Limits) -> Iterator[Hit]:
         yield from FaultRows(limits, "messages", message_ids).hits(BROKEN, "message", owner, words)
     for pair in seen.shared:
         where = f"in conversation {pair.one.id} and in {pair.other.id}"
-        yield pair.hit(f"{pair.count:,} entries of a transcript are stored {where}.")
+        yield pair.hit(
+            f"{counted(pair.count, 'entry')} of a transcript {agree(pair.count, 'are')} stored {where}."
+        )
 
 
 def _alike(seen: Sequence[Shared], limits: Limits) -> Iterator[Hit]:
     for pair in seen:
         what = (
-            f"Conversations {pair.one.id} and {pair.other.id} share {pair.count:,} of {pair.of:,} messages."
+            f"Conversations {pair.one.id} and {pair.other.id} share {pair.count:,} of "
+            f"{counted(pair.of, 'message')}."
         )
         yield pair.hit(what)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NotRequired, TypedDict, cast
 
 from lcm_core.base.javascript import Json, JsonObject, stringify
 from lcm_core.base.records import LargeFile
-from lcm_core.base.text import fenced
+from lcm_core.base.text import counted, fenced
 from lcm_core.base.values import Record
 from lcm_core.engine import markers as gist
 from lcm_core.engine.assembly import Assembled, AssemblyStep, Evicted
@@ -215,9 +215,8 @@ def markdown(assembled: Assembled, title: str = "") -> str:
     """The messages for a reader: one section each, with where it came from and what it weighs."""
     lines = [f"# {title or 'What the model sees'}", ""]
     kept, budget = len(assembled.messages), assembled.budget
-    lines.append(
-        f"{kept:,} messages, {assembled.sent_tokens:,} of {budget:,} tokens, rules {assembled.rules}."
-    )
+    size = f"{assembled.sent_tokens:,} of {budget:,} tokens"
+    lines.append(f"{counted(kept, 'message')}, {size}, rules {assembled.rules}.")
     for number, (message, tokens) in enumerate(zip(assembled.messages, assembled.weights, strict=True), 1):
         lines += ["", f"## {number}. {message.role} · {message.origin.name} · {tokens:,} tokens", ""]
         lines += _markdown_body(message)

@@ -24,6 +24,7 @@ from lcm_core.base.files import make_private
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.jsonl import open_regular
 from lcm_core.base.records import SummaryId
+from lcm_core.base.text import counted
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.plan import DiskFullError
 from lcm_core.operations.drafting import (
@@ -336,8 +337,7 @@ class AcceptanceRule(Record, frozen=True):
         if self.no_rule_lost and new.rules_checked is not Checked.ALL:
             yield unchecked_sentence(new.rules_checked)
         if self.no_rule_lost and new.constraints_lost:
-            lost = len(new.constraints_lost)
-            rules = "1 rule" if lost == 1 else f"{lost:,} rules"
+            rules = counted(len(new.constraints_lost), "rule")
             yield f"{rules} lost (of {new.constraints:,}): {new.constraints_lost[0].text}"
         if self.nothing_invented and new.invented:
             yield f"{len(new.invented)} invented: {new.invented[0].text}"

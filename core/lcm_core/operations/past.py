@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from lcm_core.base.errors import LcmError
+from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z, parse_utc
 from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import SEVERAL, Operation, edits_of, gaps, touching
@@ -246,7 +247,7 @@ class _Back:
             )
             yield Statement(Doubt.COMPACTED, text)
         if self._appended:
-            what = "1 item was" if self._appended == 1 else f"{self._appended:,} items were"
+            what = counted(self._appended, "item was", "items were")
             text = f"{what} added to the context after this point by the host: left out."
             yield Statement(Doubt.APPENDED, text)
 
@@ -562,7 +563,7 @@ def _pruned(db: Rows, cut: Cut) -> Iterable[Statement]:
     oldest = cut.taken[-1].place if cut.taken else None
     number, first = gaps(db, oldest)
     if number:
-        many = "1 operation was" if number == 1 else f"{number:,} operations were"
+        many = counted(number, "operation was", "operations were")
         text = f"{many} removed from the history since this point: what they changed is not reversed."
         yield Statement(Doubt.PRUNED, text)
     elif cut.beside is None and first is not None and first.place > 1:

@@ -27,6 +27,7 @@ from lcm_core.base.findings import Report
 from lcm_core.base.setting_values import Json, JsonObject
 from lcm_core.base.settings import Settings
 from lcm_core.base.settings_listed import config_view, sourced_settings
+from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.rows import row_count
@@ -134,7 +135,7 @@ def _masked(value: Json) -> Json:
         return value
     if isinstance(value, str):
         return value if value in _WORDS else "(a text)"
-    return f"({len(value)} values)"
+    return f"({counted(len(value), 'value')})"
 
 
 async def database_facts(database: Database) -> JsonObject:

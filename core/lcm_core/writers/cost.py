@@ -15,6 +15,7 @@ from typing import ClassVar, Final, Protocol
 from lcm_core.base.errors import ConfigurationError, ExitCode
 from lcm_core.base.javascript import Json, read_json, trimmed
 from lcm_core.base.settings import SummarySettings
+from lcm_core.base.text import counted
 from lcm_core.base.values import Record, replace
 from lcm_core.writers.request import (
     NO_USAGE,
@@ -285,8 +286,8 @@ class CallBudget:
         """
         if self.max_calls is not None and self.spent.calls >= self.max_calls:
             raise LimitReachedError(
-                f"The limit of {self.max_calls} calls is reached, including earlier runs of this batch: "
-                "finished drafts are kept, the rest was not started.",
+                f"The limit of {counted(self.max_calls, 'call')} is reached, including earlier runs of this "
+                "batch: finished drafts are kept, the rest was not started.",
                 details={"maxCalls": self.max_calls},
             )
         spent = (self.spent.usage.cost_usd or 0.0) + self._reserved
