@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError
@@ -21,7 +21,7 @@ from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
-from lcm_tui.kit.panes import Rows, TwoPanes
+from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span, heading, text_field
 from lcm_tui.kit.text import TextView
@@ -183,83 +183,34 @@ def summary_document(held: SummaryText, node: Candidate | None, why: str, sessio
     return (*blocks, Block(held.content))
 
 
-# -- the list --------------------------------------------------------------------------------------------
-# The summaries that were given or skipped, and the text of the one under the cursor.
+# -- the previous context --------------------------------------------------------------------------------
+# What the model was given of earlier summaries when it made one, as far as that can be determined.
 
 #: The row that stands for the text as a whole.
 WHOLE: Final = SummaryId("")
 
 
-class GivenPane(ListPane[SummaryId]):
-    """One previous context of several: its summaries, and below them the text of the selected one."""
+class GivenList(ListPane[SummaryId]):
+    """The summaries that were given or skipped, below a row for the whole text."""
 
-    def __init__(self, session: Callable[[], Session]) -> None:
-        super().__init__()
-        self._session = session
-        self.text = TextView(id="text")
-        self.finder = TextFinder(self.text, self.why_nothing)
-        self.data: PreviousData | None = None
-        self.place = 0  #: which of the previous contexts is shown, as soon as they are known
-        self.as_text = False  #: the whole text alone
-        self._rows: Mapping[SummaryId, ConsideredSummary] = {}
-        self._shown: tuple[int, SummaryId | None] | None = None
+    def __init__(self) -> None:
+        super().__init__(id="chosen")
+        self.view: View | None = None
+        self.rows: Mapping[SummaryId, ConsideredSummary] = {}
 
-    def compose(self) -> ComposeResult:
-        """The list, and the text below it."""
-        given = Rows(*super().compose(), id="chosen")
-        self._panes = TwoPanes(given, self.text, shares=(0.64, 1 / 3))
-        yield self._panes
-
-    def show(self, data: PreviousData) -> None:
-        """Show what was read; the choice among several and the selection stay."""
-        old, self.data = self.data, data
-        counted = len(data.views) if old is None else len(old.views)
-        if self.place >= len(data.views) or (self.place > 1 and counted != len(data.views)):
-            self.place = 0
-        self._arrange()
-
-    def show_next_view(self) -> None:
-        """Go on to the next of the previous contexts that there are."""
-        if self.data is not None and self.data.views:
-            self.place = (self.place + 1) % len(self.data.views)
-            self._arrange()
-
-    def show_as_text(self, alone: bool) -> None:
-        """Show the whole text alone, or the summaries above it again."""
-        self.as_text = alone
-        if alone:
-            self.table.select(WHOLE)
-        self._panes.show_only(self.text if alone else None)
-        (self.text if alone else self.table).focus()
-
-    def _arrange(self) -> None:
-        """List what the chosen one holds."""
-        view, texts = self.view, {} if self.data is None else self.data.texts
+    def show(self, view: View | None, texts: Mapping[SummaryId, SummaryText]) -> None:
+        """List what a previous context holds."""
         summaries = {name: text.summary for name, text in texts.items()}
-        self._rows = considered(view.choice, view.word, summaries) if view else {}
+        self.view, self.rows = view, considered(view.choice, view.word, summaries) if view else {}
         before = set(self.table.keys)
         self.relist()
         if before:
             self.table.mark_fresh([key for key in self.table.keys if key not in before])
-        self.show_text()
-
-    # -- what is selected --------------------------------------------------------------------------------
-
-    @property
-    def view(self) -> View | None:
-        """Which previous context is shown."""
-        return self.data.views[self.place] if self.data is not None and self.data.views else None
 
     @property
     def selected(self) -> SummaryId | None:
         """The summary under the cursor; None on the row for the whole text."""
         return self.table.selected or None
-
-    def why_nothing(self) -> str | None:
-        """Why nothing can be done here; None when a previous context is shown."""
-        return "there is no previous context here" if self.view is None else None
-
-    # -- listing -----------------------------------------------------------------------------------------
 
     def columns(self) -> Sequence[Column]:
         """What is said of a summary that was given or passed over."""
@@ -268,53 +219,26 @@ class GivenPane(ListPane[SummaryId]):
     def matching(self, words: Sequence[str]) -> Sequence[SummaryId]:
         """All of them: there is no filter."""
         del words
-        return [WHOLE, *self._rows] if self.view is not None else []
+        return [WHOLE, *self.rows] if self.view is not None else []
 
     def why_empty(self) -> str:
         """Nothing is given to what is no leaf."""
         return "No previous context."
 
-    def draw(self, key: SummaryId, width: int) -> Sequence[Line]:
-        """The whole text, or a summary."""
-        return (self._whole_row(),) if key == WHOLE else super().draw(key, width)
-
     def cells(self, key: SummaryId) -> Mapping[str, Span]:
         """A summary, and why it was given or passed over."""
-        return cells_of(CONSIDERED_COLUMNS, self._rows[key], self.zone) if key in self._rows else {}
+        return cells_of(CONSIDERED_COLUMNS, self.rows[key], self.zone) if key in self.rows else {}
 
-    def _whole_row(self) -> Line:
-        nodes = self.view.choice.nodes if self.view else ()
+    def draw(self, key: SummaryId, width: int) -> Sequence[Line]:
+        """The whole text, or a summary."""
+        if key != WHOLE or self.view is None:
+            return super().draw(key, width)
+        nodes = self.view.choice.nodes
         says = [node.summary.tokens for node in nodes if not node.blank]
         said = f"{counted(len(says), 'summary')}, {sum(says):,} tokens" if says else "nothing"
         if blank := len(nodes) - len(says):
             said += f" ({counted(blank, 'summary')} without text)"
-        title = self.view.title if self.view else ""
-        return (Span(f"The whole text, {title}: ", "title"), Span(said))
-
-    # -- the text ----------------------------------------------------------------------------------------
-
-    def show_text(self) -> None:
-        """Show what is under the cursor."""
-        if self.data is not None:
-            shown = (self.place, self.table.selected)
-            self.text.show(self._document(self.data), keep_place=shown == self._shown)
-            self._shown = shown
-
-    def _document(self, data: PreviousData) -> Document:
-        key = self.selected
-        if self.view is None:
-            return (Block(data.nothing),)
-        if key is None:
-            return whole_document(data.views, self.place)
-        if key not in data.texts:
-            return (Block(f"The summary {key} is no longer in the database."),)
-        node = next((node for node in self.view.choice.nodes if node.summary_id == key), None)
-        why = self._rows[key].why if node is None else node.origin
-        return summary_document(data.texts[key], node, why, self._session())
-
-
-# -- the previous context --------------------------------------------------------------------------------
-# What the model was given of earlier summaries when it made one, as far as that can be determined.
+        return ((Span(f"The whole text, {self.view.title}: ", "title"), Span(said)),)
 
 
 class PreviousScreen(DataScreen[PreviousData]):
@@ -339,13 +263,20 @@ leaf that was made before and after. D compares what was given (-) with what a r
 
     def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
         super().__init__()
-        self.given = GivenPane(lambda: self.session)
+        self.list = GivenList()
+        self.text = TextView(id="text")
+        self.data: PreviousData | None = None
+        self.place = 0  #: which of the previous contexts is shown, as soon as they are known
+        self._panes = TwoPanes(self.list, self.text, shares=(0.64, 1 / 3))
+        self._finder = TextFinder(self.text, self._why_nothing)
+        self._as_text = False  #: the whole text alone
+        self._shown: tuple[int, SummaryId | None] | None = None
         self._conversation = conversation
         self._summary_id = summary_id
 
     def compose_body(self) -> ComposeResult:
-        """The summaries and a text."""
-        yield self.given
+        """The summaries, and a text below them."""
+        yield self._panes
 
     def where(self) -> str:
         """Of which summary."""
@@ -353,25 +284,25 @@ leaf that was made before and after. D compares what was given (-) with what a r
 
     def main_widget(self) -> LineView[SummaryId]:
         """The list."""
-        return self.given.table
+        return self.list.table
 
     def finder(self) -> Finder:
         """The search in the text."""
-        return self.given.finder
+        return self._finder
 
     def step_back(self) -> bool:
         """Out of the text first."""
-        if self.given.as_text:
+        if self._as_text:
             self._turn_form()
-            return True
-        if self.given.text.has_focus:
-            self.given.table.focus()
-            return True
-        return super().step_back()
+        elif self.text.has_focus:
+            self.list.table.focus()
+        else:
+            return super().step_back()
+        return True
 
     def selected_id(self) -> str:
         """The selected summary; on the whole text the one that it was given for."""
-        return self.given.selected or self._summary_id
+        return self.list.selected or self._summary_id
 
     # -- data --------------------------------------------------------------------------------------------
 
@@ -380,42 +311,80 @@ leaf that was made before and after. D compares what was given (-) with what a r
         return await self.session.read(load_previous, self._summary_id)
 
     def show(self, data: PreviousData) -> None:
-        """Show them; of a summary that is gone, go on showing what was read."""
-        bar = self.title_bar
-        if data.subject is None and self.given.data is not None:
+        """Show them; of a summary that is gone, go on showing what was read.
+
+        The choice among several and the selection stay.
+        """
+        bar, old = self.title_bar, self.data
+        if data.subject is None and old is not None:
             bar.note = "this summary is no longer in the database"
             return
-        self.given.zone = self.session.zone
-        self.given.show(data)
+        self.data = data
+        count = len(data.views if old is None else old.views)
+        if self.place >= len(data.views) or (self.place > 1 and count != len(data.views)):
+            self.place = 0
+        self.list.zone = self.session.zone
+        self._show_view()
         subject = data.subject
         bar.note = f"{kind_words(subject.kind, subject.depth)}, {subject.tokens:,} tokens" if subject else ""
 
+    @property
+    def _view(self) -> View | None:
+        """Which previous context is shown."""
+        return self.data.views[self.place] if self.data is not None and self.data.views else None
+
+    def _show_view(self) -> None:
+        self.list.show(self._view, {} if self.data is None else self.data.texts)
+        self._show_text()
+
     @on(LineView.Highlighted, "#list")
-    def _highlighted(self) -> None:
-        self.given.show_text()
+    def _show_text(self) -> None:
+        """Show what is under the cursor."""
+        if self.data is not None:
+            shown = (self.place, self.list.table.selected)
+            self.text.show(self._document(self.data), keep_place=shown == self._shown)
+            self._shown = shown
+
+    def _document(self, data: PreviousData) -> Document:
+        key, view = self.list.selected, self._view
+        if view is None:
+            return (Block(data.nothing),)
+        if key is None:
+            return whole_document(data.views, self.place)
+        if key not in data.texts:
+            return (Block(f"The summary {key} is no longer in the database."),)
+        node = next((node for node in view.choice.nodes if node.summary_id == key), None)
+        why = self.list.rows[key].why if node is None else node.origin
+        return summary_document(data.texts[key], node, why, self.session)
 
     # -- commands ----------------------------------------------------------------------------------------
 
+    def _why_nothing(self) -> str | None:
+        """Why nothing can be done here; None when a previous context is shown."""
+        return "there is no previous context here" if self._view is None else None
+
     def _show_next_view(self) -> None:
         """As given, for a rewrite, or what may have been given instead."""
-        self.given.show_next_view()
+        if self.data is not None and self.data.views:
+            self.place = (self.place + 1) % len(self.data.views)
+            self._show_view()
         self.refresh_bars()
 
     def _turn_form(self) -> None:
         """As a list with a text, or as one text."""
-        self.given.show_as_text(not self.given.as_text)
+        self._as_text = not self._as_text
+        if self._as_text:
+            self.list.table.select(WHOLE)
+        self._panes.show_only(self.text if self._as_text else None)
+        (self.text if self._as_text else self.list.table).focus()
         self.refresh_bars()
 
-    def _compare(self) -> None:
-        self.open(places.PreviousComparison(self._summary_id))
-
     def _why_unread(self) -> str | None:
-        return "still loading: try again in a moment" if self.given.data is None else None
+        return "still loading: try again in a moment" if self.data is None else None
 
     def _go(self, direction: int) -> None:
         """Show the previous context of the leaf that was made before this one, or after it."""
-        data = self.given.data
-        beside = None if data is None else data.before if direction < 0 else data.after
+        beside = None if self.data is None else self.data.before if direction < 0 else self.data.after
         if beside is None:
             end = "first" if direction < 0 else "last"
             self.app.notify(f"This is the {end} leaf of the conversation.", timeout=3)
@@ -427,47 +396,45 @@ leaf that was made before and after. D compares what was given (-) with what a r
     def go_on_from(self, before: CommandScreen) -> None:
         """The same one of the previous contexts, as a list or as one text."""
         if isinstance(before, PreviousScreen):
-            self.given.place = before.given.place
-            if before.given.as_text:
+            self.place = before.place
+            if before._as_text:
                 self.call_after_refresh(self._turn_form)
 
-    def _show_in_dag(self) -> None:
-        """Show the selected summary in the DAG."""
-        self.open(places.Summaries(self._conversation, SummaryId(self.selected_id())))
-
     def _why_no_previous(self) -> str | None:
-        if self.given.selected is None:
+        if self.list.selected is None:
             return "select a summary first; this is the previous context already"
         return None
 
     def _show_previous(self) -> None:
         """Show the previous context of the selected summary."""
-        if self.given.selected is not None:
-            self.open(places.Previous(self._conversation, self.given.selected))
+        if self.list.selected is not None:
+            self.open(places.Previous(self._conversation, self.list.selected))
 
     KEYS: ClassVar[Sequence[Key[PreviousScreen]]] = (
-        commands.OPEN.does(lambda s: s.given.text.focus(), lambda s: s.given.why_nothing()),
+        commands.OPEN.does(lambda s: s.text.focus(), _why_nothing),
         Key(
             "rewrite-mode",
             "w",
             "For rewrite",
             "Switch between what was given, what a rewrite would be given, and what may have been given.",
             _show_next_view,
-            lambda s: s.given.why_nothing(),
+            _why_nothing,
         ),
         commands.OTHER_VIEW.does(
             _turn_form,
-            lambda s: s.given.why_nothing(),
+            _why_nothing,
             title="As text",
             help="Show the whole text alone, or the summaries above it again.",
-            title_now=lambda s: "As list" if s.given.as_text else "",
+            title_now=lambda s: "As list" if s._as_text else "",
         ),
         commands.COMPARE.does(
-            _compare,
-            lambda s: s.given.why_nothing(),
+            lambda s: s.open(places.PreviousComparison(s._summary_id)),
+            _why_nothing,
             help="Compare what was given with what a rewrite would be given now.",
         ),
-        commands.SUMMARIES.does(_show_in_dag),
+        commands.SUMMARIES.does(
+            lambda s: s.open(places.Summaries(s._conversation, SummaryId(s.selected_id())))
+        ),
         commands.PREVIOUS.does(_show_previous, _why_no_previous),
         commands.HUNK_PREVIOUS.does(
             lambda s: s._go(-1),

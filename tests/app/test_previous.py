@@ -47,9 +47,7 @@ async def previous_of(
 ) -> AsyncIterator[tuple[Pilot[int], PreviousScreen]]:
     async with open_app(path, size=size) as pilot:
         screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), summary_id))
-        await wait_for(
-            pilot, lambda: screen.given.table.keys or screen.given.text.document, "the previous context"
-        )
+        await wait_for(pilot, lambda: screen.list.table.keys or screen.text.document, "the previous context")
         yield pilot, screen
 
 
@@ -62,7 +60,7 @@ async def test_a_leaf_of_a_sweep_was_given_the_leaf_of_the_pass_before(database_
         assert "2026-03-03 20:25→20:47" in rows["sum_76fb6da21a83c92e"]
         assert all("not from the previous pass" in row for row in rows.values())
         assert len(rows) >= 4
-        shown_text = " ".join(screen.given.text.text.split())  # its lines are wrapped
+        shown_text = " ".join(screen.text.text.split())  # its lines are wrapped
         for line in content_of(path, PASS_BEFORE).splitlines():
             assert " ".join(line.split()) in shown_text
 
@@ -85,7 +83,7 @@ async def test_the_selected_summary_is_shown_whole_and_its_id_is_copied(database
     async with previous_of(path, IN_SWEEP, size=NARROW) as (pilot, screen):
         await pilot.press("j", "j")
         await wait_for_text(pilot, "Skipped: not from the previous pass", "claude-haiku-4-5")
-        selected = screen.given.table.selected
+        selected = screen.list.table.selected
         assert selected == "sum_f7d606aefc7c5da3"
         assert content_of(path, selected).splitlines()[0] in shown(pilot)
         await pilot.press("y", "y")
@@ -110,7 +108,7 @@ async def test_w_shows_what_a_rewrite_would_be_given_without_broken_summaries(
         )
         await pilot.press("w")
         await wait_for_text(pilot, "possible alternative (reconstructed)")
-        for _ in range(len(screen.given.data.views) - 2):
+        for _ in range(len(screen.data.views) - 2):
             await pilot.press("w")
         await wait_for_text(pilot, "as given (reconstructed): 1 summary")
 
@@ -137,12 +135,12 @@ async def test_a_condensed_summary_has_none_and_says_why(database_file: Database
 async def test_searching_marks_and_walks_through_the_matches(database_file: DatabaseFactory):
     async with previous_of(database_file("0.15.3"), IN_SWEEP, size=(80, 16)) as (pilot, screen):
         await pilot.press("slash", *"DECISION", "enter")
-        await wait_for(pilot, lambda: screen.given.text.scroll_offset.y > 0)
-        first = screen.given.text.scroll_offset.y
+        await wait_for(pilot, lambda: screen.text.scroll_offset.y > 0)
+        first = screen.text.scroll_offset.y
         await pilot.press("n")
-        assert screen.given.text.scroll_offset.y > first
+        assert screen.text.scroll_offset.y > first
         await pilot.press("N")
-        assert screen.given.text.scroll_offset.y == first
+        assert screen.text.scroll_offset.y == first
         await pilot.press("slash", *"no such word", "enter")
         await wait_for(pilot, lambda: said(pilot))
         assert "no such word" in said(pilot)[0]
@@ -152,9 +150,9 @@ async def test_searching_marks_and_walks_through_the_matches(database_file: Data
 async def test_keys_lead_into_the_text_to_another_summary_and_back(database_file: DatabaseFactory):
     async with previous_of(database_file("0.15.3"), IN_SWEEP) as (pilot, screen):
         await pilot.press("enter")
-        await wait_for(pilot, lambda: screen.given.text.has_focus)
+        await wait_for(pilot, lambda: screen.text.has_focus)
         await pilot.press("escape")
-        await wait_for(pilot, lambda: screen.given.table.has_focus)
+        await wait_for(pilot, lambda: screen.list.table.has_focus)
         assert pilot.app.screen is screen
         await pilot.press("p")
         await wait_for(pilot, lambda: said(pilot), "why the whole text has no previous context")
@@ -163,7 +161,7 @@ async def test_keys_lead_into_the_text_to_another_summary_and_back(database_file
         await wait_for_text(pilot, f"Previous context of {PASS_BEFORE}")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
-        assert screen.given.table.selected == PASS_BEFORE
+        assert screen.list.table.selected == PASS_BEFORE
 
 
 @pytest.mark.long
@@ -189,7 +187,7 @@ async def test_a_summary_deleted_by_the_host_stays_readable_and_is_said_to_be_go
                 "UPDATE summaries SET content = 'written anew' WHERE summary_id = ?", (PASS_BEFORE,)
             )
         await wait_for_text(pilot, "anew")
-        assert screen.given.table.selected == PASS_BEFORE
+        assert screen.list.table.selected == PASS_BEFORE
         with closing(sqlite3.connect(path)) as database, database:
             database.execute("DELETE FROM summaries WHERE summary_id = ?", (IN_SWEEP,))
         await wait_for_text(pilot, "this summary is no longer in the database")
@@ -202,7 +200,7 @@ async def test_what_the_first_version_did_not_record_is_said_so(database_file: D
         await wait_for_text(pilot, "as given (reconstructed): 2 summaries")
         await pilot.press("j")
         await wait_for(
-            pilot, lambda: "model not recorded by this version" in " ".join(screen.given.text.text.split())
+            pilot, lambda: "model not recorded by this version" in " ".join(screen.text.text.split())
         )
 
 

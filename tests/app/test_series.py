@@ -170,11 +170,11 @@ async def test_previous_contexts_leaf_by_leaf_as_text_and_compared(database_file
         await settled(pilot)
         await pilot.press("w", "m")
         await wait_for_text(pilot, "For a rewrite", "m As list")
-        assert not screen.given.table.display or not screen.given.table.region.height
+        assert not screen.list.table.display or not screen.list.table.region.height
         following: Any = await stepped(pilot, ON)
         assert at(following, "Previous context")
         await wait_for_text(pilot, "m As list")
-        assert following.given.place == 1
+        assert following.place == 1
         screen = await stepped(pilot, BACK)  # type: ignore[assignment]
         assert screen.selected_id() == after_broken
         await pilot.press("escape")  # takes back the other view first
