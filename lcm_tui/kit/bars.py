@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from enum import Enum
-from typing import ClassVar, Final
+from typing import Final
 
 from lcm_core.base.text import cell_width, clip, safe_line
 from lcm_core.base.times import zone_sign
@@ -373,31 +373,3 @@ class Heading(_Bar):
             if event.x < end:
                 self.post_message(self.Clicked(column.name))
                 return
-
-
-# -- the past --------------------------------------------------------------------------------------------
-# The lines under the title of a screen that shows the past.
-
-
-class PastBar(Drawn):
-    """Which point it is, and what is not known of it."""
-
-    SPEAKS: ClassVar[bool] = True
-    DEFAULT_CSS = """
-    PastBar { height: 1; width: 1fr; background: $surface; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__(id="past")
-        self._lines: Sequence[Line] = ()
-
-    def show_lines(self, lines: Sequence[Line]) -> None:
-        """Show some lines, as many as there are."""
-        self._lines = lines
-        self.styles.height = len(lines)
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        """One of the lines."""
-        line = self._lines[y] if y < len(self._lines) else ()
-        return strip_of(line, self.style_of, self.size.width)

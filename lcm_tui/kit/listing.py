@@ -476,13 +476,6 @@ class Beside(TwoPanes):
         """The filter of the list, or the search in the text when the keys are there."""
         return self._in_text if self._text.has_focus else self._list.filter
 
-    def leave_text(self) -> bool:
-        """Give the keys back to the list; False when it has them."""
-        if not self._text.has_focus:
-            return False
-        self._list.table.focus()
-        return True
-
 
 # -- marks -----------------------------------------------------------------------------------------------
 # What an operator has marked in a list: ids, in the order in which they were marked.

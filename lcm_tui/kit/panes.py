@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final, Protocol, TypeVarTuple, cast
+from typing import ClassVar, Final, Protocol, TypeVarTuple, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.worker import Worker
 
-from lcm_tui.kit.drawn import Drawn, Still, strip_of
+from lcm_tui.kit.drawn import Drawn, Lines, Still, strip_of
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
 from lcm_tui.kit.text import TextView
@@ -420,51 +420,25 @@ LINES_LOW: Final = 3
 INDENT: Final = 3
 
 
-class Head(Drawn):
-    """A few lines, drawn again whenever it is refreshed; more where one of them is too long for the width.
+class Head(Lines):
+    """A few lines; more where one of them is too long for the width.
 
-    In a low terminal the last three, so that the list below keeps its rows; its screen refreshes it when the
-    height changes.
-    """
-
-    SPEAKS: ClassVar[bool] = True
-    DEFAULT_CSS = """
-    Head { height: 3; width: 1fr; background: $surface; }
+    In a low terminal the last three, so that the list below keeps its rows; its screen asks for the lines
+    again when the height changes.
     """
 
     def __init__(self, lines: Callable[[], Sequence[Line]], least: int) -> None:
         """*least*: so many lines it has at any time, so that the list below it does not jump."""
-        super().__init__(id="head")
+        super().__init__(self._whole, id="head", height=least)
         self._lines_of = lines
         self._least = least
-        self._lines: Sequence[Line] = ()
 
-    def refresh(self, *args: Any, **options: Any) -> Head:
-        """Draw the lines again as they are now, and take as many as they need."""
-        if self.is_attached:
-            self._make()
-        super().refresh(*args, **options)
-        return self
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Make the lines for another width."""
-        self._make()
-
-    def _make(self) -> None:
-        width, low = self.size.width, self.app.size.height < LOW
-        if not width:
-            self._lines = ()
-        elif low:
-            self._lines = self._lines_of()[-LINES_LOW:]
+    def _whole(self, width: int) -> Sequence[Line]:
+        if self.app.size.height < LOW:
+            lines, least = list(self._lines_of()[-LINES_LOW:]), LINES_LOW
         else:
-            self._lines = list(whole_lines(self._lines_of(), width))
-        height = LINES_LOW if low else max(self._least, min(len(self._lines), MOST))
-        if self.styles.height is None or self.styles.height.value != height:
-            self.styles.height = height
-
-    def render_line(self, y: int) -> Strip:
-        """One of the lines."""
-        return strip_of(self._lines[y] if y < len(self._lines) else (), self.style_of, self.size.width)
+            lines, least = list(whole_lines(self._lines_of(), width))[:MOST], self._least
+        return [*lines, *[()] * (least - len(lines))]
 
 
 def whole_lines(lines: Sequence[Line], width: int) -> Iterator[Line]:

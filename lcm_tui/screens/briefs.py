@@ -193,13 +193,6 @@ the context: the passes are shown with their cost, and belong to the same batch.
         """The search in the text."""
         return self._in_text
 
-    def step_back(self) -> bool:
-        """Leave the text first."""
-        if self.text.has_focus:
-            self.list.table.focus()
-            return True
-        return False
-
     def stand_on(self, ref: str | int) -> None:
         """Select a brief that a change has brought, as soon as it has been read."""
         self._wanted = str(ref)

@@ -24,16 +24,16 @@ from lcm_core.store.context_view import (
     view_context,
 )
 from lcm_core.store.context_view import searched_text as searched_item
-from textual.app import ComposeResult
 
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
-from lcm_tui.kit.listing import MARK, Finder, MarkingFinder, TextFinder
+from lcm_tui.kit.listing import MARK, MarkingFinder
 from lcm_tui.kit.spans import Block, Document, Line
-from lcm_tui.kit.text import TextView, mark
+from lcm_tui.kit.text import mark
 from lcm_tui.screens import actions, pruning
 from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen
+from lcm_tui.screens.text_screen import TextScreen
 from lcm_tui.tables.context import findings_line, item_line, line_between
 from lcm_tui.tables.items import ItemData, document, facts, load_item, name_of
 from lcm_tui.tables.sent import (
@@ -49,7 +49,7 @@ from lcm_tui.tables.sent import (
 # An item in full: as text, and as it is wrapped for the model.
 
 
-class ItemScreen(DataScreen[ItemData]):
+class ItemScreen(TextScreen, DataScreen[ItemData]):
     """A summary or message of a context to read."""
 
     HELP = """
@@ -72,30 +72,16 @@ cannot be verified.
         self, conversation: Conversation, item: ItemId, *, wrapped: bool = False, fate: Document = ()
     ) -> None:
         """*fate*: whether the model receives it, as known on opening; it stays as it is."""
-        super().__init__()
+        super().__init__(empty="Reading the database …")
         self.conversation = conversation
         self.item = item
-        self.text = TextView(empty="Reading the database …", id="text")
-        self._finder = TextFinder(self.text)
         self._wrapped = wrapped
         self._fate = fate
         self._data: ItemData | None = None
 
-    def compose_body(self) -> ComposeResult:
-        """The text."""
-        yield self.text
-
     def where(self) -> str:
         """Which item."""
         return f"Context {self.conversation.conversation_id}  {name_of(self.item)}"
-
-    def main_widget(self) -> TextView:
-        """The text."""
-        return self.text
-
-    def finder(self) -> Finder:
-        """The search in the text."""
-        return self._finder
 
     def selected_id(self) -> str | None:
         """The item's id."""
@@ -483,7 +469,7 @@ class SentList(LineView[MessageKey]):
 # One message as the model receives it, in full, or the account of all of them.
 
 
-class SentScreen(CommandScreen):
+class SentScreen(TextScreen):
     """What was assembled, to read; it stays as it was when it was opened."""
 
     HELP = """
@@ -509,31 +495,17 @@ This view does not change when the database does.
         note: str,
     ) -> None:
         """*note*: under what it was sent."""
-        super().__init__()
+        super().__init__(document)
         self.conversation = conversation
-        self.text = TextView(document, id="text")
-        self._finder = TextFinder(self.text)
         self._called = name
         self._item = item
         self._seq = seq
         self._note = note
 
-    def compose_body(self) -> ComposeResult:
-        """The text."""
-        yield self.text
-
     def where(self) -> str:
         """Of which context, and what of it."""
         called = self._called if self._item is None else name_of(self._item)
         return f"Context {self.conversation.conversation_id}  {called}"
-
-    def main_widget(self) -> TextView:
-        """The text."""
-        return self.text
-
-    def finder(self) -> Finder:
-        """The search in the text."""
-        return self._finder
 
     def selected_id(self) -> str | None:
         """The id of what it stands for."""

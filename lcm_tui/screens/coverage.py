@@ -17,7 +17,7 @@ from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
-from lcm_tui.kit.drawn import Drawn, strip_of
+from lcm_tui.kit.drawn import Drawn, Lines, strip_of
 from lcm_tui.kit.lines import Scroller
 from lcm_tui.kit.panes import Rows
 from lcm_tui.kit.session import Session
@@ -285,42 +285,39 @@ def _over(widget: Drawn, over: str, name: StyleName) -> Style:
 # Below the rows: the context's row, the axis, the chosen block, the legend.
 
 
-class CoverageFoot(Drawn):
+class CoverageFoot(Lines):
     """A few lines under the rows, at the same cells."""
 
     def __init__(self, rows: CoverageRows, clicked: Callable[[int], None]) -> None:
         """*clicked* gets the place of the message whose cell of the context was clicked."""
-        super().__init__(id="foot")
+        super().__init__(self._said, id="foot", height=3, clicked=self._clicked_cell)
         self._rows = rows
-        self._clicked = clicked
-        self._lines: Sequence[Line] = ()
+        self._say_clicked = clicked
         self._cut: tuple[Coverage, Scale, Line] | None = None  #: the row of the context, and what it is of
         self.reading = True  #: which summaries are broken or stale is not known yet
         self.more = 0  #: lines below the axis: the chosen block, and then the legend
 
-    def say(self) -> None:
-        """Say what is so now; its height follows."""
-        lines = self._said(self.size.width or self.app.size.width)[: 2 + self.more]
-        self._lines = lines
-        if self.styles.height is None or self.styles.height.value != len(lines):
-            self.styles.height = len(lines)
+    def again(self) -> None:
+        """Say what is so now; another block may be chosen in the same lines."""
+        super().again()
         self.refresh()
 
     def _said(self, width: int) -> Sequence[Line]:
         rows, coverage = self._rows, self._rows.coverage
         scale = rows.scale
         if coverage is None or scale is None:
-            return ((),) * 3
+            return ((),) * min(3, 2 + self.more)
         plain = self.app.no_color
         chosen = rows.chosen
         if self._cut is None or self._cut[0] is not coverage or self._cut[1] != scale:
             self._cut = coverage, scale, cut_line(coverage, scale)
-        return (
+        lines = (
             (gutter("context"), *self._cut[2]),
             (gutter(""), *axis_line(coverage, scale, plain=plain)),
             block_line(coverage, chosen, scale, width) if chosen is not None else (),
             *((Span(" "), *line) for line in self._legend(width - 1, plain=plain)),
         )
+        return lines[: 2 + self.more]
 
     def _legend(self, width: int, *, plain: bool) -> list[Line]:
         coverage = self._rows.coverage
@@ -332,22 +329,18 @@ class CoverageFoot(Drawn):
 
     def render_line(self, y: int) -> Strip:
         """One of the lines; in that of the context the cells of the chosen block are marked."""
-        line = self._lines[y] if y < len(self._lines) else ()
+        line = self.lines[y] if y < len(self.lines) else ()
         chosen, scale = self._rows.chosen, self._rows.scale
         here = range(0)
         if y == 0 and chosen is not None and scale is not None:
             here = scale.cells_of((chosen.first, chosen.end))
         return marked_strip(self, line, here, "cursor-blur", self.size.width)
 
-    def on_resize(self) -> None:
-        """Cells and the legend have other places."""
-        self.say()
-
-    async def on_click(self, event: events.Click) -> None:
+    def _clicked_cell(self, line: Line, cell: int) -> None:
         """Choose the place that was clicked."""
-        place = self._rows.place_at(event.x) if event.y == 0 else None
+        place = self._rows.place_at(cell) if line is self.lines[0] else None
         if place is not None:
-            self._clicked(place)
+            self._say_clicked(place)
 
 
 # -- the pane --------------------------------------------------------------------------------------------
@@ -372,7 +365,7 @@ class CoveragePane(Rows):
     """The coverage map of a conversation; the tree below it says what is selected."""
 
     DEFAULT_CSS = """
-    CoveragePane { height: auto; & #foot { height: 3; background: $background; } }
+    CoveragePane { height: auto; & #foot { background: $background; } }
     """
 
     def __init__(self, conversation: Conversation, choose: Callable[[SummaryId], None]) -> None:
@@ -465,11 +458,11 @@ class CoveragePane(Rows):
         said = height >= LOW
         legend = LEGEND_LINES if said else 1
         self.foot.more = said + (legend if self._high or self.rows.has_focus else 0)
-        self.foot.say()
+        self.foot.again()
         self.rows.fit(min(MOST_ROWS, height // PART - 2 - said))
 
     def _moved(self) -> None:
-        self.foot.say()
+        self.foot.again()
 
     def _context_clicked(self, place: int) -> None:
         """Choose the summary that the context holds in the place of a message."""

@@ -256,13 +256,6 @@ focus (tab); n and N go to the next and the previous match.
         place = self.lines.selected
         return None if place is None or isinstance(place.step, Section) else str(place.step)
 
-    def step_back(self) -> bool:
-        """Leave the text or the map first."""
-        if self.lines.has_focus:
-            return super().step_back()
-        self.lines.focus()
-        return True
-
     # -- coming back -------------------------------------------------------------------------------------
 
     def _return(self) -> None:

@@ -435,13 +435,6 @@ Drafts are saved on disk: leave at any time and continue later.
         """The filter; the search in the text, when that has the keys."""
         return self._beside.finder if self._beside.text.has_focus else self.list.filter
 
-    def step_back(self) -> bool:
-        """Leave the text first."""
-        if not self._beside.text.has_focus:
-            return super().step_back()
-        self.list.table.focus()
-        return True
-
     def where(self) -> str:
         """What is written again."""
         return self._title
@@ -471,7 +464,7 @@ Drafts are saved on disk: leave at any time and continue later.
 
     def _reading(self, one: ConversationId) -> None:
         self.preparation.doing = f"reading conversation {one} …"
-        self.call_later(self.head.refresh)
+        self.call_later(self.head.again)
 
     def show(self, data: Found) -> None:
         """List it; what is in the batch stays as the operator chose."""
@@ -573,7 +566,7 @@ Drafts are saved on disk: leave at any time and continue later.
             if keys or not self.preparation.doing:
                 self._say()
             else:
-                self.head.refresh()
+                self.head.again()
             if self._begins and self.preparation.forecast is not None and self._why_not_proceed() is None:
                 self._proceed()
 
@@ -583,20 +576,20 @@ Drafts are saved on disk: leave at any time and continue later.
             self.list.table.redraw(changed)
             self._say()
         elif self.work is not None and self.work.batch.running:
-            self.head.refresh()
+            self.head.again()
 
     def _say(self) -> None:
         if not self.is_mounted:
             return
         self.title_bar.note = self.list.count_text
-        self.head.refresh()
+        self.head.again()
         self.foot.refresh()
         self._beside.follow()
         self.refresh_bars()
 
     def on_resize(self) -> None:
         """Another height has room for another head."""
-        self.head.refresh()
+        self.head.again()
 
     @on(LineView.Highlighted)
     def _highlighted(self) -> None:

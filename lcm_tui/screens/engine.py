@@ -213,10 +213,9 @@ writes nothing else. Engines before 1.0 prepare nothing.
 
     def step_back(self) -> bool:
         """Leave what is prepared first."""
-        if self._panes.leave_text():
+        if self.text.has_focus:
             self._texts = None
             self._show_text()
-            return True
         return super().step_back()
 
     def selected_id(self) -> str | None:

@@ -163,13 +163,6 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
         """The search in the text."""
         return self._in_text
 
-    def step_back(self) -> bool:
-        """Leave the text first."""
-        if self.text.has_focus:
-            self.list.table.focus()
-            return True
-        return super().step_back()
-
     def selected_id(self) -> str:
         """The summary's id."""
         return self._summary_id

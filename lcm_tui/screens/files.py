@@ -21,12 +21,13 @@ from textual.app import ComposeResult
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
-from lcm_tui.kit.listing import Beside, Finder, ListPane, Paging, Said, TextFinder, appeared
+from lcm_tui.kit.listing import Beside, Finder, ListPane, Paging, Said, appeared
 from lcm_tui.kit.spans import Block, Column, Document, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import pruning
 from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen
 from lcm_tui.screens.pruning import Series
+from lcm_tui.screens.text_screen import TextScreen
 from lcm_tui.tables.blocks import cells_of, size_text
 from lcm_tui.tables.files import FILE_COLUMNS, FileRow, stored_file
 from lcm_tui.tables.messages import exploration, file_facts, reference_facts
@@ -202,10 +203,6 @@ files are described. / filters the list by words in any column or in the explora
         """The filter of the list, or the search in the text when the keys are there."""
         return self._panes.finder
 
-    def step_back(self) -> bool:
-        """Leave the text, then take the filter away."""
-        return self._panes.leave_text() or super().step_back()
-
     def selected_id(self) -> str | None:
         """The file's id."""
         return self.list.table.selected or None
@@ -312,7 +309,7 @@ files are described. / filters the list by words in any column or in the explora
 # Read from disk: its text, or what it is when it is no text.
 
 
-class FileScreen(DataScreen[OpenedFile]):
+class FileScreen(TextScreen, DataScreen[OpenedFile]):
     """The text of one large file."""
 
     HELP = """
@@ -328,29 +325,15 @@ A file that is not text is described and not shown. ctrl+r reads it again.
 
     def __init__(self, file: LargeFile, *, find: str = "") -> None:
         """*find*: what was found in the file, or in what the database says of it: it opens there."""
-        super().__init__()
+        super().__init__(empty="Reading the file …")
         self._find = find
         self._file = file
-        self.text = TextView(empty="Reading the file …", id="text")
-        self._in_text = TextFinder(self.text)
         self._as_facts = False
         self._data: OpenedFile | None = None
-
-    def compose_body(self) -> ComposeResult:
-        """The text."""
-        yield self.text
-
-    def on_mount(self) -> None:
-        """Give the keys to the text."""
-        self.text.focus()
 
     def where(self) -> str:
         """Which file."""
         return self._file.file_name or self._file.file_id
-
-    def finder(self) -> Finder:
-        """The search in the text."""
-        return self._in_text
 
     def selected_id(self) -> str | None:
         """The file's id."""
@@ -371,7 +354,7 @@ A file that is not text is described and not shown. ctrl+r reads it again.
             self._find = ""
             self._as_facts = self._is_in_facts(find, data)
             self._show_text(keep_place=True)
-            if not self._in_text.stand_on_match(find):
+            if not self.in_text.stand_on_match(find):
                 self.app.notify(f"“{find}” is not in the part of the file that is shown.", timeout=3)
         else:
             self._show_text(keep_place=True)

@@ -33,16 +33,17 @@ from textual.widget import Widget
 from textual.worker import Worker
 
 from lcm_tui.kit import commands, places
-from lcm_tui.kit.bars import KeyBar, KeyHint, Notices, Part, PastBar, TitleBar, refresh_bars
+from lcm_tui.kit.bars import KeyBar, KeyHint, Notices, Part, TitleBar, refresh_bars
 from lcm_tui.kit.commands import SHARED, Key, bindings, key_title
 from lcm_tui.kit.dialog import Prompt
-from lcm_tui.kit.drawn import Drawn, Still
-from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.drawn import Drawn, Lines, Still
+from lcm_tui.kit.lines import LineView, Scroller
 from lcm_tui.kit.listing import Filter, Finder
 from lcm_tui.kit.panes import Desk, Rows, move_divider, why_no_divider
 from lcm_tui.kit.pick import Pick, Picks
 from lcm_tui.kit.places import Place, is_id_of, place_named
 from lcm_tui.kit.session import LONGEST_PAUSE, LOOK_SECONDS, WORD_SECONDS, PastSession, Session
+from lcm_tui.kit.spans import Line
 from lcm_tui.tables.home import PAST, live_lines
 
 if TYPE_CHECKING:
@@ -293,17 +294,22 @@ class CommandScreen(Screen[None], Still):
     def say_past(self) -> None:
         """Say above the body at which point this is, and what is not known of it."""
         self.show_live()
-        found = None if self.then is None else self.then.past.found
-        bars = self.query(PastBar)
-        if found is None:
+        bars = self.query("#past")
+        if not (lines := self._past_lines(0)):
             bars.remove()
-            return
+        elif bars:
+            bars.first(Lines).again()
+        else:
+            self.mount(Lines(self._past_lines, id="past", height=len(lines)), before="#body")
+
+    def _past_lines(self, width: int) -> Sequence[Line]:
+        del width
+        found = None if self.then is None else self.then.past.found
+        if found is None:
+            return ()
         from lcm_tui.tables.past import past_lines
 
-        bar = bars.first() if bars else PastBar()
-        bar.show_lines(past_lines(found, self.session.zone, self.key_of, self.step))
-        if not bars:
-            self.mount(bar, before="#body")
+        return past_lines(found, self.session.zone, self.key_of, self.step)
 
     @on(Unmount)
     async def _let_go_of_the_past(self) -> None:
@@ -642,7 +648,11 @@ class CommandScreen(Screen[None], Still):
         return len(self.app.screen_stack) <= 2
 
     def step_back(self) -> bool:
-        """Take back one step here, such as a filter; False: there is none, so the screen is left."""
+        """Take back one step here: out of a text beside the list, a filter; False: the screen is left."""
+        main = self.main_widget()
+        if isinstance(self.focused, Scroller) and isinstance(main, Scroller) and self.focused is not main:
+            main.focus()
+            return True
         finder = self.finder()
         return finder is not None and finder.leave()
 

@@ -217,9 +217,7 @@ database changes, ctrl+r runs the checks again.
 
     def step_back(self) -> bool:
         """Leave the text, stop the checks, or take the filter away."""
-        if self._panes.leave_text():
-            return True
-        if self.examiner.running:
+        if self.examiner.running and not self.text.has_focus:
             self.examiner.stop()
             return True
         return super().step_back()

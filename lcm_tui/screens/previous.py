@@ -26,6 +26,7 @@ from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span, heading, text_field
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import CommandScreen, DataScreen
+from lcm_tui.screens.text_screen import TextScreen
 from lcm_tui.tables.blocks import cells_of, kind_words
 from lcm_tui.tables.items import ItemData, facts
 from lcm_tui.tables.previous import CONSIDERED_COLUMNS, ConsideredSummary, considered
@@ -34,7 +35,7 @@ from lcm_tui.tables.previous import CONSIDERED_COLUMNS, ConsideredSummary, consi
 # The text that a summary or a draft is made from, opened at a place in it.
 
 
-class SourceScreen(CommandScreen):
+class SourceScreen(TextScreen):
     """One text to read."""
 
     HELP = """
@@ -45,38 +46,23 @@ Every occurrence is highlighted; n and N go to the next and the previous one, / 
 
     def __init__(self, title: str, text: str, start: int, end: int) -> None:
         """*start* and *end*: the place in characters of *text*."""
-        super().__init__()
+        super().__init__((Block(text),))
         self._title = title
         self._content = text
         self._start = start
         self._wanted = text[start:end]
-        self.text = TextView(id="text")
-        self._finder = TextFinder(self.text)
-
-    def compose_body(self) -> ComposeResult:
-        """The text."""
-        yield self.text
-
-    def main_widget(self) -> TextView:
-        """The text."""
-        return self.text
-
-    def finder(self) -> Finder:
-        """That of the text."""
-        return self._finder
 
     def where(self) -> str:
         """Which text."""
         return self._title
 
     def on_mount(self) -> None:
-        """Show it, and go to the place once its width is known."""
-        self.text.show((Block(self._content),))
+        """Go to the place once the width of the text is known."""
         self.call_after_refresh(self._go)
 
     def _go(self) -> None:
         needle = safe_text(self._wanted).partition("\n")[0]
-        self._finder.look_for(needle)
+        self.in_text.look_for(needle)
         self.text.find_at(needle, (0, len(safe_text(self._content[: self._start]))))
 
     def selected_id(self) -> str | None:
@@ -294,11 +280,8 @@ leaf that was made before and after. D compares what was given (-) with what a r
         """Out of the text first."""
         if self._as_text:
             self._turn_form()
-        elif self.text.has_focus:
-            self.list.table.focus()
-        else:
-            return super().step_back()
-        return True
+            return True
+        return super().step_back()
 
     def selected_id(self) -> str:
         """The selected summary; on the whole text the one that it was given for."""

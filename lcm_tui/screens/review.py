@@ -379,7 +379,7 @@ The truncated source is never accepted automatically.
             where = counted(count, "change") if hunk is None else f"change {hunk + 1:,} of {count:,}"
             said = where if count else "no differences"  # how many are included, the head says
             bar.note = f"{self._place_text()}{'applied' if self.subject.applied else said}"
-        self.head.refresh()
+        self.head.again()
         self.refresh_bars()
 
     def _place_text(self) -> str:
@@ -397,7 +397,7 @@ The truncated source is never accepted automatically.
 
     def on_resize(self) -> None:
         """Another height has room for another head."""
-        self.head.refresh()
+        self.head.again()
 
     @on(LineView.Highlighted)
     def _highlighted(self) -> None:

@@ -296,10 +296,6 @@ two marked (space), the older one (-) with the newer one (+).
         """The filter; in the text the search in it."""
         return self._panes.finder
 
-    def step_back(self) -> bool:
-        """Out of the text, then the filter away."""
-        return self._panes.leave_text() or super().step_back()
-
     def selected_id(self) -> str | None:
         """The snapshot's id."""
         return self.list.table.selected

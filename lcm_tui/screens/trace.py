@@ -92,13 +92,6 @@ context, or it was made up.
         row = self.messages.selected if self.messages.has_focus else None
         return self._summary_id if row is None or row == _WEAKER else message_name(row)
 
-    def step_back(self) -> bool:
-        """Leave the messages first."""
-        if not self.messages.has_focus:
-            return super().step_back()
-        self.lines.focus()
-        return True
-
     async def fetch(self) -> TraceSource:
         """The summary with the messages below it."""
         return await self.session.read(read_trace, self.conversation.conversation_id, self._summary_id)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from lcm_tui.kit import places
-from lcm_tui.kit.bars import PastBar
 from lcm_tui.screens.context import ContextScreen
 from tests.app.support import (
     NARROW,
@@ -76,7 +75,7 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         assert not any(isinstance(one, str) for one in items_of(screen))
         await pilot.press(*"]" * 12)
         await wait_for(pilot, lambda: items_of(screen) == now, "the present")
-        await wait_for(pilot, lambda: not screen.query(PastBar), "no bar")
+        await wait_for(pilot, lambda: not screen.query("#past"), "no bar")
         assert screen.why_not("hunk-next") == "this is the present"
     assert dump(path) == rows
 
@@ -114,7 +113,7 @@ async def test_no_press_is_lost(database_copy: DatabaseFactory):
         await settled(pilot)
         assert NODE not in screen.lines.known.ids
         await pilot.press("]", "]", "]")
-        await wait_for(pilot, lambda: not screen.query(PastBar), "no bar")
+        await wait_for(pilot, lambda: not screen.query("#past"), "no bar")
         assert OTHER not in screen.lines.known.ids
 
 
