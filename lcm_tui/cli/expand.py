@@ -20,9 +20,9 @@ from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import some_of
 from lcm_tui.cli.kinds import Tokens, WholeNumber, invalid
 from lcm_tui.cli.recall import id_argument, passage_title
-from lcm_tui.tables.blocks import Facts, Note, Prose
+from lcm_tui.tables.blocks import Facts, Note, Prose, list_table
 from lcm_tui.tables.blocks import OutputBlock as Block
-from lcm_tui.tables.search import levels_table
+from lcm_tui.tables.search import LEVEL_COLUMNS
 
 _MAX_TOKENS = 1_000_000
 #: No summary is so far above its messages.
@@ -116,7 +116,7 @@ def _levels(run: Run, name: str) -> Answer:
     whole, levels = run.read(load)
     names = "number summaries messages missing tokens tokens_to_here"
     data: JsonObject = {"id": whole.partition("@")[0], "levels": [some_of(one, names) for one in levels]}
-    return run.answer("expand", data, [levels_table(levels)])
+    return run.answer("expand", data, [list_table(LEVEL_COLUMNS, levels, run.time)])
 
 
 def _as_engine(run: Run, name: str, tokens: int, *, with_messages: bool) -> Answer:

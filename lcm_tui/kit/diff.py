@@ -19,6 +19,7 @@ from textual.worker import Worker
 from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.spans import Line, Span, StyleName, recoloured, text_of
 from lcm_tui.kit.text import mark
 
@@ -490,7 +491,7 @@ def other_layout_key(view: Callable[[Any], DiffView]) -> Key[Any]:
 # What `/`, `n` and `N` do in a diff.
 
 
-class DiffFinder:
+class DiffFinder(Finder):
     """Goes from line to line of a diff that holds the text, among the lines that are shown."""
 
     label = "find in the lines shown"
@@ -499,14 +500,6 @@ class DiffFinder:
         """*as_typed*: go to the first match while it is typed; a long diff is only marked until then."""
         self._view = view
         self._as_typed = as_typed
-        self.needle = ""
-
-    def why_not_search(self) -> str | None:
-        """A diff can always be searched."""
-        return None
-
-    def begin(self) -> None:
-        """It is searched from its first line on."""
 
     def typed(self, text: str) -> None:
         """Mark it, or go to the first line that holds it."""
@@ -524,14 +517,6 @@ class DiffFinder:
     async def go(self, *, forward: bool) -> str | None:
         """Go on, round the end of the diff."""
         return self._problem(found=self._view.find(self.needle, direction=1 if forward else -1))
-
-    def why_not_next(self) -> str | None:
-        """There is a next match only once something was searched for."""
-        return None if self.needle else "search first: / finds text"
-
-    def leave(self) -> bool:
-        """What was found stays marked."""
-        return False
 
     def _problem(self, *, found: bool) -> str | None:
         if found or not self.needle:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from itertools import takewhile
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from lcm_core.base.text import clip, fold, sought_as
 from textual.app import ComposeResult
@@ -41,19 +41,15 @@ from lcm_tui.kit.text import TextView
 K = TypeVar("K")
 
 
-class Finder(Protocol):
+class Finder:
     """How one pane is searched."""
 
-    @property
-    def label(self) -> str:
-        """What the prompt asks for."""
-
-    @property
-    def needle(self) -> str:
-        """What was searched for last; empty: nothing."""
+    label: str  #: what the prompt asks for
+    needle: str = ""  #: what was searched for last; empty: nothing
 
     def why_not_search(self) -> str | None:
         """Why it cannot be searched at the moment; None when it can."""
+        return None
 
     def begin(self) -> None:
         """The prompt opens: what is typed is searched for from here."""
@@ -61,20 +57,24 @@ class Finder(Protocol):
     def typed(self, text: str) -> None:
         """The prompt holds another text."""
 
+    @abstractmethod
     async def confirm(self, text: str) -> str | None:
         """The text was confirmed; a sentence when nothing holds it."""
 
+    @abstractmethod
     async def go(self, *, forward: bool) -> str | None:
         """Go to the next match or the one before; a sentence when there is none."""
 
     def why_not_next(self) -> str | None:
         """Why there is no next match to go to; None when there may be one."""
+        return None if self.needle else "search first: / finds text"
 
     def leave(self) -> bool:
         """`esc`: take back what the search changed; False when that is nothing."""
+        return False
 
 
-class Filter:
+class Filter(Finder):
     """Narrows a list to what holds the words, as they are typed; `esc` takes the filter away."""
 
     def __init__(
@@ -82,7 +82,6 @@ class Filter:
     ) -> None:
         """*asks_for*: what can be typed; *changed* lists again; *begun*: somebody is about to type."""
         self.label = f"filter: {asks_for}"
-        self.needle = ""
         self._changed = changed
         self._begun = begun
 
@@ -90,10 +89,6 @@ class Filter:
     def words(self) -> list[str]:
         """What a row must hold, folded (docs/spec/searching.md, "Spellings")."""
         return fold(self.needle).split()
-
-    def why_not_search(self) -> str | None:
-        """A list can always be narrowed."""
-        return None
 
     def begin(self) -> None:
         """The cursor stays on its row as long as that is listed."""
@@ -126,7 +121,7 @@ class Filter:
         return had
 
 
-class TextFinder:
+class TextFinder(Finder):
     """Goes from match to match in a text, from its first line in sight on."""
 
     label = "find in the text"
@@ -136,14 +131,10 @@ class TextFinder:
         self._text = text
         self._why_not = why_not
         self._found = False
-        self.needle = ""
 
     def why_not_search(self) -> str | None:
         """A text can be searched unless there is a reason against it."""
         return self._why_not()
-
-    def begin(self) -> None:
-        """A text is searched from where it stands."""
 
     def look_for(self, needle: str) -> None:
         """What `n` goes to, when something else than the prompt has said it."""
@@ -174,14 +165,10 @@ class TextFinder:
 
     def why_not_next(self) -> str | None:
         """There is a next match only once something was searched for."""
-        return self._why_not() or (None if self.needle else "search first: / finds text")
-
-    def leave(self) -> bool:
-        """What was found stays marked."""
-        return False
+        return self._why_not() or super().why_not_next()
 
 
-class LineFinder(Generic[K]):
+class LineFinder(Finder, Generic[K]):
     """Goes from line to line of a list whose text holds the words."""
 
     def __init__(
@@ -193,14 +180,9 @@ class LineFinder(Generic[K]):
     ) -> None:
         """*view*: the list in front; *text_of*: what a line says, as far as that is known without reading."""
         self.label = label
-        self.needle = ""
         self._view = view
         self._text_of = text_of
         self._origin = 0  #: where the search began
-
-    def why_not_search(self) -> str | None:
-        """Lines can always be searched."""
-        return None
 
     def begin(self) -> None:
         """Search from the cursor on."""
@@ -223,14 +205,6 @@ class LineFinder(Generic[K]):
         step = 1 if forward else -1
         self._find(self._view().cursor + step, step)
         return None
-
-    def why_not_next(self) -> str | None:
-        """There is a next match only once something was searched for."""
-        return None if self.needle else "search first: / finds text"
-
-    def leave(self) -> bool:
-        """The cursor stays where it was led."""
-        return False
 
     def _find(self, start: int, step: int) -> bool:
         view, sought = self._view(), sought_as(self.needle)

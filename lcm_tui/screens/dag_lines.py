@@ -14,6 +14,7 @@ from lcm_core.store.lineage import SourceMessage
 from lcm_core.store.summaries import SummaryEntry
 
 from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.spans import Line
 from lcm_tui.screens.dag_tree import (
     Folding,
@@ -348,7 +349,7 @@ class ReadBehind:
 # In what is known at once, then in the texts of all summaries.
 
 
-class TreeFinder:
+class TreeFinder(Finder):
     """Goes from match to match of a tree, in its order, round its end."""
 
     label = "find ids, models, failures and text"
@@ -363,7 +364,6 @@ class TreeFinder:
 
         *moved* is called when there are other matches, and when another of them was selected.
         """
-        self.needle = ""
         self._broken = False  #: goes from broken summary to broken summary
         self._tree = tree
         self._texts = texts
@@ -378,16 +378,6 @@ class TreeFinder:
         here = self._tree.match_at(self._tree.selected)
         at = f"{self._matches.index(here) + 1:,} of " if here in self._matches else ""
         return f"{'broken' if self._broken else f'/{self.needle}'} {at}{len(self._matches):,}"
-
-    def why_not_search(self) -> str | None:
-        """A tree can always be searched."""
-        return None
-
-    def begin(self) -> None:
-        """The search begins below the cursor."""
-
-    def typed(self, text: str) -> None:
-        """Nothing before it is all typed: the texts of all summaries are read for it."""
 
     async def confirm(self, text: str) -> str | None:
         """Search what is known, then all texts; go to the first match below the cursor."""
@@ -450,10 +440,6 @@ class TreeFinder:
     def why_not_next(self) -> str | None:
         """There is a next match only when something was found."""
         return None if self._matches else "search first: / finds text"
-
-    def leave(self) -> bool:
-        """The cursor stays where it was led."""
-        return False
 
     def _go(self, *, forward: bool) -> bool:
         tree, rank = self._tree, self._tree.known.rank

@@ -21,16 +21,10 @@ from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import Block, Column, Document, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import SERIES, DataScreen
-from lcm_tui.tables.search import level_text, passages_document
+from lcm_tui.tables.blocks import cells_of
+from lcm_tui.tables.search import LEVEL_COLUMNS, passages_document
 
 # -- the levels as a list --------------------------------------------------------------------------------
-
-COLUMNS = (
-    Column("level", "level", 5, right=True, keep=90),
-    Column("contains", "contains", 20, grows=True, keep=99),
-    Column("tokens", "tokens", 11, right=True, keep=98),
-    Column("total", "to here", 11, right=True, keep=97),
-)
 
 
 class LevelList(ListPane[int]):
@@ -64,17 +58,11 @@ class LevelList(ListPane[int]):
 
     def columns(self) -> Sequence[Column]:
         """What is said of a level."""
-        return COLUMNS
+        return LEVEL_COLUMNS
 
     def cells(self, key: int) -> Mapping[str, Span]:
         """A level in a line."""
-        level = self.levels[key]
-        return {
-            "level": Span(f"{key:,}"),
-            "contains": Span(level_text(level), "warn" if level.missing else "text"),
-            "tokens": Span(f"{level.tokens:,}"),
-            "total": Span(f"{level.tokens_to_here:,}", "dim"),
-        }
+        return cells_of(LEVEL_COLUMNS, self.levels[key], None)
 
 
 # -- what it reads ---------------------------------------------------------------------------------------

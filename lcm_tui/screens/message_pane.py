@@ -15,6 +15,7 @@ from textual.message import Message
 
 from lcm_tui.kit.drawn import Still
 from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
 from lcm_tui.kit.spans import Line, Span
 from lcm_tui.kit.text import mark_across
@@ -325,25 +326,14 @@ class MessagesPane(Vertical, Still):
             await self._show_match(self.list.selected)
 
 
-class MessageFinder:
+class MessageFinder(Finder):
     """Searches all messages, those too that are not held: toward older ones, back toward newer ones."""
 
     label = "find in all messages (toward older ones; n: next, N: previous)"
 
     def __init__(self, pane: MessagesPane) -> None:
-        self.needle = ""
         self._brought = False  #: the needle, from where it was searched for
         self._pane = pane
-
-    def why_not_search(self) -> str | None:
-        """Messages can always be searched."""
-        return None
-
-    def begin(self) -> None:
-        """The search begins at the selected message once it is confirmed."""
-
-    def typed(self, text: str) -> None:
-        """Nothing is searched for before it is all typed: a search may read the whole conversation."""
 
     def look_for(self, text: str, *, brought: bool = False) -> None:
         """What is marked, and what `n` goes to; *brought* from another screen, `esc` leads back."""
@@ -362,10 +352,6 @@ class MessageFinder:
         if self.needle:
             self._pane.search(self.needle, self._pane.list.selected or 0, forward=not forward)
         return None
-
-    def why_not_next(self) -> str | None:
-        """There is a next match only once something was searched for."""
-        return None if self.needle else "search first: / finds text"
 
     def leave(self) -> bool:
         """End the search: matches are not marked any more."""

@@ -13,7 +13,7 @@ from lcm_recall.read import Level, Passage
 from lcm_recall.search import NAMES, OTHER_SPELLING, Found, Hit
 
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, role_style, text_of
-from lcm_tui.tables.blocks import OutputColumn, Table, When, minute_text
+from lcm_tui.tables.blocks import ListColumn, OutputColumn, Table, When, minute_text
 from lcm_tui.tables.messages import message_name
 
 # -- levels ----------------------------------------------------------------------------------------------
@@ -31,17 +31,17 @@ def level_text(level: Level) -> str:
     return ", ".join(found)
 
 
-def levels_table(levels: Sequence[Level]) -> Table:
-    """The levels as a table; tokens as stored."""
-    return Table(
-        [
-            OutputColumn("Level", right=True),
-            OutputColumn("Contains", grows=True),
-            OutputColumn("Tokens", right=True),
-            OutputColumn("Tokens to here", right=True),
-        ],
-        [(level.number, level_text(level), level.tokens, level.tokens_to_here) for level in levels],
-    )
+# fmt: off
+#: Tokens are as stored.
+LEVEL_COLUMNS: Final[tuple[ListColumn[Level, None], ...]] = (
+    ListColumn("level", "level", 5, right=True, keep=90, heading="Level", value="number"),
+    ListColumn("contains", "contains", 20, grows=True, keep=99, heading="Contains", value=level_text,
+               cell=lambda text, level, _: Span(text, "warn" if level.missing else "text")),
+    ListColumn("tokens", "tokens", 11, right=True, keep=98, heading="Tokens", value="tokens"),
+    ListColumn("total", "to here", 11, right=True, keep=97, heading="Tokens to here", value="tokens_to_here",
+               cell=lambda number, *_: Span(f"{number:,}", "dim")),
+)
+# fmt: on
 
 
 def passages_document(passages: Sequence[Passage], zone: tzinfo | None) -> Document:
