@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -11,7 +12,7 @@ from textual.pilot import Pilot
 from lcm_tui.kit.panes import Divider, TwoPanes
 from lcm_tui.kit.session import Remembered, read_shares, remembered_path
 from tests.app.screens import open_screen
-from tests.app.support import MIDDLING, NARROW, WIDE, open_app, said, shown, wait_for
+from tests.app.support import MIDDLING, NARROW, WIDE, open_app, said, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
 
@@ -78,6 +79,20 @@ async def test_no_pane_is_lost_in_a_small_terminal(name: str, database_file: Dat
         lines = panes.first.outer_size.height + panes.second.outer_size.height
         assert lines + 1 == panes.size.height
     assert set(read_shares(remembered_path())) == {f"{name.removesuffix('Screen').lower()} below"}
+
+
+@pytest.mark.parametrize("name", ["ContextScreen", "DagScreen", "HealthScreen", "FilesScreen"])
+async def test_esc_leads_from_the_text_to_the_list_before_it_leaves(
+    name: str, database_file: DatabaseFactory
+):
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        screen: Any = await open_screen(pilot, name)
+        screen.text.focus()
+        await settled(pilot)
+        await pilot.press("escape")
+        await settled(pilot)
+        assert pilot.app.screen is screen
+        assert screen.main_widget().has_focus
 
 
 async def test_a_screen_that_cannot_be_divided_says_so_and_browsing_writes_nothing(
