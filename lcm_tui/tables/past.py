@@ -22,9 +22,9 @@ LISTED: Final = 8
 ABOVE: Final = 2
 #: What stands there for a statement that names ids: the help has all of it.
 SHORT: Final[Mapping[Doubt, str]] = {
-    Doubt.COMPACTED: "What the host compacted after this point is shown as its sources.",
-    Doubt.MADE_LATER: "Some items came after this point; what they replaced is not known.",
-    Doubt.SAME_SECOND: "Some items came in the very second of this point; they are shown.",
+    Doubt.COMPACTED: "What the host compacted later is shown as its sources.",
+    Doubt.MADE_LATER: "Some items are newer; what they replaced is not known.",
+    Doubt.SAME_SECOND: "Items of the very second of this point are shown.",
 }
 
 
@@ -86,7 +86,7 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str], 
         f"{key_of('hunk-previous')} {key_of('hunk-next')} step{f' {step}' if step else ''}",
         *([counted(taken, "operation") + " since"] if taken else ()),
         *_counts(changed),
-        *([f"{key_of('help')} says more"] if any(one.doubt in SHORT for one in found.statements) else ()),
+        *([f"{key_of('help')} more"] if any(one.doubt in SHORT for one in found.statements) else ()),
     ]
     lines: list[Line] = [
         (Span(f" {_moment(found, zone, titled=True)}", "warn"),),

@@ -80,18 +80,21 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
     assert dump(path) == rows
 
 
-async def test_what_is_not_known_of_a_moment_has_room_in_a_line(database_file: DatabaseFactory):
-    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+@pytest.mark.parametrize("size", [(60, 15), NARROW])
+async def test_what_is_not_known_of_a_moment_has_room_in_a_line(
+    database_file: DatabaseFactory, size: tuple[int, int]
+):
+    async with open_app(database_file("0.15.3"), size=size) as pilot:
         await settled(pilot)
         await pilot.press("c")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Context "), "the context")
         await settled(pilot)
         await pilot.press("[")
-        await wait_for_text(pilot, " ! What the host compacted after this point is shown as its sources.")
+        await wait_for_text(pilot, " ! What the host compacted later is shown as its sources.")
         doubts = [line for line in shown_lines(pilot) if line.startswith(" ! ")]
         assert len(doubts) == 2
         assert not any(line.rstrip().endswith("…") for line in doubts)
-        assert " · ? says more" in shown(pilot)
+        assert " · ? more" in shown(pilot)
         assert "sum_bb692ab9b90b6a49" in pilot.app.screen.explained(), "the help names them"
 
 
