@@ -197,6 +197,8 @@ class Lines(Drawn):
 
     def again(self) -> None:
         """Ask for the lines again, and draw those that say something else."""
+        if not self.is_attached:
+            return
         width, screen = self.size.width or self.app.size.width, self.app.size.height
         before, self.lines = self.lines, self._compose_lines(width)
         height = max(1, min(len(self.lines), head_room(screen)))

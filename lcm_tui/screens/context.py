@@ -403,7 +403,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self.conversation = conversation
         self.marks = Marks[SummaryId](self._marked)
         self.steps = actions.Steps(self, conversation)
-        self.assembly = Assembly(self, conversation, self._show_assembly, self._show_head)
+        self.assembly = Assembly(self, conversation, self._show_assembly, lambda: self.head.again())
         self.items = ItemList(self, conversation, self.marks, lambda: self.assembly.asked)
         self.items.stand_on(select)
         self.head = Lines(self._head_lines, id="head", height=2, clicked=self._clicked_head)
@@ -493,11 +493,11 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         """The budget or the items are others: how far the next compaction is follows from them."""
         self._show_text()
         self._counted = self.items.head()
-        self._show_head()
+        self.head.again()
 
     def _show_assembly(self, ledger: Ledger) -> None:
         """Show an assembly in place of the one before."""
-        self._show_head()
+        self.head.again()
         self.items.show_fates(ledger)
         self.sent.show_sent(ledger)
         self._show_text()
@@ -537,13 +537,9 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         if self.items.was_read:
             self.assembly.settings_changed()
 
-    def _show_head(self) -> None:
-        if self.head.is_attached:
-            self.head.again()
-
     def on_resize(self) -> None:
         """A low terminal has a shorter head."""
-        self._show_head()
+        self.head.again()
 
     def _head_lines(self, width: int) -> Sequence[Line]:
         one, (ordinal, fate) = self.assembly, self._fate()
@@ -585,7 +581,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         now = time.monotonic()
         self._hurries, self._moved_at = now - self._moved_at < DEBOUNCE_SECONDS, now
         self._show_text()
-        self._show_head()
+        self.head.again()
 
     def _show_text(self) -> None:
         """Show what is selected beside the list, where it has room; what stands there stays until then."""
