@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 from functools import partial
 from types import MappingProxyType
 from typing import ClassVar, Final, TypeAlias
@@ -15,20 +13,20 @@ from lcm_core.base.errors import LcmError, UsageError
 from lcm_core.base.files import reason_of
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.text import counted, safe_line
-from lcm_core.base.times import iso_or_none, zone_words
-from lcm_core.base.values import Record, field, replace, to_json
+from lcm_core.base.times import zone_words
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import get_file, seq_of_message
-from lcm_core.store.search import DocumentKind, Filter, has_search_table
-from lcm_core.store.summaries import broken_rows, get_summary
+from lcm_core.store.search import DocumentKind, has_search_table
+from lcm_core.store.summaries import get_summary
 from lcm_core.writers.cost import CallBudget, Forecast
 from lcm_recall.ask import Asked, Inquiry, terms_of
 from lcm_recall.queries import recall_settings
 from lcm_recall.read import Passage
 from lcm_recall.results import FoundHit
 from lcm_recall.search import Found, Hit, Progress, index_of, make_index, recent, remember, search_live
-from lcm_recall.terms import moment_of, parse
+from lcm_recall.terms import parse
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -42,8 +40,8 @@ from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.panes import LOW
-from lcm_tui.kit.spans import Block, Document, Line, Span, slice_of
-from lcm_tui.screens import picks
+from lcm_tui.kit.spans import Block, Document, Line, Span
+from lcm_tui.screens import narrowing, picks
 from lcm_tui.screens.copying import Copies, Forms, by_id
 from lcm_tui.screens.exporting import ShownRows, export_rows, when
 from lcm_tui.screens.frame import CommandScreen
@@ -61,145 +59,7 @@ from lcm_tui.tables.search import (
     of_whole,
     recent_line,
 )
-from lcm_tui.tables.sent import fitted, flowed
-
-# -- narrowing -------------------------------------------------------------------------------------------
-# What a search is narrowed to, in the words that an operator types.
-
-_KINDS: Final = {
-    "messages": DocumentKind.MESSAGE,
-    "summaries": DocumentKind.SUMMARY,
-    "briefs": DocumentKind.BRIEF,
-    "files": DocumentKind.FILE,
-}
-#: Who said it, whether the context has it, broken.
-_ROLES: Final = ("tool", "user", "assistant", "system")
-_CONTEXT: Final = ("in-context", "out-of-context")
-_BROKEN: Final = ("broken",)
-_WORDS: Final = (*_KINDS, *_ROLES, *_CONTEXT, *_BROKEN)
-#: What stands on the line above the hits: a key each, the word, and how the line names it.
-CHOICES: Final = (
-    ("1", "tool", "tool"),
-    ("2", "user", "user"),
-    ("3", "assistant", "assistant"),
-    ("4", "summaries", "summaries"),
-    ("5", "in-context", "in context"),
-    ("6", "out-of-context", "not in it"),
-    ("7", "broken", "broken"),
-)
-#: The words that a word takes the place of, as nothing is both.
-_AGAINST: Final = {
-    **dict.fromkeys(_ROLES, ("summaries", "briefs", "files", *_BROKEN)),
-    **dict.fromkeys(("summaries", *_BROKEN), (*_ROLES, "messages", "briefs", "files")),
-    "in-context": ("out-of-context", "briefs", "files"),
-    "out-of-context": ("in-context", "briefs", "files"),
-    "messages": ("broken",),
-    "briefs": (*_ROLES, *_CONTEXT, *_BROKEN),
-    "files": (*_ROLES, *_CONTEXT, *_BROKEN),
-}
-#: Between a date and the time of that day.
-_CLOCK: Final = re.compile(r"(?<=[0-9]{4}-[0-9]{2}-[0-9]{2}) +(?=[0-9]{2}:)", re.ASCII)
-_CONVERSATION: Final = re.compile(r"#?([0-9]{1,18})", re.ASCII)
-
-
-class Narrowing(Record, frozen=True):
-    """Kinds, roles, in the context or not, broken, one conversation and a time, each of them or none."""
-
-    text: str = ""  #: as it was typed, with single blanks
-    filter: Filter = field(default_factory=Filter)
-
-    def turned(self, word: str) -> str:
-        """The text with another word, or without it where it is in it; words that it excludes give way."""
-        name, typed = _word_of(word), [(one, _word_of(one)) for one in self.text.split()]
-        if name is not None:
-            if any(other == name for _, other in typed):
-                return " ".join(one for one, other in typed if other != name)
-            kept = [one for one, other in typed if other not in _AGAINST[name]]
-            return " ".join([*kept, word])
-        # One conversation, and one time.
-        of_sort = [
-            (one, other is None and _is_conversation(one) is _is_conversation(word)) for one, other in typed
-        ]
-        kept = [one for one, same in of_sort if not same]
-        return " ".join(kept if word in self.text.split() else [*kept, word])
-
-    @property
-    def rest(self) -> str:
-        """The text without what the line above the hits offers."""
-        offered = {word for _, word, _ in CHOICES}
-        return " ".join(one for one in self.text.split() if _word_of(one) not in offered)
-
-    def has(self, word: str) -> bool:
-        """Whether it limits the search to what a word names."""
-        return any(_word_of(one) == word for one in self.text.split())
-
-
-def _is_conversation(word: str) -> bool:
-    return _CONVERSATION.fullmatch(word) is not None
-
-
-def _word_of(word: str) -> str | None:
-    """The word that begins so."""
-    return next((name for name in _WORDS if name.startswith(word.lower())), None)
-
-
-def parse_narrowing(text: str, zone: tzinfo | None, now: datetime | None = None) -> Narrowing:
-    """What words such as ``messages 3 7d`` narrow a search to; the last 7 days end *now*.
-
-    A time that names no zone is one of *zone* (None: that of this machine).
-
-    Raises:
-        UsageError: one of them is no such word, no conversation and no time, there are two of one
-            sort, they leave nothing, or *zone* has a time twice or skips it.
-    """
-    names: list[str] = []
-    conversation: ConversationId | None = None
-    since = before = None
-    words = _CLOCK.sub("T", re.sub(r"\blast +(?=[0-9])", "last_", text)).split()
-    for joined in words:
-        word = joined.replace("last_", "last ", 1)
-        name = _word_of(word)
-        number = _CONVERSATION.fullmatch(word)
-        if name is not None:
-            names.append(name)
-        elif number is not None and conversation is None:
-            conversation = ConversationId(int(number[1]))
-        elif number is None and since is None and before is None:
-            since, before = _times(word, zone, now or datetime.now(UTC))
-        else:
-            raise UsageError(f"{word} is one too many: give at most one conversation and one time.")
-    kinds = dict.fromkeys(kind for name, kind in _KINDS.items() if name in names)
-    inside = [name == _CONTEXT[0] for name in _CONTEXT if name in names]
-    wanted = Filter(
-        conversations=None if conversation is None else (conversation,),
-        kinds=tuple(kinds) or tuple(DocumentKind),
-        roles=tuple(name for name in _ROLES if name in names),
-        since=since,
-        before=before,
-        in_context=inside[0] if len(inside) == 1 else None,
-        broken=_BROKEN[0] in names,
-    )
-    if not wanted.wanted:
-        raise UsageError(
-            f"Nothing is {' and '.join(names)} at once: only messages have a role, only summaries can be "
-            "broken, and only these two are in a context or out of it."
-        )
-    return Narrowing(" ".join(text.split()), wanted)
-
-
-def _times(word: str, zone: tzinfo | None, now: datetime) -> tuple[str | None, str | None]:
-    """From when on, and before when."""
-    first, dots, last = word.partition("..")
-    start, end = (moment_of(one, zone, now) if one else None for one in (first, last))
-    if (first and start is None) or (last and end is None) or (dots and not first and not last):
-        raise UsageError(
-            f"{word} is not one of {', '.join(_WORDS)}, a conversation such as 3, "
-            "a time such as 7d, last 3h, 2026-03-02 or 2026-03-02..2026-03-09."
-        )
-    if start is not None and end is not None and start >= end:
-        raise UsageError(f"{word} ends before it begins: give the earlier time first.")
-    return iso_or_none(start), iso_or_none(end)
-
+from lcm_tui.tables.sent import flowed
 
 # -- input and hits --------------------------------------------------------------------------------------
 # By conversation.
@@ -330,31 +190,6 @@ async def load_names(reader: Reader) -> Mapping[ConversationId, Conversation]:
 async def load_needs_index(reader: Reader) -> bool:
     """Whether the file has no search table of its own that a search can begin with."""
     return not await reader.run(lambda rows: has_search_table(rows, reader.schema))
-
-
-class Counts(Record, frozen=True):
-    """What was found without the choices above the hits."""
-
-    query: str
-    rest: str  #: what limited that search, too
-    found: Found
-    of: Mapping[str, int]  #: hits by the word that narrows the search to them
-
-
-async def load_broken(reader: Reader, summary_ids: Sequence[SummaryId]) -> Collection[SummaryId]:
-    """Which of some summaries are broken."""
-    return await reader.run(lambda rows: broken_rows(rows, reader.schema, summary_ids))
-
-
-def counts_of(hits: Sequence[Hit], broken: Collection[str]) -> Mapping[str, int]:
-    """How many hits each of the choices leaves."""
-    of = Counter(hit.label for hit in hits if hit.kind is DocumentKind.MESSAGE)
-    of["summaries"] = sum(hit.kind is DocumentKind.SUMMARY for hit in hits)
-    of["in-context"] = sum(hit.in_context for hit in hits)
-    of["out-of-context"] = of["summaries"] - of["in-context"]
-    of["out-of-context"] += sum(hit.kind is DocumentKind.MESSAGE for hit in hits)
-    of["broken"] = sum(hit.kind is DocumentKind.SUMMARY and hit.id in broken for hit in hits)
-    return of
 
 
 async def expansion_of(reader: Reader, summary_id: SummaryId) -> places.Place:
@@ -514,22 +349,11 @@ HINTS: Final = (
 )
 #: Cells of a title in these lines.
 _HINTED: Final = 8
-#: Between two of the choices above the hits.
-_BETWEEN: Final = "  "
-NARROWING: Final = """
-Limits the search; separate several words by blanks: kinds (messages, summaries, briefs, files, or how they
-begin), roles (tool, user, assistant, system), in-context or out-of-context, broken (summaries that a repair
-lists), one conversation by its number (3), and one time: the last days, hours or weeks (7d, 12h, 2w), a day
-(2026-03-02), or from one to another (2026-03-02..2026-03-09; either side may be empty).
-"summaries 3 7d" are the summaries of conversation 3 of the last seven days. The title says what the search is
-limited to; an empty line searches everything again. What is picked from the list is added; what is typed
-replaces what was there.
-"""
 
 
 def choice_key(name: str, word: str, title: str, sentence: str, words: str) -> Key[SearchScreen]:
     """Narrow the search by one of the choices, or take it away again."""
-    key = next(key for key, other, _ in CHOICES if other == word)
+    key = next(key for key, other, _ in narrowing.CHOICES if other == word)
     return Key(
         name,
         key,
@@ -581,7 +405,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         self._found: Found | None = None
         self._searching = False
         self._share = 0.0  #: of everything that was looked at, 0 to 1
-        self.narrowing = Narrowing()
+        self.narrowing = narrowing.Narrowing()
         self._recent: tuple[str, ...] = ()
         self._indexed: float | None = None  #: of the messages while the private index is made, 0 to 1
         self._no_index = ""  #: why it cannot be made
@@ -591,7 +415,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         self._series = Series("hit", lambda: self.hits, self._place_of)
         self._expanded = Series("hit", lambda: self.hits, self._expansion_of)
         self._number = 0  #: of the search that was begun last: what an earlier one finds is late
-        self._counts: Counts | None = None
+        self._counts: narrowing.Counts | None = None
 
     def compose_body(self) -> ComposeResult:
         """The words, what came of them, and the hits."""
@@ -723,19 +547,19 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         if rest != self.narrowing.text:
             if self.counts is not None:
                 return
-            wanted = parse_narrowing(rest, self.session.zone).filter
+            wanted = narrowing.parse_narrowing(rest, self.session.zone).filter
             found = await search_live(
                 database, query, wanted, settings, lambda _: None, limit=SHOWN, index=index
             )
         summaries = [SummaryId(hit.id) for hit in found.hits if hit.kind is DocumentKind.SUMMARY]
-        broken = await self.session.read(load_broken, summaries)
-        self._counts = Counts(text, rest, found, counts_of(found.hits, broken))
+        broken = await self.session.read(narrowing.load_broken, summaries)
+        self._counts = narrowing.Counts(text, rest, found, narrowing.counts_of(found.hits, broken))
         if number == self._number and self.is_attached:
             self._show_why_nothing()
             self._say()
 
     @property
-    def counts(self) -> Counts | None:
+    def counts(self) -> narrowing.Counts | None:
         """The hits of what is typed without the choices; None: not known yet."""
         asked = self.query_input.value.strip(), self.narrowing.rest
         counts = self._counts
@@ -746,14 +570,13 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         if self._found is None or self._searching or self._found.total or not self.narrowing.text:
             return
         whole = None if self.counts is None else self.counts.found
-        names = {word: shown for _, word, shown in CHOICES}
-        limits = ", ".join(names.get(_word_of(one) or "", one) for one in self.narrowing.text.split())
+        limits = self.narrowing.limits
         away = f"{'tab, then ' if self.query_input.has_focus else ''}{self.key_of('narrow-nothing')}"
         if whole is not None and whole.total and self.narrowing.rest != self.narrowing.text:
-            self.hits.empty = f"{of_whole(self._found, whole)}: {safe_line(limits)}. {away} shows all."
+            self.hits.empty = f"{of_whole(self._found, whole)}: {limits}. {away} shows all."
         else:
             why = nothing_text(self._found)
-            self.hits.empty = f"{why} Only searched: {safe_line(limits)}. {away} searches everything."
+            self.hits.empty = f"{why} Only searched: {limits}. {away} searches everything."
 
     def _show(self, number: int, found: Found, share: float) -> None:
         """Show what was found when *share* of everything was looked at."""
@@ -811,8 +634,8 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         text = await self.ask(
             f"Search only in (summaries 3 7d; empty: everything; times: {zone_words(self.session.zone)})",
             self.narrowing.text,
-            check=partial(_problem_of, self.session.zone),
-            explained=NARROWING,
+            check=partial(narrowing.problem_of, self.session.zone),
+            explained=narrowing.NARROWING,
             picks=picks.narrowings(self.session, self.hits.names, self.narrowing.text, self.narrowing.turned),
         )
         if text is not None:
@@ -820,7 +643,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
 
     def narrow_to(self, text: str) -> None:
         """Search again, only in what some words name."""
-        self.narrowing, self._tallest = parse_narrowing(text, self.session.zone), 1
+        self.narrowing, self._tallest = narrowing.parse_narrowing(text, self.session.zone), 1
         self.say_where()
         self._search()
 
@@ -836,47 +659,17 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             parts.append((Span(f"indexing messages {self._indexed:.0%}", "dim"),))
         elif self._no_index:
             parts.append((Span(self._no_index, "warn"),))
-        lines = [*flowed(parts, width, _BETWEEN), *self._choices(width)]
+        typing, low = self.query_input.has_focus, self.app.size.height < LOW
+        choices = narrowing.choices_lines(self.narrowing, self.counts, width, typing=typing, low=low)
+        lines = [*flowed(parts, width, narrowing.BETWEEN), *choices]
         self._tallest = max(self._tallest, len(lines))  # the hits do not jump while words are typed
         return lines + [()] * (self._tallest - len(lines))
 
-    def _choices(self, width: int) -> list[Line]:
-        """What narrows the search, each with its key and hits; in a low terminal as much as fits a line."""
-        counts = self.counts
-        more = "+" if counts is not None and is_cut(counts.found) else ""
-        parts: list[Line] = []
-        for key, word, title in CHOICES:
-            on = self.narrowing.has(word)
-            count = None if counts is None else counts.of.get(word, 0)
-            if count == 0 and not on:
-                continue
-            said = "" if count is None else f" {count:,}{more}"
-            parts.append(
-                (
-                    Span(key, "key"),
-                    Span(f" {'●' if on else ''}{title}", "title" if on else "text"),
-                    Span(said, "dim"),
-                )
-            )
-        if self.narrowing.text:
-            parts.append((Span("0", "key"), Span(" all")))
-        low = self.app.size.height < LOW
-        if not parts:
-            return []
-        if low:  # what is set first
-            parts.sort(key=lambda part: part[1].style != "title" and part[0].text != "0")
-        if self.query_input.has_focus:
-            parts[0] = (Span("tab", "key"), Span(" then ", "dim"), *parts[0])
-        return [fitted(parts, width, _BETWEEN)] if low else list(flowed(parts, width, _BETWEEN))
-
     def _clicked_choice(self, line: Line, cell: int) -> None:
         """Run the key of the choice that was clicked."""
-        digits = [
-            span.text for span in slice_of(line, 0, cell + 1) if span.style == "key" and span.text != "tab "
-        ]
         names = {self.key_of(name): name for name in self.commands if name.startswith("narrow-")}
-        if digits and digits[-1] in names:
-            self.work_on("choice", self.action_run, names[digits[-1]])
+        if (name := names.get(narrowing.key_at(line, cell) or "")) is not None:
+            self.work_on("choice", self.action_run, name)
 
     def _hint(self, command: str, does: str) -> Line:
         title = f"{self.told(command).title:<{_HINTED}}"
@@ -1023,12 +816,3 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         commands.SEARCH_EVERYWHERE.does(lambda s: s.query_input.focus(), help="Edit the search words."),
         commands.RELOAD.does(_search_again, title="Search again", help="Search again now."),
     )
-
-
-def _problem_of(zone: tzinfo | None, text: str) -> str | None:
-    """What is wrong with what a search shall be narrowed to."""
-    try:
-        parse_narrowing(text, zone)
-    except UsageError as error:
-        return error.message
-    return None

@@ -23,7 +23,7 @@ from textual.screen import ModalScreen
 
 from lcm_tui.kit.drawn import Lines
 from lcm_tui.screens.editor import EditScreen
-from lcm_tui.screens.search import parse_narrowing
+from lcm_tui.screens.narrowing import parse_narrowing
 from tests.app.host import Host
 from tests.app.screens import EVERY, walk_to
 from tests.app.snapshots import keep

@@ -28,7 +28,7 @@ from lcm_core.base.times import (
 )
 from lcm_core.operations.past_point import parse_point
 
-from lcm_tui.screens.search import parse_narrowing
+from lcm_tui.screens.narrowing import parse_narrowing
 from tests.cli.support import run
 from tests.databases import building, new_database
 
