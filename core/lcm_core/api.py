@@ -27,7 +27,7 @@ from collections.abc import (
 from datetime import UTC, datetime, tzinfo
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Self, TypeAlias
 
 from lcm_core.base.errors import (
     ConfigurationError,
@@ -51,7 +51,7 @@ from lcm_core.base.records import (
     SummaryId,
     SummaryText,
 )
-from lcm_core.base.values import replace
+from lcm_core.base.values import P, T, replace
 from lcm_core.store.database import Database, Opening, Reader
 
 if TYPE_CHECKING:
@@ -227,8 +227,6 @@ _LATER: Final = {
 }
 _MODULE_OF: Final = {name: module for module, names in _LATER.items() for name in names.split()}
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
 #: Rows of a page, at most: SQLite counts in 64 bits.
 _MOST_ROWS: Final = 2**31

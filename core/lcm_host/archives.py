@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, BinaryIO, ClassVar, Concatenate, Final, TypeAlias, cast
 
 from lcm_core.base.errors import ConfigurationError
 from lcm_core.base.javascript import Json, JsonObject
@@ -36,7 +36,7 @@ from lcm_core.base.jsonl import (
 )
 from lcm_core.base.setting_values import object_or_empty
 from lcm_core.base.text import counted
-from lcm_core.base.values import Struct, field, replace
+from lcm_core.base.values import P, Struct, T, field, replace
 from lcm_core.store.host_database import HostRows, read_host
 
 from lcm_host.rows import ENTRY_LIMIT, ColdRow
@@ -159,8 +159,6 @@ class Pieces(io.RawIOBase):
 # -- the lines of a session ------------------------------------------------------------------------------
 # An archive is read to its end only when its checksum is the one that the host recorded.
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
 #: Bytes that an archive may hold, whatever the host says of it.
 ARCHIVE_LIMIT: Final = 8 * 1024**3

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 from lcm_core.base.engine_settings import EngineSettings
@@ -23,7 +23,7 @@ from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.times import sql_utc
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import P, Record, replace
 from lcm_core.change.plan import StalePlanError
 from lcm_core.change.schema import create_database
 from lcm_core.change.snapshots import KEPT
@@ -118,7 +118,6 @@ if TYPE_CHECKING:
 # What an `Engine` stores for its host: planned, committed without the journal, and planned again when the
 # database has changed.
 
-P = ParamSpec("P")
 A = TypeVar("A", bound=Append | None)
 
 #: How often a plan that another writer has outrun is made again.

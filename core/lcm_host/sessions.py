@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from lcm_core.base.errors import LcmError, NotFoundError
 from lcm_core.base.javascript import JsonObject
@@ -30,13 +30,11 @@ from lcm_core.base.jsonl import (
 )
 from lcm_core.base.paths import HOST_DATABASE, SESSIONS_FOLDER, host_databases, is_host_store
 from lcm_core.base.text import agree, counted
-from lcm_core.base.values import Record, field, replace
+from lcm_core.base.values import Record, T, field, replace
 from lcm_core.store.host_database import read_host
 from lcm_core.store.opening import FileState, file_state
 
 from lcm_host.rows import TRIED_SCHEMA, AgentSessions, ArchiveRow, ColdRow, WindowRow, agent_sessions
-
-T = TypeVar("T")
 
 # A session is known by its agent and id. It may be in the agent's database, in an archive and in a file at
 # the same time: the database comes before a live file, that before what was deleted or archived.

@@ -13,14 +13,14 @@ import math
 import re
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 from lcm_core.base.errors import LcmError, NotFoundError, UsageError
 from lcm_core.base.javascript import JsonObject, trimmed, well_formed
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, fold, safe_line
 from lcm_core.base.tokens import Estimator, estimate
-from lcm_core.base.values import Record, Struct, field, replace
+from lcm_core.base.values import Record, Struct, T, field, replace
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
@@ -244,7 +244,6 @@ def _around(document: Document, query: Query, tokens: int) -> Passage:
 
 # -- the question ----------------------------------------------------------------------------------------
 
-T = TypeVar("T")
 
 #: Tokens of the public vocabularies for one of the budget, at most; more of a text is not shown.
 _DEAREST: Final = 1.4

@@ -8,14 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import Conversation, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.base.text import fenced, safe_line
 from lcm_core.base.times import with_z
 from lcm_core.base.tokens import Estimator, estimate
-from lcm_core.base.values import Record, field, replace
+from lcm_core.base.values import Record, T, field, replace
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import message_before_end, message_ids
 from lcm_core.store.opening import Rows
@@ -523,7 +523,6 @@ async def read_conversation(
 # What is stored for a reader: one document, or the messages of a conversation. Texts are as stored, in fences
 # that they cannot end: no text can pass for the heading of another one.
 
-T = TypeVar("T")
 
 #: Messages whose texts are read together.
 _TOGETHER: Final = 500

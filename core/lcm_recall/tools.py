@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from lcm_core.base.javascript import Json, JsonObject
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, T, replace
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.search import RecalledRows
 from lcm_prompts import recall_block
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 # -- calling the tools -----------------------------------------------------------------------------------
 # By their names, as an agent does.
 
-T = TypeVar("T")
 
 EXPAND_QUERY: Final = "lcm_expand_query"
 _Tool = Callable[[RecalledRows, Parameters, Caller, RecallSettings, datetime], ToolAnswer | QueryPlan]

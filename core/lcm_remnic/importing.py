@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, Final, TypeAlias
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.text import safe_line
 from lcm_core.base.times import iso_z, parse_utc
-from lcm_core.base.values import Record, Struct, field, replace
+from lcm_core.base.values import P, Record, Struct, T, field, replace
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.plan import Cells
 from lcm_core.store.opening import Rows, SqlValue
@@ -61,9 +61,6 @@ from lcm_remnic.target import (
     read_remnic,
 )
 from lcm_remnic.write import MovedOnError, RemnicWriter
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 #: Messages, or nodes, of one transaction: a Remnic that writes waits for no more.
 BATCH: Final = 100

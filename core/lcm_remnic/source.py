@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final
 
 from lcm_core.base.times import sort_key
-from lcm_core.base.values import Record
+from lcm_core.base.values import P, Record, T
 from lcm_core.change.journal import encode_cell
 from lcm_core.change.plan import Cells
 from lcm_core.engine.markers import classify
@@ -25,8 +25,6 @@ from lcm_remnic.records import OURS, Json, Origin, SessionId, is_place, parsed_o
 #
 # Loads over `Rows`, every value as it is stored: each is one short read transaction.
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
 #: A row as it is stored, by column.
 Stored = Mapping[str, SqlValue]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate
 
 from lcm_core.base.errors import FileMissingError
-from lcm_core.base.values import Record
+from lcm_core.base.values import P, Record, T
 from lcm_core.change.plan import Cell, Cells, Symbol, SymbolKind
 from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.opening import Row, Rows, SqlValue, connect_memory, quoted
@@ -31,9 +31,6 @@ from lcm_remnic.source import SOURCE
 
 # -- reading ---------------------------------------------------------------------------------------------
 # Under whatever transaction the caller has: `Rows`.
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class TurnKey(Record, frozen=True):

@@ -12,13 +12,13 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, Final, TypeAlias
 
 import platformdirs
 from lcm_core.base.errors import DatabaseBusyError, NotFoundError, RefusedError
 from lcm_core.base.files import PROGRAM, make_private, sync_folder
 from lcm_core.base.times import iso_z
-from lcm_core.base.values import Record, Struct, field, replace
+from lcm_core.base.values import P, Record, Struct, T, field, replace
 from lcm_core.change.connection import Writer, creating, open_writer
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.journal import CodecError, decode_values, encode_values
@@ -37,8 +37,6 @@ from lcm_remnic.target import read_remnic
 # ended. Of a row that was added the journal keeps its key and a digest, of one that changed the columns
 # before and after.
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
 FORMAT: Final = "lcm-tui remnic import"
 VERSION: Final = 1

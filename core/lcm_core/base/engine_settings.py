@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from lcm_core.base.host_config import HostVariables, PluginConfig, unread_value
 from lcm_core.base.setting_values import (
@@ -24,10 +24,7 @@ from lcm_core.base.setting_values import (
     text_list,
     time_zone,
 )
-from lcm_core.base.values import Record
-
-T = TypeVar("T")
-
+from lcm_core.base.values import Record, T
 
 # -- threshold rules -------------------------------------------------------------------------------------
 # As they are written down (docs/spec/thresholds.md, "The rules"). Which rule applies is decided in

@@ -10,12 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, T
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = Mapping[str, Json]
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 #: A config file is read whole; one beyond this size is not a config file.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, tzinfo
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import platformdirs
 
@@ -45,10 +45,7 @@ from lcm_core.base.setting_values import (
     unusable_file,
 )
 from lcm_core.base.text import LARGEST as LARGEST_BUDGET
-from lcm_core.base.values import Record, field, replace
-
-T = TypeVar("T")
-
+from lcm_core.base.values import Record, T, field, replace
 
 # -- config.toml -----------------------------------------------------------------------------------------
 # Our own config file. The host's is read in `lcm_core.base.host_config`.

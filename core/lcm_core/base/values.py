@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import reprlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -27,7 +27,10 @@ else:
         return change(record, **changes)
 
 
-__all__ = ["Record", "Struct", "field", "force_setattr", "replace", "short_repr", "to_json"]
+__all__ = ["P", "Record", "Struct", "T", "field", "force_setattr", "replace", "short_repr", "to_json"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60

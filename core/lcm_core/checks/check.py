@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import LcmError
@@ -19,7 +19,7 @@ from lcm_core.base.findings import Check, Confidence, Finding, FixId, KeyPart, P
 from lcm_core.base.paths import host_databases
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import phrase
-from lcm_core.base.values import Record, Struct, field, replace
+from lcm_core.base.values import P, Record, Struct, T, field, replace
 from lcm_core.engine.rules import RULES_PRESENT, configured, engine_rules
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
@@ -312,8 +312,6 @@ def _object(metadata: str | None) -> dict[str, Any]:
 log = logging.getLogger(__name__)
 
 SeenRows = TypeVar("SeenRows")
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Folders(Record, frozen=True):

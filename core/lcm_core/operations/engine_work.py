@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.times import iso_z, parse_utc, sort_key, sql_utc
-from lcm_core.base.values import Record, field
+from lcm_core.base.values import Record, T, field
 from lcm_core.change.plan import Cell, Plan
 from lcm_core.operations.rows import update
 from lcm_core.store.conversations import get_conversation
@@ -39,7 +39,6 @@ from lcm_core.store.state import MAINTENANCE, REVISION
 # Nothing here reads or changes a file. Moments are aware, UTC; ordinals of an active batch are those of the
 # context now, ranges include both ends.
 
-T = TypeVar("T")
 Key = TypeVar("Key", bound=Hashable)
 
 #: The failure after which a batch is given up.

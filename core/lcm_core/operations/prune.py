@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final
 
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.javascript import first_units
@@ -406,8 +406,6 @@ async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...
 
 # -- the pieces of a deletion ---------------------------------------------------------------------------
 
-
-T = TypeVar("T")
 
 #: Rows of one commit, and characters of their texts; measured on 1 GB: the lock is held for some 0.05 s.
 PIECE_ROWS: Final = 250

@@ -18,12 +18,12 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeVar, cast
 
 import aiosqlite
 
 from lcm_core.base.errors import DatabaseBusyError, DatabaseError
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import P, Record, T, replace
 from lcm_core.store.opening import (
     CHUNK,
     TICK_NS,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 # Every read has a connection to itself while it runs. A handle that was retired (the file calls for another
 # way in) serves the reads that still run and then closes; a cancelled read leaves nothing behind.
 
-T = TypeVar("T")
 
 #: How long an interrupted connection is given before it is interrupted again.
 AGAIN_SECONDS = 0.01
@@ -395,8 +394,6 @@ async def _pragma(link: Link, name: str) -> Any:
 
 
 # -- the database ----------------------------------------------------------------------------------------
-
-P = ParamSpec("P")
 
 
 class _Closes(Protocol):

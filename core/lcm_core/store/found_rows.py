@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from lcm_core.base.findings import KeyPart, RowRef
 from lcm_core.base.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, T
 from lcm_core.store.context import ContextEntry, context_entries
 from lcm_core.store.database import Reader
 from lcm_core.store.state import BOOTSTRAP, CURSORS, GAPS, MAINTENANCE, TELEMETRY
-
-T = TypeVar("T")
 
 
 class FoundRow(Record, frozen=True):

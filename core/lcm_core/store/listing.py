@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic
 
 from lcm_core.base.errors import DatabaseError, NotFoundError, UsageError
 from lcm_core.base.javascript import Json, JsonObject
@@ -28,7 +28,7 @@ from lcm_core.base.records import (
     Timestamp,
 )
 from lcm_core.base.times import iso_z
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, T
 from lcm_core.engine.messages import OriginKind
 from lcm_core.store.conversations import CONVERSATIONS, moment
 from lcm_core.store.database import Reader
@@ -37,8 +37,6 @@ from lcm_core.store.messages import FILES, MESSAGES
 from lcm_core.store.opening import Row, Rows
 from lcm_core.store.rows import IN_SEQ_ORDER, of_conversation, records_in, where_all
 from lcm_core.store.summaries import SUMMARIES, count_by
-
-T = TypeVar("T")
 
 #: Characters of a text that a list reads unless whole texts are asked for; a preview needs 240 of them.
 HEAD = 2_000

@@ -7,9 +7,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
-from typing import Final, TypeVar
+from typing import Final
 
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, T
 from lcm_core.writers.rule_words import pattern_of, phrases_of
 
 # -- sentences and words ---------------------------------------------------------------------------------
@@ -19,7 +19,6 @@ from lcm_core.writers.rule_words import pattern_of, phrases_of
 # agree); scripts without them, and those that attach prefixes (Hebrew, Arabic), count by runs of
 # characters.
 
-T = TypeVar("T")
 Span = tuple[int, int]  #: characters of a text, from the first to before the second
 
 #: The line above a message or summary in a source text (docs/spec/texts.md, "The block of a message"). What
