@@ -95,103 +95,21 @@ if TYPE_CHECKING:
         [Reader, ConversationId, Assembled, str | None, EngineRules, datetime], Awaitable[Assembled]
     ]
 
-__all__ = [
-    "ApiRequest",
-    "Assembled",
-    "Backup",
-    "BadKind",
-    "BriefEntry",
-    "BriefText",
-    "Confidence",
-    "ConfigurationError",
-    "ContextItem",
-    "Conversation",
-    "ConversationId",
-    "Database",
-    "DatabaseBusyError",
-    "DatabaseError",
-    "DatabaseMissingError",
-    "Draft",
-    "EngineSettings",
-    "ExitCode",
-    "Exported",
-    "ExtractiveSummarizer",
-    "Finding",
-    "Folders",
-    "LcmError",
-    "Message",
-    "MessageId",
-    "MessagePart",
-    "Migrated",
-    "Migration",
-    "Model",
-    "NotFoundError",
-    "Opening",
-    "Operation",
-    "Options",
-    "Plan",
-    "Planned",
-    "Preview",
-    "Reader",
-    "RefusedError",
-    "RepairList",
-    "Report",
-    "RestorePreview",
-    "Restored",
-    "Settings",
-    "StalePlanError",
-    "Summarizer",
-    "Summary",
-    "SummaryGraph",
-    "SummaryId",
-    "SummaryText",
-    "Synchronous",
-    "UsageError",
-    "api_request",
-    "assemble",
-    "backup",
-    "briefs",
-    "broken_summaries",
-    "check",
-    "commit",
-    "context",
-    "conversation",
-    "conversations",
-    "draft",
-    "each_message",
-    "export",
-    "graph",
-    "history",
-    "messages",
-    "migrate",
-    "migration",
-    "named_model",
-    "open",
-    "open_sync",
-    "parts",
-    "plan",
-    "plan_activate_brief",
-    "plan_archive",
-    "plan_clear_brief",
-    "plan_create_brief",
-    "plan_delete",
-    "plan_delete_brief",
-    "plan_dissolve",
-    "plan_fixes",
-    "plan_merge",
-    "plan_redo",
-    "plan_rewrite",
-    "plan_transplant",
-    "plan_undo",
-    "plan_undo_batch",
-    "plan_undo_with_later",
-    "preview_restore",
-    "resolve",
-    "restore",
-    "source_messages",
-    "summaries",
-    "undo",
-]
+__all__ = ["ApiRequest", "Assembled", "Backup", "BadKind", "BriefEntry", "BriefText", "Confidence"]
+__all__ += ["ConfigurationError", "ContextItem", "Conversation", "ConversationId", "Database"]
+__all__ += ["DatabaseBusyError", "DatabaseError", "DatabaseMissingError", "Draft", "EngineSettings"]
+__all__ += ["ExitCode", "Exported", "ExtractiveSummarizer", "Finding", "Folders", "LcmError", "Message"]
+__all__ += ["MessageId", "MessagePart", "Migrated", "Migration", "Model", "NotFoundError", "Opening"]
+__all__ += ["Operation", "Options", "Plan", "Planned", "Preview", "Reader", "RefusedError", "RepairList"]
+__all__ += ["Report", "RestorePreview", "Restored", "Settings", "StalePlanError", "Summarizer", "Summary"]
+__all__ += ["SummaryGraph", "SummaryId", "SummaryText", "Synchronous", "UsageError", "api_request"]
+__all__ += ["assemble", "backup", "briefs", "broken_summaries", "check", "commit", "context", "conversation"]
+__all__ += ["conversations", "draft", "each_message", "export", "graph", "history", "messages", "migrate"]
+__all__ += ["migration", "named_model", "open", "open_sync", "parts", "plan", "plan_activate_brief"]
+__all__ += ["plan_archive", "plan_clear_brief", "plan_create_brief", "plan_delete", "plan_delete_brief"]
+__all__ += ["plan_dissolve", "plan_fixes", "plan_merge", "plan_redo", "plan_rewrite", "plan_transplant"]
+__all__ += ["plan_undo", "plan_undo_batch", "plan_undo_with_later", "preview_restore", "resolve", "restore"]
+__all__ += ["source_messages", "summaries", "undo"]
 
 #: Where names are loaded from when they are first used: reading a database needs none of them.
 _LATER: Final = {

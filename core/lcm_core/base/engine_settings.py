@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from lcm_core.base.host_config import HostVariables, PluginConfig, unread_value
 from lcm_core.base.setting_values import (
@@ -24,7 +24,7 @@ from lcm_core.base.setting_values import (
     text_list,
     time_zone,
 )
-from lcm_core.base.values import Record, T
+from lcm_core.base.values import Record, T, field, to_json
 
 # -- threshold rules -------------------------------------------------------------------------------------
 # As they are written down (docs/spec/thresholds.md, "The rules"). Which rule applies is decided in
@@ -34,11 +34,11 @@ from lcm_core.base.values import Record, T
 class ThresholdRule(Record, frozen=True):
     """One entry of ``contextThresholdOverrides``; every matcher that is given has to fit."""
 
-    threshold: float  #: share of the budget
+    threshold: float = field(name="contextThreshold")  #: share of the budget
     model: str | None = None  #: ``provider/model`` or the model alone
     session_pattern: str | None = None
-    window_min: int | None = None  #: tokens of the model's context window
-    window_max: int | None = None
+    window_min: int | None = field(name="modelContextWindowMin", default=None)  #: tokens
+    window_max: int | None = field(name="modelContextWindowMax", default=None)
     fresh_tail_count: int | None = None  #: messages; None: the configured one
     leaf_chunk_tokens: int | None = None  #: None: the configured one
     name: str | None = None
@@ -46,32 +46,23 @@ class ThresholdRule(Record, frozen=True):
     @property
     def specificity(self) -> int:
         """How much it asks for: the highest of the rules that fit holds."""
-        asked = (
-            (self.model, 100),
-            (self.session_pattern, 50),
-            (self.window_min, 20),
-            (self.window_max, 20),
-        )
-        return sum(weight for value, weight in asked if value is not None)
+        return sum(_WEIGHTS[name] for name in self.document()["match"])
 
-    def document(self) -> dict[str, Json]:
+    def document(self) -> dict[str, Any]:
         """The rule as it is written in the configuration."""
-        match = {
-            "model": self.model,
-            "sessionPattern": self.session_pattern,
-            "modelContextWindowMin": self.window_min,
-            "modelContextWindowMax": self.window_max,
-        }
-        rest = {
-            "contextThreshold": self.threshold,
-            "freshTailCount": self.fresh_tail_count,
-            "leafChunkTokens": self.leaf_chunk_tokens,
-        }
-        return {
-            **({} if self.name is None else {"name": self.name}),
-            "match": {key: value for key, value in match.items() if value is not None},
-            **{key: value for key, value in rest.items() if value is not None},
-        }
+        given = {name: value for name, value in to_json(self).items() if value is not None}
+        match = {name: given.pop(name) for name in _WEIGHTS if name in given}
+        named = {"name": given.pop("name")} if "name" in given else {}
+        return {**named, "match": match, **given}
+
+
+#: How much each matcher of a rule asks for.
+_WEIGHTS: Final = {
+    "model": 100,
+    "sessionPattern": 50,
+    "modelContextWindowMin": 20,
+    "modelContextWindowMax": 20,
+}
 
 
 def threshold_rules(value: Json) -> tuple[ThresholdRule, ...]:

@@ -169,7 +169,7 @@ def _add_indexes(writer: Writer, names: tuple[str, ...]) -> None:
             writer.execute(index.sql)
         except sqlite3.IntegrityError as error:
             raise RefusedError(
-                f"Several rows of {index.table} are the same in {', '.join(index.columns)}, which the "
+                f"Several rows of {index.table} are the same in {index.columns}, which the "
                 "present schema forbids. Nothing was changed: `lcm-tui doctor` shows them; "
                 "fix them, then migrate."
             ) from error

@@ -49,7 +49,7 @@ class Index(Record, frozen=True):
 
     name: str
     table: str
-    columns: tuple[str, ...]
+    columns: str
     unique: bool = False
     where: str = ""
 
@@ -58,7 +58,7 @@ class Index(Record, frozen=True):
         """The statement that makes it."""
         kind = "UNIQUE INDEX" if self.unique else "INDEX"
         where = f" WHERE {self.where}" if self.where else ""
-        return f"CREATE {kind} {self.name} ON {self.table} ({', '.join(self.columns)}){where}"
+        return f"CREATE {kind} {self.name} ON {self.table} ({self.columns}){where}"
 
 
 class NewSearchTable(Record, frozen=True):
@@ -300,53 +300,43 @@ TABLES: Final = (
 )
 
 INDEXES: Final = (
-    Index("messages_conv_seq_idx", "messages", ("conversation_id", "seq")),
-    Index("messages_conv_identity_hash_idx", "messages", ("conversation_id", "identity_hash")),
+    Index("messages_conv_seq_idx", "messages", "conversation_id, seq"),
+    Index("messages_conv_identity_hash_idx", "messages", "conversation_id, identity_hash"),
     Index(
         "messages_conv_entry_unique_idx",
         "messages",
-        ("conversation_id", "transcript_entry_id"),
+        "conversation_id, transcript_entry_id",
         unique=True,
         where="transcript_entry_id IS NOT NULL",
     ),
     Index(
         "messages_stable_event_key_unique",
         "messages",
-        ("conversation_id", "stable_event_key"),
+        "conversation_id, stable_event_key",
         unique=True,
         where="stable_event_key IS NOT NULL",
     ),
-    Index("summaries_conv_created_idx", "summaries", ("conversation_id", "created_at")),
-    Index("summaries_conv_depth_kind_idx", "summaries", ("conversation_id", "depth", "kind")),
-    Index("summary_messages_message_idx", "summary_messages", ("message_id",)),
-    Index("summary_parents_parent_summary_idx", "summary_parents", ("parent_summary_id",)),
-    Index("message_parts_message_idx", "message_parts", ("message_id",)),
-    Index("message_parts_type_idx", "message_parts", ("part_type",)),
-    Index("context_items_conv_idx", "context_items", ("conversation_id", "ordinal")),
-    Index("large_files_conv_idx", "large_files", ("conversation_id", "created_at")),
-    Index("bootstrap_state_path_idx", "conversation_bootstrap_state", ("session_file_path", "updated_at")),
-    Index(
-        "compaction_telemetry_state_idx", "conversation_compaction_telemetry", ("cache_state", "updated_at")
-    ),
-    Index(
-        "focus_briefs_conversation_status_idx", "focus_briefs", ("conversation_id", "status", "created_at")
-    ),
-    Index("focus_brief_sources_summary_idx", "focus_brief_sources", ("summary_id",)),
+    Index("summaries_conv_created_idx", "summaries", "conversation_id, created_at"),
+    Index("summaries_conv_depth_kind_idx", "summaries", "conversation_id, depth, kind"),
+    Index("summary_messages_message_idx", "summary_messages", "message_id"),
+    Index("summary_parents_parent_summary_idx", "summary_parents", "parent_summary_id"),
+    Index("message_parts_message_idx", "message_parts", "message_id"),
+    Index("message_parts_type_idx", "message_parts", "part_type"),
+    Index("context_items_conv_idx", "context_items", "conversation_id, ordinal"),
+    Index("large_files_conv_idx", "large_files", "conversation_id, created_at"),
+    Index("bootstrap_state_path_idx", "conversation_bootstrap_state", "session_file_path, updated_at"),
+    Index("compaction_telemetry_state_idx", "conversation_compaction_telemetry", "cache_state, updated_at"),
+    Index("focus_briefs_conversation_status_idx", "focus_briefs", "conversation_id, status, created_at"),
+    Index("focus_brief_sources_summary_idx", "focus_brief_sources", "summary_id"),
     Index(
         "conversations_active_session_key_idx",
         "conversations",
-        ("session_key",),
+        "session_key",
         unique=True,
         where="session_key IS NOT NULL AND active = 1",
     ),
-    Index(
-        "conversations_session_key_active_created_idx",
-        "conversations",
-        ("session_key", "active", "created_at"),
-    ),
-    Index(
-        "conversations_session_id_active_created_idx", "conversations", ("session_id", "active", "created_at")
-    ),
+    Index("conversations_session_key_active_created_idx", "conversations", "session_key, active, created_at"),
+    Index("conversations_session_id_active_created_idx", "conversations", "session_id, active, created_at"),
 )
 
 SEARCH_TABLES: Final = (

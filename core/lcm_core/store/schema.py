@@ -99,20 +99,9 @@ ESSENTIAL: Mapping[str, frozenset[str]] = {
 #: Columns that hold numbers, and those that rows are asked for by; all others hold text.
 NUMBERS = frozenset(
     {
-        "active",
-        "byte_size",
-        "covered_message_seq",
-        "depth",
-        "descendant_count",
-        "descendant_token_count",
-        "fork_bounded",
-        "fork_source_message_count",
-        "line_count",
-        "pending",
-        "running",
-        "source_message_token_count",
-        "target_tokens",
-        "token_count",
+        *("active", "byte_size", "covered_message_seq", "depth", "descendant_count"),
+        *("descendant_token_count", "fork_bounded", "fork_source_message_count", "line_count", "pending"),
+        *("running", "source_message_token_count", "target_tokens", "token_count"),
     }
 )
 #: Places in a conversation or a context.
