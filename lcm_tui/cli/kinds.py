@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -60,6 +60,23 @@ class Kind(click.ParamType[T], ABC):
     """A kind of value."""
 
     name = "value"
+    words: Collection[str] = ()  #: what a shell offers
+    stored: Named | None = None  #: what of the database it offers besides
+
+    def named(self, incomplete: str) -> Named | None:
+        """What of the database it offers where this was typed."""
+        del incomplete
+        return self.stored
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[Any]]:
+        """The words, and what the database has, that begin so."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
+        named = self.named(incomplete)
+        return found if named is None else [*found, *_stored(ctx, named, incomplete)]
 
     @abstractmethod
     def read(self, name: str, value: str) -> T:
@@ -82,12 +99,6 @@ def spelled(param: click.Parameter) -> str:
 def label(argument: click.Argument) -> str:
     """The name of an argument, in capitals."""
     return argument.human_readable_name.strip("[].")
-
-
-def _completed(words: Sequence[str], incomplete: str) -> list[CompletionItem[Any]]:
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
 def _stored(ctx: click.Context, named: Named, incomplete: str) -> list[CompletionItem[Any]]:
@@ -146,12 +157,13 @@ class WholeNumber(Kind[int]):
     """
 
     def __init__(self, minimum: int, maximum: int | None = None, **words: int) -> None:
-        self.minimum, self.maximum, self.words = minimum, maximum, words
+        self.minimum, self.maximum = minimum, maximum
+        self.words = self.numbers = words
 
     def read(self, name: str, value: str) -> int:
         """The number."""
-        if value in self.words:
-            return self.words[value]
+        if value in self.numbers:
+            return self.numbers[value]
         number = _number(value)
         if number is not None and number >= self.minimum:
             if self.maximum is None:
@@ -164,12 +176,6 @@ class WholeNumber(Kind[int]):
             else f"from {self.minimum} to {self.maximum}"
         )
         raise invalid(name, f"must be {' or '.join([*self.words, f'a whole number {wanted}'])}", value)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """The words."""
-        return _completed([*self.words], incomplete)
 
 
 def _number(value: str) -> int | None:
@@ -191,6 +197,8 @@ def is_summary(name: str) -> bool:
 class ConversationNumber(Kind[ConversationId]):
     """The id of a conversation."""
 
+    stored = "conversation"
+
     def read(self, name: str, value: str) -> ConversationId:
         """The number; of a summary's id it is said what that is."""
         if is_summary(value):
@@ -208,17 +216,11 @@ class ConversationNumber(Kind[ConversationId]):
             )
         return ConversationId(number or WholeNumber(1).read(name, value))
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """Conversations, the newest first."""
-        return _stored(ctx, "conversation", incomplete)
-
 
 class RawConversation(Raw):
     """The same as it was given."""
 
-    shell_complete = ConversationNumber.shell_complete
+    stored = "conversation"
 
 
 def no_selector(name: str) -> UsageError:
@@ -228,6 +230,8 @@ def no_selector(name: str) -> UsageError:
 
 class SessionKey(Kind[str]):
     """The key of a session as it was typed: blanks around it count where a key has them."""
+
+    stored = "session key"
 
     def __init__(self, *, blank: bool = False) -> None:
         self.blank = blank  #: whether nothing may be left
@@ -241,12 +245,6 @@ class SessionKey(Kind[str]):
             raise no_selector(name)
         return ""
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """Keys of the database."""
-        return _stored(ctx, "session key", incomplete)
-
 
 class ConversationArgument(Kind[ConversationName]):
     """A conversation by its id, its session key or a part of its title; digits are always an id."""
@@ -257,12 +255,9 @@ class ConversationArgument(Kind[ConversationName]):
             return StoredText().read(name, value)
         return ConversationNumber().read(name, value)
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
+    def named(self, incomplete: str) -> Named:
         """Conversations, the newest first; session keys where one was begun."""
-        named: Named = "session key" if incomplete and not incomplete.isdigit() else "conversation"
-        return _stored(ctx, named, incomplete)
+        return "session key" if incomplete and not incomplete.isdigit() else "conversation"
 
 
 class ConversationOrSummary(Kind[ConversationName]):
@@ -274,13 +269,9 @@ class ConversationOrSummary(Kind[ConversationName]):
             return StoredText().read(name, value)
         return ConversationArgument().read(name.partition("|")[0], value)
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
+    def named(self, incomplete: str) -> Named:
         """Conversations; summaries where one was begun."""
-        if incomplete.startswith("s"):
-            return _stored(ctx, "summary", incomplete)
-        return ConversationArgument().shell_complete(ctx, param, incomplete)
+        return "summary" if incomplete.startswith("s") else ConversationArgument().named(incomplete)
 
 
 class Tokens(Kind[int]):
@@ -310,24 +301,12 @@ class Choice(Kind[str]):
         named = " or ".join(self.words) if len(self.words) == 2 else f"one of {', '.join(self.words)}"
         raise invalid(name, f"must be {named}", value)
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """The words that begin so."""
-        return _completed(self.words, incomplete)
-
 
 class Completed(Raw):
     """A text for which a shell offers some words."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """The words that begin so."""
-        return _completed(self.words, incomplete)
 
 
 class Words(Kind[tuple[str, ...]]):
@@ -381,42 +360,28 @@ class StoredText(Kind[str]):
 class SummaryId(StoredText):
     """The id of a summary, or how it begins."""
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """Summaries."""
-        return _stored(ctx, "summary", incomplete)
+    stored = "summary"
 
 
 class OperationId(Text):
     """The id of an operation, or how it begins; or the newest one."""
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """Operations, the newest first."""
-        return [*_completed(["last"], incomplete), *_stored(ctx, "operation", incomplete)]
+    stored, words = "operation", ("last",)
 
 
 class BriefId(StoredText):
     """The id of a focus brief, or how it begins."""
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """Briefs, the newest first."""
-        return _stored(ctx, "brief", incomplete)
+    stored = "brief"
 
 
 class AnyId(StoredText):
     """The id of anything that has one, or how it begins."""
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
+    def named(self, incomplete: str) -> Named:
         """Conversations, summaries, briefs and operations, by how their ids begin."""
         kinds: dict[str, Named] = {"s": "summary", "f": "brief", "o": "operation"}
-        return _stored(ctx, kinds.get(incomplete[:1], "conversation"), incomplete)
+        return kinds.get(incomplete[:1], "conversation")
 
 
 class SettingPath(StoredText):
@@ -528,7 +493,7 @@ class Pair(Kind[tuple[str, str]]):
     """A value of one of several names: ``budget=20k``."""
 
     def __init__(self, *names: str) -> None:
-        self.names = names
+        self.names, self.words = names, [f"{name}=" for name in names]
 
     def read(self, name: str, value: str) -> tuple[str, str]:
         """The name and its value."""
@@ -536,12 +501,6 @@ class Pair(Kind[tuple[str, str]]):
         if not joined or word not in self.names:
             raise invalid(name, f"must be NAME=VALUE with one of {', '.join(self.names)}", value)
         return word, rest
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """The names."""
-        return _completed([f"{name}=" for name in self.names], incomplete)
 
 
 class EngineSetting(Kind[tuple[str, int]]):
@@ -557,6 +516,7 @@ class EngineSetting(Kind[tuple[str, int]]):
         "condensedMinFanout": "condensed_min_fanout",
         "condensedMinFanoutHard": "condensed_min_fanout_hard",
     }
+    words = tuple(f"{name}=" for name in NAMES)
 
     def read(self, name: str, value: str) -> tuple[str, int]:
         """The name and the number."""
@@ -565,12 +525,6 @@ class EngineSetting(Kind[tuple[str, int]]):
             return word, Tokens().read(f"{name} {word}", number)
         least = 0 if word == "freshTailCount" else 2
         return word, WholeNumber(least).read(f"{name} {word}", number)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """The names."""
-        return _completed([f"{name}=" for name in self.NAMES], incomplete)
 
 
 class When(Kind[Stamp]):

@@ -67,7 +67,7 @@ def _common() -> Iterator[str]:
 
 def _section(one: Command) -> Iterator[str]:
     yield f"## {one.path}\n"
-    yield f"    {_usage(one)}\n"
+    yield f"    {one.usage(click.Context(one))} [OPTIONS]\n"
     yield f"{one.help}\n"
     if one.examples:
         yield "\n".join(["```sh", *(f"{PROGRAM} {example}" for example in one.examples), "```", ""])
@@ -100,14 +100,6 @@ def _named(one: click.Option) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def _usage(one: Command) -> str:
-    named = []
-    for each in one.arguments:
-        dots = "..." if each.nargs == -1 else ""
-        named.append(f"{label(each)}{dots}" if each.required else f"[{label(each)}]{dots}")
-    return " ".join([PROGRAM, one.path, *named, "[OPTIONS]"])
 
 
 if __name__ == "__main__":

@@ -37,12 +37,8 @@ _OTHER_NAMES = {
     "tail": "messages CONVERSATION --tail fresh",
     "tree": "summaries",
 }
-#: How an id begins, the argument that takes it, and what shows it where no command of the group does.
-_NAMES = (
-    ("sum_", "SUMMARY_ID", "show"),
-    ("file_", "FILE_ID", "show"),
-    ("op_", "OPERATION_ID", "show"),
-)
+#: How ids begin that `show` takes.
+_IDS = ("sum_", "file_", "focus_", "op_", "batch_", "asm_")
 
 
 def refusal(error: click.UsageError) -> UsageError:
@@ -158,15 +154,11 @@ def _meant(given: str, group: str) -> str:
 
 def _takes(group: str, word: str) -> str | None:
     """The command that shows what a number or an id names, of the *group* if it has one; None: neither."""
-    names = (("CONVERSATION", "conversations show"),) if word.isdigit() else ()
-    for name, elsewhere in (*names, *(found[1:] for found in _NAMES if word.startswith(found[0]))):
-        taking = {
-            path: one
-            for path, one in tree.declared(group).items()
-            if one.arguments and label(one.arguments[0]) == name
-        }
-        return next((taking[verb].path for verb in ("show", "list") if verb in taking), elsewhere)
-    return None
+    if not word.isdigit():
+        return "show" if word.startswith(_IDS) else None
+    listing = tree.declared(group).get("list")
+    taken = [label(one) for one in listing.arguments] if listing else []
+    return f"{group} list" if taken == ["CONVERSATION"] else "show"
 
 
 def _meant_below(word: str, paths: Iterable[str]) -> str:
