@@ -49,11 +49,6 @@ def opened(model: Modelling, spending: CallBudget | None = None) -> ModelSummari
     return found
 
 
-def at_most(model: ModelSummarizer, forecast: Forecast) -> CallLoad:
-    """The most that may be taken within the limits of the operator."""
-    return model.meter.budget.at_most(forecast)
-
-
 def forecast_document(forecast: Forecast, most: CallLoad) -> dict[str, Json]:
     """What asking takes, for programs."""
     return {"expected": to_json(forecast.once), "atMost": to_json(most)}
@@ -165,7 +160,7 @@ def agreed_model(
 
     def shown() -> Sequence[Block]:
         forecast = query_forecast(found, given, settings)
-        return forecast_blocks(model, forecast, at_most(found, forecast))
+        return forecast_blocks(model, forecast, found.meter.budget.at_most(forecast))
 
     show_and_ask(shown, f"Call {model.words}?", run.presentation, yes=yes)
     return found

@@ -31,7 +31,7 @@ from lcm_core.writers.writer import call_budget
 
 from lcm_tui.cli import compacting as compact_report
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.asking import at_most, flagged_model, forecast_blocks, forecast_document
+from lcm_tui.cli.asking import flagged_model, forecast_blocks, forecast_document
 from lcm_tui.cli.changing import Changing, Proposal, Terminal, run_change
 from lcm_tui.cli.compacting import Compacting
 from lcm_tui.cli.documents import Document, some_of
@@ -267,7 +267,7 @@ class BriefWriting(Terminal):
         forecast, asking = work.forecast(found.question), work.model()
         assert forecast is not None  # a model was named
         assert asking is not None
-        most = at_most(asking, forecast)
+        most = asking.meter.budget.at_most(forecast)
         self._data = {
             "sweep": self.sweeping.document,
             "writer": model_document(author),

@@ -29,7 +29,7 @@ from lcm_tui.tables.blocks import Note
 
 # -- the command -----------------------------------------------------------------------------------------
 
-#: The conversation of the demonstration that is printed without a terminal.
+#: The conversation that is printed without a terminal, and of which snapshots are kept.
 DEMO_CONVERSATION = ConversationId(1)
 
 
@@ -116,8 +116,6 @@ def _own_environment() -> dict[str, str]:
 # -- its files -------------------------------------------------------------------------------------------
 # A database and its state folder that ship inside the package.
 
-#: The conversation of which snapshots are kept.
-CONVERSATION = 1
 #: When a host would have asked for its context, under which budget, and how many messages were not said yet.
 TURNS = (
     (datetime(2026, 3, 4, 11, 58, tzinfo=UTC), 128_000, 8),
@@ -173,21 +171,19 @@ def keep_snapshots(home: DemoHome) -> None:
 
 async def _keep_snapshots(path: Path) -> None:
     from lcm_core.base.engine_settings import EngineSettings
-    from lcm_core.base.records import ConversationId
     from lcm_core.change.snapshots import keep_snapshot, snapshot_of
     from lcm_core.operations.assembly import add_history, assemble_context, settings_for
     from lcm_core.store.database import Database
 
-    owner = ConversationId(CONVERSATION)
     async with await Database.open(path) as database:
         for moment, budget, later in TURNS:
             settings = settings_for(EngineSettings(), budget)
-            whole = await database.read(assemble_context, owner, settings, zone=UTC, now=moment)
-            whole = await database.read(add_history, owner, whole)
+            whole = await database.read(assemble_context, DEMO_CONVERSATION, settings, zone=UTC, now=moment)
+            whole = await database.read(add_history, DEMO_CONVERSATION, whole)
             end = len(whole.messages) - later
             weights = whole.weights[:end]
             then = replace(whole, messages=whole.messages[:end], weights=weights, sent_tokens=sum(weights))
-            keep_snapshot(path, snapshot_of(then, owner, settings, zone=UTC, now=moment))
+            keep_snapshot(path, snapshot_of(then, DEMO_CONVERSATION, settings, zone=UTC, now=moment))
 
 
 def _unpack_files(archive: bytes, state_dir: Path) -> None:

@@ -13,7 +13,7 @@ from lcm_core.base.values import Record
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store import messages as store
 from lcm_core.store.database import Reader
-from lcm_core.store.listing import Page, Window, message_page, messages_by_id
+from lcm_core.store.listing import Position, Window, message_page, messages_by_id
 from lcm_core.store.remembered import FileMemory
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import History
@@ -94,13 +94,6 @@ def rows_of(messages: Sequence[Message], parts: PartTexts) -> list[MessageRow]:
 # -- the commands ----------------------------------------------------------------------------------------
 
 
-class _Listed(Record, frozen=True):
-    schema: Schema
-    conversation: Conversation
-    page: Page[Message]
-    rows: list[MessageRow]
-
-
 class _Newest(Record, frozen=True):
     schema: Schema
     conversation: Conversation
@@ -147,33 +140,32 @@ def messages(
         options.alone("--tail", "--conversation-id", "--session-key")
         return _newest(run, named, tail or None)
     window = options.window(run, "messages", paged, times, as_engine=True)
-    found = run.read(_load_list, named, window, tuple(dict.fromkeys(role)), include_content)
+    schema, owner, following, rows = run.read(
+        _load_list, named, window, tuple(dict.fromkeys(role)), include_content
+    )
     columns = WHOLE_COLUMNS if include_content else MESSAGE_COLUMNS
-    blocks: list[OutputBlock] = [
-        list_table(MESSAGE_COLUMNS, found.rows, run.time, empty="No message matches.")
-    ]
+    blocks: list[OutputBlock] = [list_table(MESSAGE_COLUMNS, rows, run.time, empty="No message matches.")]
     if include_content:
-        blocks = _whole(run, found.rows) or blocks
+        blocks = _whole(run, rows) or blocks
     return run.answer(
         "messages.list",
         {
-            "conversation": documents.conversation(found.conversation),
-            "items": [json_of(columns, row) for row in found.rows],
+            "conversation": documents.conversation(owner),
+            "items": [json_of(columns, row) for row in rows],
         },
         blocks,
-        paging=Paging("messages", window.limit, len(found.rows), found.page.next),
-        not_recorded=_not_recorded(found.schema, "conversation", "items"),
+        paging=Paging("messages", window.limit, len(rows), following),
+        not_recorded=_not_recorded(schema, "conversation", "items"),
         names=json_names(columns),
     )
 
 
 async def _load_list(
     reader: Reader, named: Named, window: Window, roles: Sequence[str], whole: bool
-) -> _Listed:
+) -> tuple[Schema, Conversation, Position | None, list[MessageRow]]:
     conversation = await chosen(reader, named)
     page = await message_page(reader, conversation.conversation_id, window, roles=roles, whole=whole)
-    rows = rows_of(page.items, await part_texts(reader, page.items))
-    return _Listed(reader.schema, conversation, page, rows)
+    return reader.schema, conversation, page.next, rows_of(page.items, await part_texts(reader, page.items))
 
 
 def _newest(run: Run, named: Named, count: int | None) -> Answer:

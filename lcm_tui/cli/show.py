@@ -36,7 +36,7 @@ _KINDS: Final = (
 )
 #: The options that only some of them have.
 _OF: Final = {
-    "include-content": "file",
+    "include_content": "file",
     **dict.fromkeys(("previous", "rules"), "summary"),
     **dict.fromkeys(("agent", "limit", "cursor"), "session"),
 }
@@ -88,23 +88,16 @@ def show(
     That is a message, a summary, a large file, a focus brief, an operation of the history, a snapshot, a
     conversation or a session of the host.
     """
-    as_engine = typed_words(click.get_current_context()) == "summaries show"
+    ctx = click.get_current_context()
+    as_engine = typed_words(ctx) == "summaries show"
     kind = next((kind for kind, form in _KINDS if re.fullmatch(form, name, re.DOTALL)), "session")
     kind = "summary" if as_engine else kind
-    of_session: dict[str, object] = {"agent": agent, "limit": limit, "cursor": cursor}
-    if kind == "conversation" and any(value is not None for value in of_session.values()):
+    given = {one.replace("_", "-"): of for one, of in _OF.items() if ctx.params[one]}
+    if kind == "conversation" and "session" in given.values():
         kind = "session"  # the beginning of its id may be a number
-    given = {
-        "include-content": include_content or None,
-        "previous": previous or None,
-        "rules": rules,
-        **of_session,
-    }
-    for option, value in given.items():
-        if value is not None and _OF[option] != kind:
-            problem = (
-                f"--{option} is only for the kind {_OF[option]}; {safe_line(name)} is of the kind {kind}."
-            )
+    for option, of in given.items():
+        if of != kind:
+            problem = f"--{option} is only for the kind {of}; {safe_line(name)} is of the kind {kind}."
             raise UsageError(problem, details={"option": option})
     if rules is not None and not previous:
         raise UsageError("--rules requires --previous.", details={"option": "rules"})

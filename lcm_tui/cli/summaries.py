@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
-from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryText
+from lcm_core.base.records import ConversationId, MessageId, SummaryText
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import preview
 from lcm_core.base.values import Record
@@ -260,14 +260,10 @@ def _previous_blocks(run: Run, found: PreviousContext, texts: Sequence[SummaryTe
     return blocks
 
 
-def _sort(summary: Summary) -> str:
-    return kind_words(summary.kind, summary.depth)
-
-
 def _prose(run: Run, item: ListedSummary) -> Prose:
     record = item.summary
-    when = run.time(item.covers_until)
-    title = f"{record.summary_id}  {_sort(record)}  {record.tokens:,} tokens  until {when}"
+    kind, when = kind_words(record.kind, record.depth), run.time(item.covers_until)
+    title = f"{record.summary_id}  {kind}  {record.tokens:,} tokens  until {when}"
     return Prose(item.content, title=title)
 
 
