@@ -331,15 +331,41 @@ _PALETTE_HELP: Final = (
 )
 
 
-class CommandSource(Provider):
+class Source(Provider):
+    """What a palette searches, prepared once.
+
+    Textual cancels a search when the next letter comes, and with it the startup that the search waits for:
+    who types fast would find nothing. So this is prepared by a task that no search takes with it.
+    """
+
+    _preparing: asyncio.Task[None] | None = None
+
+    async def prepare(self) -> None:
+        """Read what is searched."""
+        raise NotImplementedError
+
+    async def ready(self) -> None:
+        """Wait until it is prepared."""
+        if self._preparing is None:
+            self._preparing = asyncio.create_task(self.prepare())
+        await asyncio.shield(self._preparing)
+
+    async def shutdown(self) -> None:
+        """Give up what is still being prepared."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+
+
+class CommandSource(Source):
     """The keys of the screen in front, and those of others."""
 
-    async def startup(self) -> None:
+    async def prepare(self) -> None:
         """Have every screen say its keys."""
         await asyncio.to_thread(all_keys)
 
     async def discover(self) -> Hits:
         """All of them, before anything is typed."""
+        await self.ready()
         for name, title, text in self._commands():
             yield DiscoveryHit(title, partial(self._run, name), help=text)
 
@@ -348,6 +374,7 @@ class CommandSource(Provider):
 
         Those of the screen come before everything else.
         """
+        await self.ready()
         matcher = self.matcher(query)
         for name, title, text in self._commands():
             key = all_keys()[name]
@@ -408,12 +435,12 @@ class CommandSource(Provider):
             await self.screen.action_run(name)
 
 
-class Anywhere(Provider):
+class Anywhere(Source):
     """Conversations, summaries, messages, screens, changes, settings and themes."""
 
     _goals: Sequence[Goal] = ()
 
-    async def startup(self) -> None:
+    async def prepare(self) -> None:
         """Read what names there are."""
         screen = self.screen
         if not isinstance(screen, CommandScreen):
@@ -433,6 +460,7 @@ class Anywhere(Provider):
 
     async def search(self, query: str) -> Hits:
         """What is called alike, and ids that begin so."""
+        await self.ready()
         screen, asked = self.screen, query.strip()
         if not isinstance(screen, CommandScreen) or not asked:
             return

@@ -23,7 +23,7 @@ from tests.support import sampled
 def typed(pilot: Pilot[int], *keys: str, at: float | None = None) -> None:
     """Put keys into the app's queue all at once, as a terminal does; *at* is when they were pressed."""
     for key in keys:
-        event = events.Key(key, key if len(key) == 1 else None)
+        event = events.Key(key, key if len(key) == 1 else {"space": " "}.get(key))
         if at is not None:
             event.time = at
         event.set_sender(pilot.app)
@@ -49,6 +49,12 @@ async def test_keys_act_in_the_order_in_which_they_were_typed(database_copy: Dat
         assert len(pilot.app.screen_stack) == 2
         typed(pilot, "slash", "x", "ctrl+j")  # enter, as a terminal writes it before the app has begun
         await wait_for(pilot, lambda: listed.list.filter.needle == "x" and not listed.asking)
+
+
+async def test_what_is_typed_while_the_palette_opens_is_searched(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3")) as pilot:
+        typed(pilot, "colon", *"theme", "space", *"nord", "enter")
+        await wait_for(pilot, lambda: pilot.app.theme == "nord")
 
 
 @pytest.mark.long
