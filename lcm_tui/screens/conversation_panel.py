@@ -214,6 +214,7 @@ class Outlooker:
                 database.schema.version,
                 zone=self._screen.session.zone,
                 empty=self._empty,
+                early=True,
                 keys={subject: self._screen.key_of(name) for subject, name in LEADING.items()},
             )
         return self._outlook
@@ -335,9 +336,12 @@ class Outlooker:
             await imported("lcm_core.engine.rules")
             self._threshold = session.rules.compaction.threshold(session.budget)
             self.list_changed()
-        await self._read_operations()
-        await self._read_drafts()
-        await self._read_engine()
+        try:
+            await self._read_operations()
+            await self._read_drafts()
+            await self._read_engine()
+        finally:
+            self._say(replace(self.outlook, early=False))
 
     async def _read_operations(self) -> None:
         from lcm_core.base.times import format_local, parse_utc

@@ -101,6 +101,7 @@ class Outlook(Record, frozen=True):
     engine: str
     zone: tzinfo | None = None  #: in which times are shown
     empty: bool = False  #: the database holds no conversation
+    early: bool = False  #: what is urgent has not all been read: what stands below it waits, so that it stays
     verdict: Verdict | None = None
     broken: int = 0  #: summaries
     broken_in: int = 0  #: conversations
@@ -117,6 +118,8 @@ class Outlook(Record, frozen=True):
 
 def panel_keys(outlook: Outlook, most: int) -> tuple[PanelKey, ...]:
     """The lines of a panel of one column: the most urgent ones; what is left is spread over the others."""
+    if outlook.early:
+        return tuple(_first(outlook)[:most])
     ranked = [
         *_first(outlook),
         *_ones(Subject.NEAREST, bool(outlook.nearest)),
@@ -135,6 +138,8 @@ def panel_keys(outlook: Outlook, most: int) -> tuple[PanelKey, ...]:
 
 def panel_columns(outlook: Outlook, most: int) -> tuple[tuple[PanelKey, ...], tuple[PanelKey, ...]]:
     """The lines of a panel of two columns: how things are and what to do; what is large and what was done."""
+    if outlook.early:
+        return tuple(_first(outlook)[:most]), ()
     left = [*_first(outlook), *_ones(Subject.SESSIONS, bool(outlook.sessions)), *_nearest(outlook)]
     changes = _changes(outlook)[: most - MOST]
     return tuple(left[:most]), (*_largest(outlook)[: most - len(changes)], *changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sqlite3
 from contextlib import closing
@@ -102,6 +103,33 @@ async def test_the_list_stays_where_it_is_and_no_verdict_is_cut(
         assert "4 suspicious" in said
         assert "…" not in said
         assert said.endswith(" H")
+
+
+@pytest.mark.parametrize("size", [NARROW, (160, 50)])
+async def test_a_line_that_is_read_late_moves_none_below_it(
+    size: tuple[int, int], database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    places: dict[str, set[int]] = {}
+    show = reading.Panel.show
+
+    def noted(panel: reading.Panel, outlook: Outlook) -> None:
+        show(panel, outlook)
+        for view in (panel.lines, panel.beside):
+            subjects = [key.subject.value for key in view.keys]
+            for one in set(subjects):
+                places.setdefault(one, set()).add(subjects.index(one))
+
+    async def late(outlooker: reading.Outlooker) -> None:
+        await asyncio.sleep(0.5)
+        await read_engine(outlooker)
+
+    read_engine = reading.Outlooker._read_engine
+    monkeypatch.setattr(reading.Outlooker, "_read_engine", late)
+    monkeypatch.setattr(reading.Panel, "show", noted)
+    async with open_app(database_file("1.0-next"), size=size) as pilot:
+        await wait_for_text(pilot, "engine ", "context ", "disk ", "conversations need a look")
+        await settled(pilot)
+    assert {len(rows) for rows in places.values()} == {1}, places
 
 
 @pytest.mark.parametrize("by_health", [False, True])
