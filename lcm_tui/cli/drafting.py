@@ -262,8 +262,8 @@ class _Drafting(Terminal):
         self.database = database
         if self.flags.draft is None and self.rule is None and not self._asks:
             raise RefusedError(
-                f"Not a terminal, cannot ask which drafts to accept: use --accept RULE ({EXAMPLES}), or "
-                "write them with --draft FILE."
+                f"Not a terminal, cannot ask which drafts to accept: use --accept CONDITIONS ({EXAMPLES}), "
+                "or write them with --draft FILE."
             )
         harmless = file is not None and not self.model.chosen.choice.base_url
         yes = self.flags.change.yes or harmless  # nothing is paid and nothing is changed
@@ -353,7 +353,7 @@ class _Drafting(Terminal):
             if item.summary_id in reviewed.taken or (self.rule is not None and item.draft is not None)
         ]
         if not items:
-            note = Note(f"No draft in {path} is marked: set take to true, or use --accept RULE.")
+            note = Note(f"No draft in {path} is marked: set take to true, or use --accept CONDITIONS.")
             data: Document = {"items": [], "applied": False, "file": str(path)}
             return self.run.answer(self.command, data, [note])
         if flags.sql:

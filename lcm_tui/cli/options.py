@@ -621,8 +621,8 @@ _USUAL_DRAFTING: Final = (
     click.option(
         "--accept",
         type=Raw(),
-        metavar="RULE",
-        help=f"Accept drafts that meet this rule, such as: {EXAMPLES}.",
+        metavar="CONDITIONS",
+        help=f"Accept drafts that meet these conditions: {EXAMPLES}.",
     ),
     model_options,
     sql_flags("change"),

@@ -264,9 +264,9 @@ REPAIR = Key[object](
 ACCEPT_REST = Key[object](
     "accept-rest",
     "A",
-    "Accept by rule",
-    "Accept every remaining draft that meets a rule.",
-    words="accept all; approve all; accept everything; all drafts",
+    "Accept if…",
+    "Accept every remaining draft that meets your conditions.",
+    words="accept by rule; accept all; approve all; accept everything; all drafts",
     decides=True,
 )
 EDIT = Key[object](

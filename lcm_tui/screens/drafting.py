@@ -366,7 +366,7 @@ RULES: Final = """
 Combine conditions with commas. "nothing invented": no path, id, number or name that the source does not have.
 "no rule lost": every rule of the source was checked and is in the draft. "no worse": the present text keeps
 no more of the source. "retention 80": at least 80 % of what matters most is kept. "no caution": the review
-found nothing to say. "every": any draft without a fault. The rule is shown once more before it acts.
+found nothing to say. "every": any draft without a fault. They are shown once more before they apply.
 """
 
 
@@ -385,10 +385,11 @@ the word means. Summaries made from broken ones ("contaminated") are at the end 
 unless you mark them (1 marks them all).
 
 During a run each row shows its state. P pauses: no new call starts; P again cancels the calls in flight.
-enter reviews a draft, a previews applying it, L skips a summary. A accepts the rest of this batch by a rule
-that you type ("nothing invented, no rule lost, no worse"); no rule accepts a draft that reverses a rule of
-its source. The rule applies to this batch only, and also to its drafts to come, without another question; the
-screen shows it as long as it is in force. A draft that it does not accept shows the reason and waits for you.
+enter reviews a draft, a previews applying it, L skips a summary. A accepts the rest of this batch if it meets
+conditions that you type ("nothing invented, no rule lost, no worse"); a draft that reverses a rule of its
+source never does. The conditions apply to this batch only, and also to its drafts to come, without another
+question; the screen shows them. A draft that does not meet them shows the reason and waits for you. A summary
+whose source waits for you names it, and enter goes there.
 
 In a terminal of at least 120 columns the draft of the selected summary and its present text are shown beside
 the list: tab goes there, / finds in it, { and } move the divider.
@@ -840,11 +841,11 @@ Drafts are saved on disk: leave at any time and continue later.
         in_context = await self.session.read(summaries_in_contexts, owners)
         if tokens := tokens_sentence(work.batch.items, in_context):
             said = (*said, Block(tokens))
-        answers = [("enter", "accept"), ("e", "another rule…")]
+        answers = [("enter", "accept"), ("e", "other conditions…")]
         if await wants_backup(self.session):
             answers[:1] = [("enter", "back up the database, then accept"), ("n", "accept without a backup")]
         return await self.app.push_screen_wait(
-            Question("Accept drafts by this rule?", said, answers, leave="cancel")
+            Question("Accept drafts on these conditions?", said, answers, leave="cancel")
         )
 
     # -- leaving -----------------------------------------------------------------------------------------

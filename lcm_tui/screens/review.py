@@ -278,7 +278,7 @@ side. If changes are skipped, or the text is edited by hand (e here, E in $EDITO
 
 The pane beside it (tab) counts, for the current text and for the draft, what is kept, lost and invented:
 paths, ids, numbers with units, times, rules ("must", "never") ... A rule that the draft reverses is listed
-first, and no rule of a batch accepts such a draft. The comparison is lexical: a kept number may be used for
+first, and such a draft is never accepted by itself. The comparison is lexical: a kept number may be used for
 the wrong thing, and a rule in other words counts as lost. enter on a lost item shows its place in the source,
 on an invented one its place in the draft, on a reversed rule both.
 

@@ -172,7 +172,7 @@ def draft_forecast_blocks(
 ) -> list[OutputBlock]:
     """What would be asked, of whom, and what it would cost; *most* is all of it, as far as limits let it."""
     once = total_forecast(one.forecast for one in seen).once
-    facts = [*writer_facts(model), *cost_facts(once, most), ("Accepted by rule", words)]
+    facts = [*writer_facts(model), *cost_facts(once, most), ("Auto-accept", words)]
     blocks: list[OutputBlock] = [list_table(FORECAST_COLUMNS, seen[:MOST], _as_stored), Facts(facts)]
     if len(seen) > MOST:
         blocks.append(Note(f"{len(seen) - MOST:,} more are not shown; --json shows them all."))
@@ -376,7 +376,7 @@ MEANINGS: Final = MappingProxyType(
 
 
 def rule_sentences(items: Sequence[BatchItem]) -> Sequence[str]:
-    """What a rule is applied to: the drafts that wait, and, without another question, those to come."""
+    """What conditions apply to: the drafts that wait, and, without another question, those to come."""
     review = sum(one.state is ItemState.REVIEW for one in items)
     to_come = sum(one.state in {ItemState.WAITING, ItemState.DRAFTING, ItemState.FAILED} for one in items)
     now = counted(review, "draft") if review else "no draft"
@@ -385,8 +385,8 @@ def rule_sentences(items: Sequence[BatchItem]) -> Sequence[str]:
         one = to_come == 1
         drafts = "its draft when it arrives" if one else "their drafts when they arrive"
         said.append(
-            f"{counted(to_come, 'summary')} of the batch {'has' if one else 'have'} no draft yet: the rule "
-            f"stays in force and accepts {drafts}, without asking again."
+            f"{counted(to_come, 'summary')} of the batch {'has' if one else 'have'} no draft yet: the "
+            f"conditions stay in force and accept {drafts}, without asking again."
         )
     return said
 
@@ -617,7 +617,7 @@ def _verdict(draft: Draft, material: Material, state: ReviewState) -> Line:
     if draft.sentences:
         said = (*said, Span(f" {' '.join(draft.sentences)}", "warn"))
     elif state.item.why and state.item.why != found.sentence:
-        said = (*said, Span(f" The rule did not accept it: {state.item.why}", "warn"))
+        said = (*said, Span(f" Not auto-accepted: {state.item.why}", "warn"))
     return said
 
 

@@ -432,7 +432,10 @@ async def test_what_a_rule_leaves_is_selected_and_what_waits_leads_to_its_source
         assert "P Resume" not in shown_lines(pilot)[-1], "nothing can be drafted before a decision"
         await pilot.press("A")
         await asked(pilot, "no rule is lost", "enter")
-        await wait_for_text(pilot, "1 waiting · 4 to review · 6 applied")
+        await wait_for_text(
+            pilot, "1 waiting · 4 to review · 6 applied", "Auto-accept when nothing is invented"
+        )
+        assert "rule" not in shown_lines(pilot)[-1], "a rule is what a text says"
         first = next(item for item in work.batch.items if item.state is ItemState.REVIEW)
         await wait_for(pilot, lambda: screen.list.table.selected == first.summary_id)
         waiting = next(item for item in work.batch.items if item.state is ItemState.WAITING)

@@ -47,11 +47,11 @@ def test_a_rule_says_that_it_goes_on_for_drafts_to_come() -> None:
     now, later = rule_sentences(BATCH)
     assert now == "Applies to this batch only, now to 3 drafts to review."
     assert later == (
-        "1 summary of the batch has no draft yet: the rule stays in force and accepts its draft when it "
+        "1 summary of the batch has no draft yet: the conditions stay in force and accept its draft when it "
         "arrives, without asking again."
     )
     assert rule_sentences(BATCH[:3]) == [now]
     first, _ = rule_sentences(BATCH[4:])
     assert first == "Applies to this batch only, now to no draft to review."
     many = rule_sentences((BATCH[4], item("sum_f", ItemState.DRAFTING, 1, None)))[1]
-    assert many.startswith("2 summaries of the batch have no draft yet: the rule stays in force and accepts")
+    assert many.startswith("2 summaries of the batch have no draft yet: the conditions stay in force and ac")

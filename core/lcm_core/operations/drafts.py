@@ -326,7 +326,7 @@ class AcceptanceRule(Record, frozen=True):
     def objections(self, draft: Draft, new: Retention, old: Retention | None = None) -> Iterator[str]:
         """Why a draft is not taken, each a sentence; none when it is. *old* measures the present text."""
         if draft.origin is DraftOrigin.FALLBACK:
-            yield "truncated source: no rule accepts it"
+            yield "truncated source: never auto-accepted"
         yield from draft.sentences[: len(draft.faults)]
         if draft.gone:
             yield f"{draft.gone} of its sources missing: no draft can cover them"
@@ -400,7 +400,7 @@ def parse_rule(words: str) -> AcceptanceRule:
             caution = True
         else:
             raise UsageError(
-                f"A rule combines these conditions: {EXAMPLES}; {part!r} is not one of them.",
+                f"Conditions are: {EXAMPLES}; {part!r} is not one of them.",
                 details={"option": "accept"},
             )
     return AcceptanceRule(invented, share, better, caution, rules)
