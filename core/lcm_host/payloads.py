@@ -56,31 +56,14 @@ _EXCERPT: Final = 500
 _IMPORTS, _DEFINITIONS, _HEADERS, _NAMES = 12, 24, 18, 30
 
 _STRUCTURED_TYPES: Final = (
-    "application/json",
-    "application/xml",
-    "application/yaml",
-    "application/x-yaml",
-    "application/x-ndjson",
-    "text/csv",
-    "text/tab-separated-values",
-    "text/xml",
+    *("application/json", "application/xml", "application/yaml", "application/x-yaml"),
+    *("application/x-ndjson", "text/csv", "text/tab-separated-values", "text/xml"),
 )
 _STRUCTURED_ENDINGS: Final = frozenset({"csv", "json", "tsv", "xml", "yaml", "yml"})
 _CODE_TYPES: Final = (
-    "application/javascript",
-    "application/typescript",
-    "application/x-python-code",
-    "application/x-rust",
-    "text/javascript",
-    "text/x-c",
-    "text/x-c++",
-    "text/x-go",
-    "text/x-java",
-    "text/x-python",
-    "text/x-rust",
-    "text/x-script.python",
-    "text/x-shellscript",
-    "text/x-typescript",
+    *("application/javascript", "application/typescript", "application/x-python-code", "application/x-rust"),
+    *("text/javascript", "text/x-c", "text/x-c++", "text/x-go", "text/x-java", "text/x-python"),
+    *("text/x-rust", "text/x-script.python", "text/x-shellscript", "text/x-typescript"),
 )
 _CODE_ENDINGS: Final = frozenset(
     {

@@ -216,15 +216,8 @@ WRITTEN: Final = (*KEYS, *(search for search, _ in SEARCH.values()))
 TURN_COLUMNS: Final = ("role", "content", "token_count", "created_at", "metadata")
 PART_COLUMNS: Final = ("kind", "payload", "tool_name", "file_path", "created_at")
 NODE_COLUMNS: Final = (
-    "session_id",
-    "depth",
-    "parent_id",
-    "summary_text",
-    "token_count",
-    "msg_start",
-    "msg_end",
-    "escalation",
-    "created_at",
+    *("session_id", "depth", "parent_id", "summary_text", "token_count", "msg_start", "msg_end"),
+    *("escalation", "created_at"),
 )
 _NEEDED: Final = {
     TURNS: ("id", "session_id", "turn_index", *TURN_COLUMNS),

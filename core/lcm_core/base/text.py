@@ -591,19 +591,7 @@ def depth_name(depth: int) -> str:
 # How people write the token budget of a context, and the steps in which it grows.
 
 #: Context windows that models have, in tokens.
-STEPS: Final = (
-    4_000,
-    8_000,
-    16_000,
-    32_000,
-    64_000,
-    100_000,
-    128_000,
-    200_000,
-    256_000,
-    400_000,
-    1_000_000,
-)
+STEPS: Final = (4_000, 8_000, 16_000, 32_000, 64_000, 100_000, 128_000, 200_000, 256_000, 400_000, 1_000_000)
 _WRITTEN: Final = re.compile(r"([0-9][0-9_,' ]{0,30})(?:\.([0-9]{1,3}))?\s*([kKmM]?)")
 _UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 #: No model reads more, and no count of ours can overflow below it.

@@ -34,12 +34,7 @@ _HEADING: Final = f"{_EXPLORATION}:"
 _ADVICE: Final = ("Use lcm_describe", "Call lcm_describe")
 #: Errors that end the transaction or the file, and are no matter of a search table.
 _FATAL: Final = (
-    "SQLITE_FULL",
-    "SQLITE_IOERR",
-    "SQLITE_NOMEM",
-    "SQLITE_BUSY",
-    "SQLITE_READONLY",
-    "SQLITE_INTERRUPT",
+    *("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_BUSY", "SQLITE_READONLY", "SQLITE_INTERRUPT"),
 )
 
 

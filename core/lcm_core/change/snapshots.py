@@ -84,19 +84,10 @@ def keep_snapshot(path: Path, one: Snapshot, *, newest: int = KEPT, wait: float 
         writer.write_only([TABLE])
         writer.execute(OWN_TABLES[TABLE])
         writer.execute(_INDEX)
+        named = ("id", "conversation_id", "created_at", "rules", "zone", "messages_hash")
         writer.execute(
-            f"""INSERT INTO {TABLE} (id, conversation_id, created_at, rules, zone, messages_hash, account,
-            items) VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
-            (
-                one.id,
-                one.conversation_id,
-                one.created_at,
-                one.rules,
-                one.zone,
-                one.messages_hash,
-                account,
-                items,
-            ),
+            f"INSERT INTO {TABLE} ({', '.join(named)}, account, items) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*(getattr(one, name) for name in named), account, items),
         )
         writer.execute(
             f"""DELETE FROM {TABLE} WHERE conversation_id = ? AND rowid NOT IN (SELECT rowid FROM {TABLE}

@@ -256,14 +256,8 @@ class Gathering(Generic[Seen]):
 #: Types of blocks that call a tool (docs/spec/ingest.md, "What a block is").
 _CALLS: Final = frozenset(
     {
-        "toolCall",
-        "tool_use",
-        "tool-use",
-        "toolUse",
-        "functionCall",
-        "function_call",
-        "tool_call",
-        "server_tool_use",
+        *("toolCall", "tool_use", "tool-use", "toolUse", "functionCall", "function_call"),
+        *("tool_call", "server_tool_use"),
     }
 )
 _RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output", "tool_use_result"})

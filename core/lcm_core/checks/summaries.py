@@ -97,15 +97,7 @@ _ORDERS: Final = re.compile(
     re.IGNORECASE,
 )
 _ORDER_WORDS: Final = (
-    "ignore",
-    "disregard",
-    "forget",
-    "you are now",
-    " system ",
-    "</",
-    "<summary",
-    "<conv",
-    "<prev",
+    *("ignore", "disregard", "forget", "you are now", " system ", "</", "<summary", "<conv", "<prev"),
 )
 _EXPANSION: Final = re.compile(r"^[^\w\n]{0,20}expand for details\b", re.MULTILINE | re.IGNORECASE)
 _FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)

@@ -49,15 +49,8 @@ class LoadedMessage(Record, frozen=True):
 
 #: Columns of a part that hold what somebody wrote.
 _TEXTS: Final = (
-    "text",
-    "tool_call_id",
-    "tool_name",
-    "tool_input",
-    "tool_output",
-    "tool_error",
-    "file_name",
-    "file_url",
-    "metadata",
+    *("text", "tool_call_id", "tool_name", "tool_input", "tool_output", "tool_error", "file_name"),
+    *("file_url", "metadata"),
 )
 _texts_of: Final[Callable[[MessagePart], tuple[str | None, ...]]] = attrgetter(*_TEXTS)
 

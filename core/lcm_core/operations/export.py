@@ -477,15 +477,8 @@ _LAST_ID: Final = 2**63 - 1
 
 #: Tables in which every row refers only to rows of tables before its own; others come before the last.
 _ORDER: Final = (
-    "conversations",
-    "large_files",
-    "messages",
-    "message_parts",
-    "summaries",
-    "summary_messages",
-    "summary_parents",
-    "focus_briefs",
-    "focus_brief_sources",
+    *("conversations", "large_files", "messages", "message_parts", "summaries", "summary_messages"),
+    *("summary_parents", "focus_briefs", "focus_brief_sources"),
 )
 #: What comes with the summary that was made.
 _LINES: Final = ("summary_messages", "summary_parents")

@@ -42,39 +42,15 @@ LOG_ENTRIES: Final = 50
 _PACKAGES: Final = ("textual", "rich", "aiosqlite", "click", "rapidfuzz", "anthropic", "openai", "jinja2")
 #: Variables whose presence matters; their values are left out.
 _VARIABLES: Final = (
-    *(
-        "LCM_DATABASE_PATH",
-        "OPENCLAW_STATE_DIR",
-        "OPENCLAW_CONFIG_PATH",
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-    ),
-    *(
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_STATE_HOME",
-        "NO_COLOR",
-        "COLORTERM",
-        "TERM",
-        "LANG",
-        "TMUX",
-        "SSH_TTY",
-    ),
+    *("LCM_DATABASE_PATH", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"),
+    *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+    *("NO_COLOR", "COLORTERM", "TERM", "LANG", "TMUX", "SSH_TTY"),
 )
 #: Words that a setting may hold and that say nothing of anybody.
 _WORDS: Final = frozenset(
     {
-        "anthropic",
-        "openai",
-        "openrouter",
-        "ollama",
-        "extractive",
-        "json",
-        "table",
-        "dark",
-        "light",
-        "auto",
-        "full",
+        *("anthropic", "openai", "openrouter", "ollama", "extractive", "json", "table", "dark", "light"),
+        *("auto", "full"),
     }
 )
 _TABLES: Final = tuple(dict.fromkeys((*ESSENTIAL, *BASE, *(table for _, table, _ in FEATURES), JOURNAL)))

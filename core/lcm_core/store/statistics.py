@@ -406,14 +406,8 @@ async def measured(
 _TEXTS: Final = {
     "messages": ("content", "large_content", "openclaw_sender_metadata"),
     "message_parts": (
-        "text_content",
-        "tool_input",
-        "tool_output",
-        "tool_error",
-        "metadata",
-        "file_url",
-        "patch_files",
-        "subtask_prompt",
+        *("text_content", "tool_input", "tool_output", "tool_error", "metadata", "file_url"),
+        *("patch_files", "subtask_prompt"),
     ),
     "summaries": ("content",),
     "large_files": ("exploration_summary",),
