@@ -252,6 +252,7 @@ class KeyHint(Record, frozen=True):
     title: str
     command: str
     available: bool
+    shown: bool = True  #: it can be used now, or on another row
 
 
 class KeyBar(_Bar):
@@ -285,7 +286,8 @@ class KeyBar(_Bar):
                 return
 
     def _placed(self, width: int) -> list[tuple[int, KeyHint]]:
-        hints = self._hints()
+        every = self._hints()
+        hints = [hint for hint in every if hint.shown]
         left = width + 1  # the last one needs no blank behind it
         if sum(map(_width_of, hints)) > left:
             hints = [replace(hint, title=MORE) if hint.command == REST else hint for hint in hints]
@@ -293,7 +295,7 @@ class KeyBar(_Bar):
                 hints = [replace(hint, title="") if hint.title in PLAIN else hint for hint in hints]
         kept = ALWAYS
         if width >= NARROW:
-            undo = next((hint for hint in hints if hint.command == UNDO), None)
+            undo = next((hint for hint in every if hint.command == UNDO), None)
             if undo is None or undo.available:
                 kept |= {UNDOES if undo is None else UNDO}
         fitting: set[str] = set()

@@ -44,6 +44,7 @@ class Key(Record, Generic[S], frozen=True):
     hidden: bool = False  #: not in the key bar
     changes: bool = False  #: changes the database, or leads to a change: not in the past
     decides: bool = False  #: acts, or leads to it: counts only if what it acts on was painted before
+    of_row: bool = False  #: depends on the selected row: the bar keeps its place where a row refuses it
     general: Key[Any] | None = None  #: what it is made from: the same on every screen
 
     def does(
@@ -55,6 +56,7 @@ class Key(Record, Generic[S], frozen=True):
         help: str = "",  # noqa: A002
         title_now: Callable[[T], str] | None = None,
         hidden: bool | None = None,
+        of_row: bool | None = None,
     ) -> Key[T]:
         """The same key with what it does on a screen, in that screen's words where it says them itself."""
         return Key(
@@ -70,6 +72,7 @@ class Key(Record, Generic[S], frozen=True):
             self.hidden if hidden is None else hidden,
             self.changes,
             self.decides,
+            self.of_row if of_row is None else of_row,
             self.general or self,
         )
 
@@ -93,6 +96,7 @@ OPEN = Key[object](
     "Open",
     "Open or unfold the selected row.",
     words="transcript; chat; messages; read conversation; look into; raw messages; conversation text",
+    of_row=True,
 )
 BACK = Key[object](
     "back", "escape", "Back", "Go back; it never quits.", words="return; close; leave screen; previous screen"
@@ -114,6 +118,7 @@ CONTEXT = Key[object](
     "why full; why is the context full; full context; context window; what is in the context; "
     "token usage; tokens used; what fills the context; left out; what was left out; dropped; "
     "missing from the context; forgotten; evicted; not sent; working memory; lost; lost messages; prompt",
+    of_row=True,
 )
 SUMMARIES = Key[object](
     "summaries",
@@ -122,6 +127,7 @@ SUMMARIES = Key[object](
     "Show the summary DAG; on a message, the summary that covers it.",
     words="dag; tree; summary tree; graph; memory; summary; condensed; what was summarized; "
     "what was summarised; nodes; levels; hierarchy",
+    of_row=True,
 )
 PREVIOUS = Key[object](
     "previous",
@@ -130,6 +136,7 @@ PREVIOUS = Key[object](
     "Show what this summary was written after: the previous context that its writer was given.",
     words="previous context; earlier summaries; what the summarizer saw",
     where="the summary DAG and the context",
+    of_row=True,
 )
 TRACE = Key[object](
     "trace",
@@ -139,6 +146,7 @@ TRACE = Key[object](
     words="where does this come from; source of a line; trace; provenance; evidence; which message; origin",
     where="the summary DAG, the context and health",
     hidden=True,
+    of_row=True,
 )
 EXPAND = Key[object](
     "expand",
@@ -147,6 +155,7 @@ EXPAND = Key[object](
     "Read what is below this summary level by level, with the tokens that each level costs.",
     words="read details; drill down; zoom into summary; unfold levels; original messages",
     where="the summary DAG and the search",
+    of_row=True,
 )
 MESSAGES = Key[object](
     "messages",
@@ -154,6 +163,7 @@ MESSAGES = Key[object](
     "Messages",
     "Go to the selected message in its conversation.",
     words="transcript; chat; original text; raw messages; conversation text",
+    of_row=True,
 )
 FILES = Key[object](
     "files",
@@ -161,6 +171,7 @@ FILES = Key[object](
     "Files",
     "Show the large files of this conversation.",
     words="attachments; large files; uploads; documents; pictures; images",
+    of_row=True,
 )
 BRIEFS = Key[object](
     "briefs",
@@ -168,6 +179,7 @@ BRIEFS = Key[object](
     "Briefs",
     "Show the focus briefs of this conversation.",
     words="focus; topic; focus brief; lossless focus; unfocus",
+    of_row=True,
 )
 SEARCH = Key[object](
     "search",
@@ -241,6 +253,7 @@ MARK = Key[object](
     "Mark",
     "Mark or unmark the row; changes apply to the marked rows.",
     words="select; choose several; tick; multiple",
+    of_row=True,
 )
 REWRITE = Key[object](
     "rewrite",
@@ -251,6 +264,7 @@ REWRITE = Key[object](
     "better summary; wrong summary",
     where="the summary DAG and the context",
     changes=True,
+    of_row=True,
 )
 REPAIR = Key[object](
     "repair",
@@ -277,6 +291,7 @@ EDIT = Key[object](
     words="change text; correct; type; edit summary; edit text; by hand; fix by hand; write myself",
     where="the summary DAG, the context and a review",
     changes=True,
+    of_row=True,
 )
 EDIT_OUTSIDE = Key[object](
     "edit-outside",
@@ -286,6 +301,7 @@ EDIT_OUTSIDE = Key[object](
     words="vim; editor; external editor; nano",
     where="the summary DAG, the context and a review",
     changes=True,
+    of_row=True,
 )
 DISSOLVE = Key[object](
     "dissolve",
@@ -296,6 +312,7 @@ DISSOLVE = Key[object](
     "undo compaction; split summary; bring back",
     where="the summary DAG and the context",
     changes=True,
+    of_row=True,
 )
 COMPACT = Key[object](
     "compact",
@@ -305,6 +322,7 @@ COMPACT = Key[object](
     words="shrink; smaller; make smaller; reduce; free tokens; compress; summarize now; summarise now; "
     "too big; too long; reduce tokens; make room; context smaller; shorten; trim",
     changes=True,
+    of_row=True,
 )
 MERGE = Key[object](
     "merge",
@@ -334,6 +352,7 @@ DELETE = Key[object](
     where="the first screen",
     hidden=True,
     decides=True,
+    of_row=True,
 )
 BACKFILL = Key[object](
     "backfill",
@@ -343,6 +362,7 @@ BACKFILL = Key[object](
     words="import session; missing session; not in the database; ingest; load session; bootstrap; sync",
     where="the first screen and a session on the disk",
     hidden=True,
+    of_row=True,
 )
 HEALTH = Key[object](
     "health",
@@ -361,6 +381,7 @@ FIX = Key[object](
     words="repair the database; fix errors; fix findings; solve; fix problems",
     where="health",
     changes=True,
+    of_row=True,
 )
 HISTORY = Key[object](
     "history",
@@ -401,6 +422,7 @@ UNDO = Key[object](
     "Preview undoing (or redoing) this operation.",
     words="undo last; undo last change; revert; roll back; rollback; take back; undo that; oops; redo",
     decides=True,
+    of_row=True,
 )
 SCOPE = Key[object]("scope", "T", "All/this one", "Switch between this conversation and all conversations.")
 CHOICE_1 = Key[object]("choice-1", "1", "Option 1", "Change option 1 of this preview.", hidden=True)
@@ -429,6 +451,7 @@ COPY_ID = Key[object](
     "Copy",
     "Copy the selected row: its id (yy), text, Markdown, JSON, or the command that shows it.",
     words="copy id; clipboard; yank; copy text; copy as markdown; copy as json; as a command",
+    of_row=True,
 )
 EXPORT = Key[object](
     "export",

@@ -365,6 +365,7 @@ the context: the passes are shown with their cost, and belong to the same batch.
             _activate,
             _why_not_activated,
             where="focus briefs",
+            of_row=True,
         ),
         commands.ARCHIVE.does(
             _clear,

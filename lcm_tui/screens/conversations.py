@@ -548,7 +548,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         commands.SEARCH_EVERYWHERE,
         commands.HEALTH.does(lambda s: s.open(places.Health(s.list.conversation))),
         pruning.repair_key(lambda s: s.list.conversation),
-        commands.UNDO.does(_undo, _why_no_undo),
+        commands.UNDO.does(_undo, _why_no_undo, of_row=False),
         _of_selected(commands.COMPACT, places.Compaction),
         Key(
             "transplant",

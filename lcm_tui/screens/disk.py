@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import threading
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
@@ -10,20 +11,31 @@ from typing import ClassVar, Final
 from lcm_core.base.errors import LcmError
 from lcm_core.base.text import counted
 from lcm_core.operations.disk import DiskUse, disk_use, estimate_vacuum, remove_strays, vacuum
+from lcm_core.store.database import Reader
 from textual.app import ComposeResult
 
+from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
-from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.dialogs import Question, WholeScreen
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import ListPane
 from lcm_tui.kit.spans import Block, Column, Layout, Span, lay_out
-from lcm_tui.screens.copying import Copies
+from lcm_tui.screens.copying import Copies, Forms
 from lcm_tui.screens.frame import DataScreen
-from lcm_tui.tables.blocks import bytes_text, cells_of
-from lcm_tui.tables.disk import DISK_COLUMNS, DiskRow, disk_rows, disk_sentence, vacuum_sentence
+from lcm_tui.tables.blocks import bytes_text, cells_of, json_of
+from lcm_tui.tables.disk import (
+    DISK_COLUMNS,
+    SPARE,
+    DiskRow,
+    disk_rows,
+    disk_sentence,
+    files_document,
+    row_text,
+    vacuum_sentence,
+)
 
 COLUMNS: Final = tuple(column for column in DISK_COLUMNS if column.width)
-#: Names of files that a question lists.
+#: Files that a question lists, and that are copied as one line.
 _LISTED: Final = 8
 
 
@@ -36,7 +48,7 @@ class DiskList(ListPane[str]):
 
     def show(self, use: DiskUse) -> None:
         """List what was measured."""
-        self.rows = {row.name: row for row in disk_rows(use)}
+        self.rows = {row.name: row for row in disk_rows(use) if row.bytes or row.kind != SPARE}
         self.relist()
 
     def matching(self, words: Sequence[str]) -> Sequence[str]:
@@ -71,6 +83,8 @@ class DiskScreen(DataScreen[DiskUse]):
 What the database takes on this disk: its tables with their indexes and search data, and the files beside it.
 What can be given back comes first.
 
+enter lists the files of a row beside the database, such as backups, and says which may be deleted by hand.
+
 v rewrites the file without its free pages (VACUUM).
 
 A deletion leaves its pages free inside the file: the engine fills them again, and only this makes the file
@@ -102,10 +116,42 @@ day stay. This cannot be undone.
         """The name of the table, or of what lies beside the file."""
         return self.list.table.selected
 
+    @property
+    def _row(self) -> DiskRow | None:
+        return self.list.rows.get(self.selected_id() or "")
+
     def copies(self) -> Copies | None:
-        """What is in no database has only its id."""
-        name = self.selected_id()
-        return None if name is None else Copies(name)
+        """The name of a table, or the paths of files; the numbers; and the command."""
+        row = self._row
+        if row is None:
+            return None
+
+        async def forms(_: Reader) -> Forms:
+            text = row_text(row)
+            return Forms(
+                text, f"## {text}", json_of(DISK_COLUMNS, row) | {"paths": list(map(str, row.paths))}
+            )
+
+        paths = shlex.join(map(str, row.paths[:_LISTED]))
+        return Copies(
+            row.name if row.kind == "table" else paths,
+            ("disk",),
+            forms,
+            "the numbers, and the path of each file",
+        )
+
+    def _why_no_files(self) -> str | None:
+        row = self._row
+        if row is None or row.paths:
+            return "nothing is selected" if row is None else None
+        return f"{row.name} is inside the database file: it has no files of its own"
+
+    async def _show_files(self) -> None:
+        """List the files of the selected row."""
+        assert self._row is not None  # the key says so
+        self.app.push_screen(
+            WholeScreen(await asyncio.to_thread(files_document, self._row, self.session.zone))
+        )
 
     async def fetch(self) -> DiskUse:
         """Measure it: every page is read once."""
@@ -191,6 +237,12 @@ day stay. This cannot be undone.
         self.refresh_bars()
 
     KEYS: ClassVar[Sequence[Key[DiskScreen]]] = (
+        commands.OPEN.does(
+            lambda s: s._show_files(),
+            lambda s: s._why_no_files(),
+            title="Files",
+            help="List the files of this row, and say which may be deleted by hand.",
+        ),
         Key(
             "vacuum",
             "v",

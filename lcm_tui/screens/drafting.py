@@ -890,6 +890,7 @@ Drafts are saved on disk: leave at any time and continue later.
             _why_not_apply,
             title="Preview",
             help="Preview applying this draft; nothing is written yet.",
+            of_row=True,
         ),
         commands.ACCEPT_REST.does(_accept_rest, _why_no_rest),
         commands.MARK.does(_mark, _why_not_mark),
@@ -901,6 +902,7 @@ Drafts are saved on disk: leave at any time and continue later.
             _leave_out,
             _why_not_leave_out,
             words="ignore; reject; leave as it is",
+            of_row=True,
         ),
         commands.CHOICE_1.does(
             _mark_contaminated,

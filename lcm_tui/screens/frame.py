@@ -500,10 +500,16 @@ class CommandScreen(Screen[None], Still):
                 KeyHint("F1", "Help", "help", True),
                 KeyHint("esc", left, "back", True),
             ]
+        can = {name: self.why_not(name) is None for name in self.in_key_bar()}
         return [
-            KeyHint(self.key_of(name), self.told(name).title, name, self.why_not(name) is None)
-            for name in self.in_key_bar()
+            KeyHint(self.key_of(name), self.told(name).title, name, able, able or self._keeps_its_place(name))
+            for name, able in can.items()
         ]
+
+    def _keeps_its_place(self, name: str) -> bool:
+        """Whether a key that cannot be used now stands in the bar: another row, or a moment, may allow it."""
+        of_row = self._key(name).of_row and self.selected_id() is not None
+        return of_row or self.moving or not self.loaded
 
     def in_key_bar(self) -> list[str]:
         """The commands of the key bar, in order; on the first screen `q` has a meaning of its own."""

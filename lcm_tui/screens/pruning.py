@@ -166,6 +166,7 @@ def rewrite_subtree_key(selected: Callable[[Any], SummaryId | None]) -> Key[Any]
         _why_none(selected),
         where="the summary DAG and the context",
         changes=True,
+        of_row=True,
     )
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from lcm_core.base.text import counted
+from lcm_core.base.times import format_local, zone_sign
 from lcm_core.base.values import Record, replace
 from lcm_core.operations.disk import AgeBand, DiskUse, Freed, VacuumEstimate
 from lcm_core.store.statistics import ConversationSize
 
-from lcm_tui.kit.spans import Span
+from lcm_tui.kit.spans import Block, Document, Span, heading
 from lcm_tui.tables.blocks import ListColumn, bar_text, bytes_text, seconds_text
 from lcm_tui.tables.messages import below_home
 
@@ -32,6 +36,7 @@ class DiskRow(Record, frozen=True):
     indexes: int | None = None  #: bytes of them, of a table
     files: int | None = None
     folder: Path | None = None  #: None: inside the database file, or beside it
+    paths: tuple[Path, ...] = ()  #: of the files
 
 
 def disk_rows(use: DiskUse) -> list[DiskRow]:
@@ -47,14 +52,61 @@ def disk_rows(use: DiskUse) -> list[DiskRow]:
     for part in use.parts:
         if part.files:
             row = DiskRow(part.name, "beside it", part.bytes, part.bytes / whole)
-            rows.append(replace(row, files=part.files, folder=part.folder))
+            rows.append(replace(row, files=part.files, folder=part.folder, paths=part.paths))
     return [*_to_give_back(use, whole), *sorted(rows, key=lambda row: (-row.bytes, row.name))]
 
 
 def _to_give_back(use: DiskUse, whole: int) -> Iterator[DiskRow]:
     yield DiskRow(FREE, SPARE, use.file.free, use.file.free / whole)
     if use.strays:
-        yield DiskRow(STRAYS, SPARE, use.stray_bytes, use.stray_bytes / whole, files=len(use.strays))
+        paths = tuple(one.path for one in use.strays)
+        row = DiskRow(STRAYS, SPARE, use.stray_bytes, use.stray_bytes / whole, files=len(paths))
+        yield replace(row, paths=paths)
+
+
+#: What may be done with the files of a row.
+_MAY_BE_DELETED: Final = MappingProxyType(
+    {
+        STRAYS: "No row of the database names them: x removes them.",
+        "write-ahead log": "It is a part of the database. Never delete it by hand.",
+        "large files": "Messages refer to them. Do not delete them by hand; x removes those without a row.",
+        "backups": "Each is a whole copy of the database as it was. Delete by hand those that you do not "
+        "want to go back to: lcm-tui needs none of them.",
+        "exports of all databases": "They were written before conversations were deleted. Delete by hand "
+        "those that you do not need: lcm-tui needs none of them.",
+    }
+)
+#: Files that are listed.
+_MOST: Final = 500
+
+
+def files_document(row: DiskRow, zone: tzinfo | None) -> Document:
+    """The files of a row, the newest first, and what may be deleted by hand; looks at each of them."""
+    found = []
+    for path in row.paths:
+        with suppress(OSError):
+            found.append((path.stat().st_mtime, path.stat().st_size, path))
+    found.sort(reverse=True)
+    more = [Block(f"and {len(found) - _MOST:,} more")] if len(found) > _MOST else []
+
+    def minute(at: float) -> str:
+        return format_local(datetime.fromtimestamp(at, UTC), zone)[:16]
+
+    return (
+        heading(f"{row.name.capitalize()}: {counted(len(found), 'file')}, {bytes_text(row.bytes)}"),
+        Block(_MAY_BE_DELETED.get(row.name, "")),
+        Block(),
+        Block(f"{f'changed ({zone_sign(zone)})':<18}{'size':>10}  path", "dim"),
+        *(Block(f"{minute(at):<18}{bytes_text(size):>10}  {path}") for at, size, path in found[:_MOST]),
+        *more,
+    )
+
+
+def row_text(row: DiskRow) -> str:
+    """What is known of a row, and its files, a line each."""
+    said = [row.name, f"{row.bytes:,} bytes", f"{row.share * 100:.0f} %"]
+    said += [] if row.indexes is None else [f"of that, indexes {row.indexes:,} bytes"]
+    return "\n".join([", ".join(said), *map(str, row.paths)])
 
 
 def disk_sentence(use: DiskUse) -> str:

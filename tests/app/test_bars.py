@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 
 from lcm_tui.kit.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.kit.spans import Span
-from tests.app.support import at, open_app, settled, shown, wait_for
+from tests.app.support import NARROW, WIDE, at, open_app, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
 
 WORD, CHANGED, SIZE = Span("live ", "ok"), Span("changed 10:11:12 ", "dim"), Span("· 3.7 MB ", "dim")
@@ -127,11 +127,49 @@ def test_an_undo_with_nothing_to_undo_takes_no_room():
     def bar(hints: list[KeyHint]) -> str:
         return "".join(span.text for span in KeyBar(lambda: hints).compose_line(80))
 
-    not_now = [replace(hint, available=hint.command != "undo") for hint in HINTS]
+    not_now = [
+        replace(hint, available=hint.command != "undo", shown=hint.command != "undo") for hint in HINTS
+    ]
     assert "F Search all  u Undo  ?" in bar(HINTS)
     assert "F Search all  H Health  ?" in bar(not_now)
     history = [replace(hint, command="history") if hint.command == "undo" else hint for hint in HINTS]
     assert "F Search all  u Undo  ?" in bar(history), "the way to an undo stays"
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_a_bar_leaves_out_what_no_row_allows_at_every_width(
+    database_file: DatabaseFactory, size: tuple[int, int]
+):
+    async with open_app(database_file("0.15.3"), size=size) as pilot:
+        for key, absent in (
+            ("U", ("undo", "open")),
+            ("C", ("apply", "accept-rest", "open")),
+            ("&", ("vacuum",)),
+        ):
+            await settled(pilot)
+            await pilot.press(key)
+            await settled(pilot)
+            screen = pilot.app.screen
+            shown_keys = {hint.command for hint in screen.key_hints() if hint.shown}
+            assert shown_keys.isdisjoint(absent), key
+            assert shown_keys >= {"help", "palette", "back"}
+            assert all(screen.why_not(name) for name in absent), "each has its reason in the help"
+            await pilot.press("escape")
+
+
+async def test_a_key_that_another_row_allows_keeps_its_place(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        await settled(pilot)
+        await pilot.press("c")
+        await settled(pilot)
+        context, keys = pilot.app.screen, []
+        for key in ("home", "end"):
+            await pilot.press(key)
+            await settled(pilot)
+            keys.append([hint.command for hint in context.key_hints() if hint.shown])
+        assert context.why_not("dissolve"), "the last item is a message"
+        assert keys[0] == keys[1]
+        assert "dissolve" in keys[0]
 
 
 async def test_the_daily_keys_are_in_the_bar_at_60_columns(database_file: DatabaseFactory):
@@ -148,5 +186,5 @@ async def test_the_daily_keys_are_in_the_bar_at_60_columns(database_file: Databa
         assert bar() == " enter  m Map  e Edit  L Lines  d Dissolve  ?  : …  esc"
         await pilot.press("escape", "H")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Health"))
-        await wait_for(pilot, lambda: "U History" in bar())
-        assert bar() == " enter  x Fix  R Repair  space Mark  U History  ?  : …  esc"
+        await wait_for(pilot, lambda: "c Context" in bar())
+        assert bar() == " enter  x Fix  R Repair  space Mark  c Context  ?  : …  esc"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
 from tests.cli.test_disk import a_host_on, with_space
 from tests.conftest import DatabaseFactory
@@ -49,3 +51,31 @@ async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
             await wait_for(pilot, lambda: "626.7 KB" in shown(pilot))
             await pilot.press("v")
             await wait_until_said(pilot, "is open in")
+
+
+async def test_enter_lists_the_files_beside_the_database_and_says_what_may_be_deleted(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    names = [f"{path.name}.2026112{day}T101112Z.backup" for day in (6, 7)]
+    for name in names:
+        (path.parent / name).write_bytes(path.read_bytes())
+    async with open_app(path, size=NARROW, state_dir=path.parent) as pilot:
+        await settled(pilot)
+        await pilot.press("&")
+        await wait_for_text(pilot, "Files", "backups")
+        assert pilot.app.screen.selected_id() == "backups", "the largest row is the first"
+        assert "free pages" not in shown(pilot)
+        assert "v Give back" not in shown(pilot)
+        assert "x Remove strays" not in shown(pilot)
+        await pilot.press("enter")
+        await wait_for_text(pilot, "Backups: 2 files", "Delete by hand", "changed (UTC)")
+        await wait_for(pilot, lambda: all(name in re.sub(r"[│\s]", "", shown(pilot)) for name in names))
+        await pilot.press("escape", "y", "y")
+        await wait_until_said(pilot, "Copied ")
+        assert pilot.app.clipboard.split() == [str(path.parent / name) for name in names]
+        await pilot.press("down", "enter")
+        await wait_until_said(pilot, "is inside the database file")
+        await pilot.press("y", "t")
+        await wait_until_said(pilot, "Copied the text")
+        assert re.match(r"message_parts, [0-9,]+ bytes, ", pilot.app.clipboard)

@@ -68,7 +68,7 @@ async def test_a_key_that_cannot_be_used_now_says_why_and_stays_in_the_menu(data
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("&")
-        await wait_for_text(pilot, "free pages of the file")
+        await wait_for_text(pilot, "message_parts")
         await pilot.press("question_mark", *"vacuum")
         await wait_for_text(pilot, "Not now: the file has no free pages")
         await pilot.press("enter")
@@ -90,12 +90,12 @@ async def test_another_key_is_given_kept_and_used_at_once(database_file: Databas
         await pilot.press("f8")
         await wait_until_said(pilot, "config.toml keeps it")
         await pilot.press("escape", "f8")
-        await wait_for_text(pilot, "free pages of the file")
+        await wait_for_text(pilot, "message_parts")
     assert config.read_text() == '# mine\nbudget = 64000  # small\n\n[keys]\ndisk = "f8"\nfiles = "f6"\n'
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("f8")
-        await wait_for_text(pilot, "free pages of the file")
+        await wait_for_text(pilot, "message_parts")
 
 
 async def test_a_key_that_is_refused_says_so_and_leaves_the_cursor(

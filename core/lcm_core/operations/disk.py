@@ -81,6 +81,7 @@ class DiskPart(Record, frozen=True):
     files: int
     bytes: int
     folder: Path | None = None  #: None: that of the database
+    paths: tuple[Path, ...] = ()
 
 
 class StrayFile(Record, frozen=True):
@@ -130,8 +131,8 @@ def _beside(
 
 
 def _part(name: str, paths: Iterable[Path], folder: Path | None = None) -> DiskPart:
-    sizes = [_size(path) for path in paths if path.is_file()]
-    return DiskPart(name, len(sizes), sum(sizes), folder)
+    files = tuple(path for path in paths if path.is_file())
+    return DiskPart(name, len(files), sum(map(_size, files)), folder, files)
 
 
 def _large_files(folder: Path) -> list[Path]:
