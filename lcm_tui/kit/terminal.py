@@ -480,7 +480,16 @@ def editor_of(environ: Mapping[str, str]) -> list[str]:
     return command
 
 
-async def edit_outside(app: App[int], name: str, text: str) -> str:
+async def edit_outside(app: App[int], name: str, text: str) -> str | None:
+    """The text that the operator's editor left; None: there is none, which the operator is told."""
+    try:
+        return await _edited(app, name, text)
+    except LcmError as error:
+        app.notify(error.message, title="Not edited", severity="error", timeout=12)
+        return None
+
+
+async def _edited(app: App[int], name: str, text: str) -> str:
     """Give the terminal to the operator's editor until it ends, and return the text that it left.
 
     The file lies in a private folder and goes afterwards. The event loop goes on meanwhile, so that what is

@@ -312,12 +312,15 @@ def before_keys(
 ) -> tuple[Key[Any], Key[Any]]:
     """Open the context or the summary DAG as it was before the *chosen* operation."""
 
-    async def conversation_before(
-        screen: CommandScreen, operation: Operation, owner: ConversationId
-    ) -> places.Earlier:
+    async def open_before(
+        screen: CommandScreen, place: Callable[[Conversation], places.Context | places.Summaries]
+    ) -> None:
         from lcm_core.operations.past_point import Point
 
-        point = Point(operation.id)
+        operation = chosen(screen)
+        if operation is None or operation.conversation_id is None:
+            return
+        owner, point = ConversationId(operation.conversation_id), Point(operation.id)
         try:
             conversation = await screen.session.read(get_conversation, owner)
         except NotFoundError:  # it was deleted since
@@ -326,20 +329,7 @@ def before_keys(
                 conversation = await then.read(get_conversation, owner)
             finally:
                 await then.close()
-        return places.Earlier(places.Context(conversation), point)
-
-    async def context(screen: CommandScreen) -> None:
-        operation = chosen(screen)
-        if operation is not None and operation.conversation_id is not None:
-            owner = ConversationId(operation.conversation_id)
-            screen.open(await conversation_before(screen, operation, owner))
-
-    async def summaries(screen: CommandScreen) -> None:
-        operation = chosen(screen)
-        if operation is not None and operation.conversation_id is not None:
-            owner = ConversationId(operation.conversation_id)
-            found = await conversation_before(screen, operation, owner)
-            screen.open(found._replace(place=places.Summaries(found.place.conversation)))
+        screen.open(places.Earlier(place(conversation), point))
 
     def why(screen: CommandScreen) -> str | None:
         operation = chosen(screen)
@@ -351,9 +341,15 @@ def before_keys(
 
     return (
         commands.CONTEXT.does(
-            context, why, title="Context before", help="Show the context as it was before this operation."
+            lambda s: open_before(s, places.Context),
+            why,
+            title="Context before",
+            help="Show the context as it was before this operation.",
         ),
         commands.SUMMARIES.does(
-            summaries, why, title="DAG before", help="Show the summary DAG as it was before this operation."
+            lambda s: open_before(s, places.Summaries),
+            why,
+            title="DAG before",
+            help="Show the summary DAG as it was before this operation.",
         ),
     )

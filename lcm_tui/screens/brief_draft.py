@@ -245,10 +245,7 @@ paths, ids, numbers and names that are in no text the model was shown.
         self.open(places.Editor("a focus brief", self._held(), self._take))
 
     async def _edit_outside(self) -> None:
-        try:
-            self._take(await edit_outside(self.app, "focus-brief", self._held()))
-        except LcmError as error:
-            self.app.notify(error.message, title="Not edited", severity="error", timeout=12)
+        self._take(await edit_outside(self.app, "focus-brief", self._held()) or "")
 
     def _take(self, text: str) -> None:
         if text != self._held() and text.strip():

@@ -124,10 +124,10 @@ class ChangePane(Vertical):
         self.finder = ChangeFinder(self.list_in_front, self._text_of)
         self.head = Lines(self._head, id="head", clicked=self._clicked_in_head)
         self.ordinals = LineView[ShiftRow](self._draw_shift, empty="", id="shift")
-        self.warnings = LineView[Numbered](self._draw_warning, tall=True, empty="No warnings.", id="warnings")
-        self.edits = LineView[Numbered](self._draw_edit, empty="No row changes.", id="edits")
-        self.sql = LineView[Numbered](self._draw_sql, empty="Reading …", id="sql")
-        self.text = LineView[Numbered](self._draw_text, tall=True, id="brief")
+        self.warnings = self._text_list("warnings", warning_lines, tall=True, empty="No warnings.")
+        self.edits = self._text_list("edits", _cut_line, empty="No row changes.")
+        self.sql = self._text_list("sql", _cut_line, empty="Reading …")
+        self.text = self._text_list("brief", text_lines, tall=True)
         self.diff = DiffView(empty="Comparing …", id="diff", changes=False)
         self._head_warns = False  #: whole: no pane says it again
         self._pane = "ordinals"
@@ -159,16 +159,6 @@ class ChangePane(Vertical):
     def list_in_front(self) -> LineView[Any]:
         """The list of the pane in front."""
         return next((view for view in self._others if view.id == self._pane), self.ordinals)
-
-    def _texts_in_front(self) -> Sequence[str]:
-        """The lines of the pane in front, where they are texts."""
-        if self.shown is None:
-            return ()
-        if self._pane == "warnings":
-            return warnings_of(self.shown)
-        if self._pane == "brief":
-            return self._brief
-        return self.shown.words if self._pane == "edits" else self._statements or ()
 
     def _pane_names(self) -> list[tuple[str, str, bool]]:
         shown = self.shown
@@ -294,20 +284,25 @@ class ChangePane(Vertical):
         broken = self._broken.get(row.ref) if row.new is not None else None
         return (shift_line(row, entry, held, width, broken=broken.value if broken else ""),)
 
-    def _draw_warning(self, key: Numbered, width: int) -> Sequence[Line]:
-        warned = warnings_of(self.shown) if self.shown is not None else ()
-        return warning_lines(warned[key.place], width) if key.place < len(warned) else ((),)
+    def _texts(self, pane: str) -> Sequence[str]:
+        """The lines of a pane of texts."""
+        shown = self.shown
+        if shown is None:
+            return ()
+        if pane == "brief":
+            return self._brief
+        return {"warnings": warnings_of(shown), "edits": shown.words}.get(pane, self._statements or ())
 
-    def _draw_text(self, key: Numbered, width: int) -> Sequence[Line]:
-        return text_lines(self._brief[key.place], width) if key.place < len(self._brief) else ((),)
+    def _text_list(
+        self, pane: str, draw: Callable[[str, int], Sequence[Line]], **options: Any
+    ) -> LineView[Numbered]:
+        """A pane of texts, each drawn for a width."""
 
-    def _draw_edit(self, key: Numbered, width: int) -> Sequence[Line]:
-        words = self.shown.words if self.shown is not None else ()
-        return ((Span(f" {words[key.place][:LINE_CHARACTERS]}"),) if key.place < len(words) else (),)
+        def drawn(key: Numbered, width: int) -> Sequence[Line]:
+            texts = self._texts(pane)
+            return draw(texts[key.place], width) if key.place < len(texts) else ((),)
 
-    def _draw_sql(self, key: Numbered, width: int) -> Sequence[Line]:
-        held = self._statements or ()
-        return ((Span(f" {held[key.place][:LINE_CHARACTERS]}"),) if key.place < len(held) else (),)
+        return LineView[Numbered](drawn, id=pane, **options)
 
     # -- what is in sight ----------------------------------------------------------------------------------
 
@@ -367,7 +362,7 @@ class ChangePane(Vertical):
             return f"{word} {item_name(key.ref)}"
         if isinstance(key, str) or self.shown is None:
             return str(key)
-        held = self._texts_in_front()
+        held = self._texts(self._pane)
         return held[key.place] if key.place < len(held) else ""
 
     def selected_id(self) -> str | None:
@@ -383,7 +378,7 @@ class ChangePane(Vertical):
             return None
         if isinstance(key, Shifted):
             return await self._item_document(key)
-        texts = self._texts_in_front()
+        texts = self._texts(self._pane)
         if isinstance(key, Numbered) and key.place < len(texts):
             return (Block(texts[key.place][:WHOLE_CHARACTERS]),)
         return None
@@ -401,6 +396,10 @@ class ChangePane(Vertical):
             body = (Block(held.text[:WHOLE_CHARACTERS]),)
         missing = (Block("Its row is missing.", "error"),)
         return (heading(item_name(row.ref)), *(body or missing))
+
+
+def _cut_line(text: str, _: int) -> Sequence[Line]:
+    return ((Span(f" {text[:LINE_CHARACTERS]}"),),)
 
 
 class ChangeFinder(LineFinder[Any]):

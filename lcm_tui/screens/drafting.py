@@ -24,7 +24,6 @@ from lcm_core.writers.request import NO_USAGE
 from lcm_core.writers.writer import call_budget
 from textual import on
 from textual.app import ComposeResult
-from textual.widget import Widget
 
 from lcm_tui.flows.drafts import (
     Asked,
@@ -46,7 +45,7 @@ from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, Finder, ListPane, Marks, TextFinder, WholeRow
-from lcm_tui.kit.panes import Aside, Desk, Head
+from lcm_tui.kit.panes import Aside, Head
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Column, Document, Layout, Line, Span, heading, lay_out
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
@@ -69,46 +68,6 @@ from lcm_tui.tables.drafts import (
 WIDE: Final = 120
 #: A cursor that runs on reads nothing.
 DETAIL_SECONDS: Final = 0.06
-
-
-class DraftBeside(Aside):
-    """The list, and beside it the texts of what is selected."""
-
-    def __init__(self, listed: Widget, desk: Desk, item: Callable[[], BatchItem | None]) -> None:
-        """*item*: the one that is selected, as far as it has come at the moment."""
-        super().__init__(listed, show_text=self.follow, beside=WIDE)
-        self.finder = TextFinder(self.text)
-        self._desk = desk
-        self._item = item
-        self._followed: BatchItem | None = None  #: whose texts are read, or shown
-        self._shown: SummaryId | None = None
-
-    def read_again(self) -> None:
-        """The database has changed: what is there now may be another text."""
-        self._followed = None
-        self.follow()
-
-    def follow(self) -> None:
-        """Show the selected one, where there is room and it is another one or has come further."""
-        if not self.text.display:
-            return
-        item = self._item()
-        if item is None:
-            self._followed = None
-            self._desk.work_on("text", self._show_nothing)
-        elif item is not self._followed:
-            self._followed = item
-            self._desk.work_on("text", self._read, item)
-
-    async def _show_nothing(self) -> None:
-        self._shown = None
-        self.text.show(())
-
-    async def _read(self, item: BatchItem) -> None:
-        await asyncio.sleep(DETAIL_SECONDS)
-        found = await self._desk.session.read(texts_of, [item.summary_id])
-        await self.text.load(texts_document(item, found), keep_place=self._shown == item.summary_id)
-        self._shown = item.summary_id
 
 
 def texts_document(item: BatchItem, found: list[SummaryText]) -> Document:
@@ -404,7 +363,10 @@ Drafts are saved on disk: leave at any time and continue later.
         self.work: Work | None = None  #: None: the batch has not begun
         self.preparation = Preparation(self, wanted, self._choice_changed)
         self.list = ItemList(self._item_of, self.preparation.marks, self._say)
-        self._beside = DraftBeside(self.list, self, lambda: self.list.item)
+        self._beside = Aside(self.list, show_text=self._show_text, beside=WIDE)
+        self._text_finder = TextFinder(self._beside.text)
+        self._texts_of: BatchItem | None = None  #: whose texts are read, or shown
+        self._shown: SummaryId | None = None
         self.head = Head(self.head_lines, least=3)
         self.foot = WholeRow(self.whole_row)
         self._asked_about_kept = False
@@ -434,7 +396,7 @@ Drafts are saved on disk: leave at any time and continue later.
 
     def finder(self) -> Finder:
         """The filter; the search in the text, when that has the keys."""
-        return self._beside.finder if self._beside.text.has_focus else self.list.filter
+        return self._text_finder if self._beside.text.has_focus else self.list.filter
 
     def where(self) -> str:
         """What is written again."""
@@ -469,7 +431,8 @@ Drafts are saved on disk: leave at any time and continue later.
 
     def show(self, data: Found) -> None:
         """List it; what is in the batch stays as the operator chose."""
-        self._beside.read_again()
+        self._texts_of = None  # what is there now may be another text
+        self._show_text()
         if self.work is not None:
             self.list.table.redraw()
             return
@@ -505,6 +468,20 @@ Drafts are saved on disk: leave at any time and continue later.
             [item.summary_id for item in self.work.batch.items], nothing="Nothing to rewrite here."
         )
         return self.work
+
+    def _show_text(self) -> None:
+        """The texts of the selected summary, where there is room, and it is another or has come further."""
+        item = self.list.item
+        if self._beside.text.display and (item is None or item is not self._texts_of):
+            self._texts_of = item
+            self.work_on("text", self._read_text, item)
+
+    async def _read_text(self, item: BatchItem | None) -> None:
+        await asyncio.sleep(DETAIL_SECONDS)
+        found = [] if item is None else await self.session.read(texts_of, [item.summary_id])
+        texts = () if item is None else texts_document(item, found)
+        await self._beside.text.load(texts, keep_place=item is not None and self._shown == item.summary_id)
+        self._shown = None if item is None else item.summary_id
 
     def _item_of(self, summary_id: SummaryId) -> BatchItem:
         if self.work is not None:
@@ -585,7 +562,7 @@ Drafts are saved on disk: leave at any time and continue later.
         self.title_bar.note = self.list.count_text
         self.head.again()
         self.foot.refresh()
-        self._beside.follow()
+        self._show_text()
         self.refresh_bars()
 
     def on_resize(self) -> None:

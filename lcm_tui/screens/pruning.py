@@ -10,7 +10,6 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId, SummaryText
 from lcm_core.base.text import counted
 
@@ -354,12 +353,9 @@ def edit_keys(selected: Callable[[Any], SummaryId | None], *, hidden: bool = Tru
     async def edit_elsewhere(screen: Any) -> None:
         if (summary_id := selected(screen)) is not None:
             before = await read(screen, summary_id)
-            try:
-                edited = await edit_outside(screen.app, str(summary_id), before.content)
-            except LcmError as error:
-                screen.app.notify(error.message, title="Not edited", severity="error", timeout=12)
-                return
-            await _review(screen, before, edited)
+            edited = await edit_outside(screen.app, str(summary_id), before.content)
+            if edited is not None:
+                await _review(screen, before, edited)
 
     def why_not(screen: Any) -> str | None:
         return "no summary is selected" if selected(screen) is None else None

@@ -634,11 +634,9 @@ The truncated source is never accepted automatically.
 
     async def _edit_outside(self) -> None:
         """Edit the text shown in the operator's own editor."""
-        name = str(self.subject.summary_id)
-        try:
-            self._take_edited(await edit_outside(self.app, name, self._first_text()))
-        except LcmError as error:
-            self.app.notify(error.message, title="Not edited", severity="error", timeout=12)
+        text = await edit_outside(self.app, str(self.subject.summary_id), self._first_text())
+        if text is not None:
+            self._take_edited(text)
 
     def _first_text(self) -> str:
         """The text shown; without a draft the present one."""

@@ -367,11 +367,11 @@ def _named(chunk: Chunk) -> str:
 
 
 def _title(draft: PassDraft) -> str:
-    chunk, count = draft.chunk, len(draft.chunk.refs)
-    what = ("message" if count == 1 else "messages") if chunk.due.is_leaf else "summaries"
+    chunk = draft.chunk
     into = "a leaf" if chunk.due.is_leaf else f"a summary of depth {chunk.due.depth}"
     level = "" if draft.text.way == Level.NORMAL else f" ({draft.text.way})"
-    return f"Compact {count} {what} ({chunk.tokens:,} tokens) into {into} of {draft.text.tokens:,}{level}"
+    what = counted(len(chunk.refs), "message" if chunk.due.is_leaf else "summary")
+    return f"Compact {what} ({chunk.tokens:,} tokens) into {into} of {draft.text.tokens:,}{level}"
 
 
 # -- rows ------------------------------------------------------------------------------------------------
@@ -959,11 +959,9 @@ async def refuse_fallback(draft: PassDraft) -> PassDraft:
     """
     if not draft.text.is_cut:
         return draft
-    refs = draft.chunk.refs
-    kind = "message" if draft.chunk.due.is_leaf else "summary"
     raise SummarizerError(
-        f"No model gave a text shorter than {kind} {refs[0]} to {refs[-1]} ({draft.chunk.tokens:,} tokens), "
-        "and truncating is switched off. Earlier passes stay."
+        f"No model gave a text shorter than {_named(draft.chunk)} ({draft.chunk.tokens:,} tokens), and "
+        "truncating is switched off. Earlier passes stay."
     )
 
 

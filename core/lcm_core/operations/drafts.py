@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from msgspec import convert
 
@@ -298,6 +298,15 @@ def forget_drafts(folder: Path, database: Path, conversation_ids: Collection[int
 # draft, and the other conditions do not look at them.
 
 
+#: How conditions are written: first as they are shown, then as they may be typed.
+_CONDITIONS: Final = {
+    "nothing_invented": ("nothing is invented", "nothing invented"),
+    "no_rule_lost": ("no rule is lost", "no rule lost", "no rules lost"),
+    "better_retention": ("retention is no worse than now", "no worse"),
+    "no_caution": ("there is no caution", "no caution", "no cautions"),
+}
+
+
 class AcceptanceRule(Record, frozen=True):
     """When a draft is taken without a look at it."""
 
@@ -310,17 +319,10 @@ class AcceptanceRule(Record, frozen=True):
     @property
     def words(self) -> str:
         """The rule as a sentence; `parse_rule` reads it."""
-        conditions = []
-        if self.nothing_invented:
-            conditions.append("nothing is invented")
-        if self.no_rule_lost:
-            conditions.append("no rule is lost")
+        conditions = [words[0] for name, words in _CONDITIONS.items() if getattr(self, name)]
         if self.retention is not None:
-            conditions.append(f"retention is at least {self.retention * 100:g} %")
-        if self.better_retention:
-            conditions.append("retention is no worse than now")
-        if self.no_caution:
-            conditions.append("there is no caution")
+            at = self.nothing_invented + self.no_rule_lost
+            conditions.insert(at, f"retention is at least {self.retention * 100:g} %")
         return f"accept when {' and '.join(conditions)}" if conditions else "accept every draft without fault"
 
     def objections(self, draft: Draft, new: Retention, old: Retention | None = None) -> Iterator[str]:
@@ -385,22 +387,16 @@ def parse_rule(words: str) -> AcceptanceRule:
     said = re.sub(r"^accept (?:when )?", "", said)
     if said in ("every", "every draft without fault", "sound"):
         return EVERY
-    invented, share, better, caution, rules = False, None, False, False, False
+    found: dict[str, Any] = {}
     for part in (one.strip() for one in _SPLIT.split(said)):
         percent = _PERCENT.fullmatch(part)
+        name = next((name for name, words in _CONDITIONS.items() if part in words), None)
         if percent is not None and float(percent[1]) <= 100:
-            share = float(percent[1]) / 100
-        elif part in ("nothing invented", "nothing is invented"):
-            invented = True
-        elif part in ("no rule lost", "no rules lost", "no rule is lost"):
-            rules = True
-        elif part in ("no worse", "retention is no worse than now"):
-            better = True
-        elif part in ("no caution", "no cautions", "there is no caution"):
-            caution = True
+            found["retention"] = float(percent[1]) / 100
+        elif name is not None:
+            found[name] = True
         else:
             raise UsageError(
-                f"Conditions are: {EXAMPLES}; {part!r} is not one of them.",
-                details={"option": "accept"},
+                f"Conditions are: {EXAMPLES}; {part!r} is not one of them.", details={"option": "accept"}
             )
-    return AcceptanceRule(invented, share, better, caution, rules)
+    return AcceptanceRule(**found)
