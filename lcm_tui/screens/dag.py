@@ -545,20 +545,6 @@ focus (tab); n and N go to the next and the previous match.
             else:
                 self.app.notify("It covers no message of this conversation.", timeout=4)
 
-    def _why_no_previous(self) -> str | None:
-        summary_id, known = self.lines.summary, self.lines.known
-        if summary_id is None:
-            return "no summary is selected"
-        if summary_id in known.gone:
-            return "the summary is deleted (row missing)"
-        return (
-            "Only leaves are written with a previous context" if known.is_leaf(summary_id) is False else None
-        )
-
-    def _open_previous(self) -> None:
-        if (summary_id := self.lines.summary) is not None:
-            self.open(places.Previous(self.conversation, summary_id))
-
     # -- changes -------------------------------------------------------------------------------------------
 
     def _rewritable(self) -> SummaryId | None:
@@ -603,7 +589,9 @@ focus (tab); n and N go to the next and the previous match.
         pruning.repair_key(lambda s: s.conversation),
         pruning.rewrite_subtree_key(_rewritable),
         commands.CONTEXT.does(_open_context),
-        commands.PREVIOUS.does(_open_previous, _why_no_previous),
+        actions.previous_key(
+            lambda s: s.lines.summary, lambda s, summary_id: s.lines.known.is_leaf(summary_id)
+        ),
         actions.ITS_COMPACT,
         actions.mark_key(lambda s: s.lines.summary),
         actions.ITS_HEALTH,

@@ -25,6 +25,7 @@ from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span, heading, text_field
 from lcm_tui.kit.text import TextView
+from lcm_tui.screens import actions
 from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.screens.text_screen import TextScreen
 from lcm_tui.tables.blocks import cells_of, kind_words
@@ -257,7 +258,7 @@ leaf that was made before and after. D compares what was given (-) with what a r
         self._finder = TextFinder(self.text, self._why_nothing)
         self._as_text = False  #: the whole text alone
         self._shown: tuple[int, SummaryId | None] | None = None
-        self._conversation = conversation
+        self.conversation = conversation
         self._summary_id = summary_id
 
     def compose_body(self) -> ComposeResult:
@@ -372,7 +373,7 @@ leaf that was made before and after. D compares what was given (-) with what a r
             end = "first" if direction < 0 else "last"
             self.app.notify(f"This is the {end} leaf of the conversation.", timeout=3)
             return
-        following = self.open_instead(places.Previous(self._conversation, beside))
+        following = self.open_instead(places.Previous(self.conversation, beside))
         if isinstance(following, CommandScreen):
             following.go_on_from(self)
 
@@ -382,16 +383,6 @@ leaf that was made before and after. D compares what was given (-) with what a r
             self.place = before.place
             if before._as_text:
                 self.call_after_refresh(self._turn_form)
-
-    def _why_no_previous(self) -> str | None:
-        if self.list.selected is None:
-            return "select a summary first; this is the previous context already"
-        return None
-
-    def _show_previous(self) -> None:
-        """Show the previous context of the selected summary."""
-        if self.list.selected is not None:
-            self.open(places.Previous(self._conversation, self.list.selected))
 
     KEYS: ClassVar[Sequence[Key[PreviousScreen]]] = (
         commands.OPEN.does(lambda s: s.text.focus(), _why_nothing),
@@ -416,9 +407,9 @@ leaf that was made before and after. D compares what was given (-) with what a r
             help="Compare what was given with what a rewrite would be given now.",
         ),
         commands.SUMMARIES.does(
-            lambda s: s.open(places.Summaries(s._conversation, SummaryId(s.selected_id())))
+            lambda s: s.open(places.Summaries(s.conversation, SummaryId(s.selected_id())))
         ),
-        commands.PREVIOUS.does(_show_previous, _why_no_previous),
+        actions.previous_key(lambda s: s.list.selected),
         commands.HUNK_PREVIOUS.does(
             lambda s: s._go(-1),
             _why_unread,
