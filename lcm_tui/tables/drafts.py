@@ -582,7 +582,7 @@ def _draft(draft: Draft, count: int) -> Line:
     return (
         Span(f" draft {draft.number} of {count}", "title"),
         Span(f" · {made or f'{draft.model}, {draft.origin} mode'} · {draft.tokens:,} tokens{target}"),
-        Span(f" from a {draft.source_tokens:,}-token source", "dim"),
+        Span(f" from a source of {counted(draft.source_tokens, 'token')}", "dim"),
     )
 
 
