@@ -33,6 +33,8 @@ _STRONG: Final = 0.5
 #: The row that stands for them.
 _WEAKER: Final = "weaker"
 MessageRow: TypeAlias = MessageId | Literal["weaker"]
+#: So many lines may stand before the first that a message says, the one to begin with: a heading has none.
+_HEADING: Final = 4
 #: What stands beside a line that no message says.
 _NOWHERE: Final = (
     "No message below this summary says this. It may be a heading, the words of the writer or of an editor, "
@@ -44,7 +46,8 @@ class TraceScreen(DataScreen[TraceSource]):
     """The lines of one summary and where each comes from."""
 
     HELP = """
-The lines of a summary, and beside the selected one the messages that it may come from, best first.
+The lines of a summary, and beside the selected one the messages that it may come from, best first. The first
+line that a message says is selected.
 
 enter opens the best message at the words that both share; tab moves to the messages, to choose another one.
 
@@ -67,6 +70,7 @@ context, or it was made up.
             lambda: self.messages, self._text_of, label="find in the messages", none="No message here"
         )
         self._source: TraceSource | None = None
+        self._begins_at: int | None = None  #: the line to begin with
         self._found: dict[MessageId, TracedMessage] = {}
         self._found_for: int | None = None  #: the line that they were found for
         self._unfolded = False  #: the weaker ones are listed, too
@@ -94,14 +98,18 @@ context, or it was made up.
 
     async def fetch(self) -> TraceSource:
         """The summary with the messages below it."""
-        return await self.session.read(read_trace, self.conversation.conversation_id, self._summary_id)
+        source = await self.session.read(read_trace, self.conversation.conversation_id, self._summary_id)
+        if self._source is None:
+            self._begins_at = await asyncio.to_thread(_first_said, source)
+        return source
 
     def show(self, data: TraceSource) -> None:
         """Show the lines; the cursor stays on its line."""
         self._source = data
         more = f", {data.left_out:,} more are not compared" if data.left_out else ""
         self.title_bar.note = counted(len(data.messages), "message") + more
-        self.lines.replace(range(len(data.lines)))
+        self.lines.replace(range(len(data.lines)), select=self._begins_at)
+        self._begins_at = None
         self._trace()
 
     def _draw(self, key: int, width: int) -> Sequence[Line]:
@@ -181,6 +189,11 @@ context, or it was made up.
             _open_message, _why_not_open, help="Open the message at the words that both share."
         ),
     )
+
+
+def _first_said(source: TraceSource) -> int:
+    """The first line that a message says, among those at the top."""
+    return next((at for at, line in enumerate(source.lines[:_HEADING]) if source.of_line(line)), 0)
 
 
 def _wrapped(line: Line, width: int) -> list[Line]:
