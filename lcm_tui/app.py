@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, assert_never
 from lcm_core.base.errors import LcmError
 from lcm_core.base.setting_values import Problem
 from lcm_core.base.settings import Settings
-from lcm_core.base.text import abridged, safe_text
+from lcm_core.base.text import abridged, safe_text, sentence
 from lcm_core.base.values import replace
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
@@ -614,9 +614,9 @@ class LcmApp(TerminalApp):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Say something in the line of the title. Foreign text is made safe and never read as markup."""
+        """Say a sentence in the line of the title. Foreign text is made safe and never read as markup."""
         del markup
-        text = safe_text(abridged(f"{title}: {message}" if title else message))
+        text = safe_text(abridged(f"{title}: {sentence(message)}" if title else sentence(message)))
         front = self.screen if self.screen_stack else None
         seconds = NOTICE_SECONDS if timeout is None else timeout
         self.notices.add(Notice(text, severity, seconds, front, time.monotonic()))

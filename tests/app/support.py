@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lcm_core.api import Options, resolve
+from lcm_core.base.text import sentence
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
@@ -181,13 +182,15 @@ def said(pilot: Pilot[int]) -> list[str]:
 
 
 async def wait_until_said(pilot: Pilot[int], text: str) -> None:
-    """Let the app work until a notification has said *text*, which it shows for some seconds only."""
-    await wait_for(pilot, lambda: any(text in note for note in said(pilot)), f"{text!r} to be said")
+    """Let the app work until a notice has said *text*, in capitals or not; it stands for some seconds."""
+    await wait_for(
+        pilot, lambda: any(text.lower() in note.lower() for note in said(pilot)), f"{text!r} to be said"
+    )
 
 
 async def wait_until_last_said(pilot: Pilot[int], text: str) -> None:
     """Let the app work until its newest notification is *text*."""
-    await wait_for(pilot, lambda: said(pilot)[-1:] == [text], f"{text!r} to be said last")
+    await wait_for(pilot, lambda: said(pilot)[-1:] == [sentence(text)], f"{text!r} to be said last")
 
 
 async def dag_on(pilot: Pilot[int], summary_id: str) -> None:

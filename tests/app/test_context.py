@@ -381,7 +381,7 @@ async def test_lines_between_items_lead_nowhere_but_a_brief_does(database_file: 
         screen = await opened(pilot, 2)
         assert screen.items.select(("tail", 0, 0))
         await pilot.press("enter", "y")
-        await wait_for(pilot, lambda: said(pilot)[-2:] == ["no item is selected", "Nothing is selected."])
+        await wait_for(pilot, lambda: said(pilot)[-2:] == ["No item is selected.", "Nothing is selected."])
         await pilot.press("home", "y", "y")
         await wait_until_last_said(pilot, "Copied focus_0641d2bb900b47e2")
         await pilot.press("enter")

@@ -394,7 +394,7 @@ async def test_orphans_cycles_and_dangling_ids_stand_under_headings(database_cop
         place = next(place for place in screen.lines.keys if place.repeats)
         screen.lines.select(place)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: any("this is a cycle" in note for note in said(pilot)))
+        await wait_for(pilot, lambda: any("this is a cycle" in note.lower() for note in said(pilot)))
         await stand_on(pilot, screen, "sum_lost")
         await wait_for_text(pilot, "the context, at ordinal 77")
 

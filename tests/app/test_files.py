@@ -222,7 +222,7 @@ async def test_no_files_and_what_the_first_version_did_not_record_are_said_in_wo
         await wait_for_text(pilot, "This conversation has no large files.")
         await pilot.press("enter")
         await wait_for(pilot, lambda: said(pilot))
-        await wait_for(pilot, lambda: said(pilot) == ["no file is selected"])
+        await wait_for(pilot, lambda: said(pilot) == ["No file is selected."])
     async with files_of(openclaw_home, 3, path=database_file("0.1.2")) as (pilot, _):
         await wait_for_text(pilot, "lines         not recorded by this version", " missing ")
 

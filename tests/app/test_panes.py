@@ -100,10 +100,10 @@ async def test_a_screen_that_cannot_be_divided_says_so_and_browsing_writes_nothi
 ):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await pilot.press("left_curly_bracket")
-        await wait_for(pilot, lambda: "this screen has one pane" in said(pilot))
+        await wait_for(pilot, lambda: "This screen has one pane." in said(pilot))
         await open_screen(pilot, "ContextScreen")
         await pilot.press("left_curly_bracket")
-        await wait_for(pilot, lambda: "a wider terminal shows two panes here" in said(pilot))
+        await wait_for(pilot, lambda: "A wider terminal shows two panes here." in said(pilot))
     assert not remembered_path().exists()
 
 

@@ -128,7 +128,7 @@ async def test_a_condensed_summary_has_none_and_says_why(database_file: Database
         )
         await pilot.press("w")
         await wait_for(pilot, lambda: said(pilot), "the reason why not")
-        await wait_for(pilot, lambda: said(pilot) == ["there is no previous context here"])
+        await wait_for(pilot, lambda: said(pilot) == ["There is no previous context here."])
 
 
 @pytest.mark.long

@@ -64,7 +64,7 @@ async def test_what_no_message_says_was_made_up(database_copy: DatabaseFactory):
         await wait_for_text(pilot, "No message below this summary says this.")
         await wait_for_text(pilot, "It may be a heading")
         await pilot.press("enter")
-        await wait_for_text(pilot, "no message says this")
+        await wait_for_text(pilot, "No message says this.")
 
 
 async def test_the_second_source_is_chosen_and_opened(database_file: DatabaseFactory):

@@ -20,6 +20,7 @@ from lcm_core.base.text import (
     ranges,
     safe_line,
     safe_text,
+    sentence,
     width_of,
     without_commands,
     wrap,
@@ -305,3 +306,21 @@ def test_no_control_of_an_answer_is_stored(code: int):
 
 def test_lines_and_tabs_of_an_answer_stay():
     assert without_commands("a\r\n\tb\rc\n\n日本 🙂‍↕️ \u200c\u200d") == "a\n\tb\nc\n\n日本 🙂‍↕️ \u200c\u200d"
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("the file has no free pages", "The file has no free pages."),
+        ("a wider terminal shows two panes", "A wider terminal shows two panes."),
+        ("u is not a key here", "u is not a key here."),
+        ("a was pressed before this appeared", "a was pressed before this appeared."),
+        ("enter (Open) is not a key here; : lists all.", "enter (Open) is not a key here; : lists all."),
+        ("sum_gone is not in this context.", "sum_gone is not in this context."),
+        ("ctrl+r reads it again", "ctrl+r reads it again."),
+        ("Searching …", "Searching …"),
+        ("", ""),
+    ],
+)
+def test_a_reason_becomes_a_sentence_and_a_key_or_an_id_in_front_stays(written: str, expected: str):
+    assert sentence(written) == expected

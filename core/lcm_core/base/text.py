@@ -305,6 +305,16 @@ def abridged(sentence: str) -> str:
     return _ENDLESS.sub(r"\1…", _QUOTED.sub(r"“\1…”", sentence))
 
 
+#: The first word of a sentence, in small letters; not a key, an id or a setting.
+_SMALL: Final = re.compile(r"(?:[a-z]{2,}|a(?! was | is ))(?=[ ,])(?! \()")
+
+
+def sentence(text: str) -> str:
+    """What was written as a reason, as a sentence: with a capital letter in front and a full stop behind."""
+    text = text[:1].upper() + text[1:] if _SMALL.match(text) else text
+    return text if not text or text.endswith((".", "!", "?", "…", ".”", "?”")) else f"{text}."
+
+
 def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     """One safe line in at most *width* cells, ending in *ellipsis* when something was left out.
 
