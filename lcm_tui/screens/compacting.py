@@ -297,12 +297,10 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _choices_line(self) -> Line:
         """The choices, each with its key."""
-        target = None if self._why_no_target() else self.target.value
-        said = [
-            (self.key_of("choice-1"), self.mode.title, self.mode.value),
-            (self.key_of("choice-2"), self.target.title, target),
-            (self.key_of("choice-3"), self.rule.title, self.rule.value),
-        ]
+        said = [(self.key_of("choice-1"), self.mode.title, self.mode.value)]
+        if self._why_no_target() is None:
+            said.append((self.key_of("choice-2"), self.target.title, self.target.value))
+        said.append((self.key_of("choice-3"), self.rule.title, self.rule.value))
         if self.what_if is not None:
             said.append((self.key_of("budget"), "budget", f"{self.budget:,}"))
         if self.tail is not None:
@@ -457,7 +455,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             last = ", then stops (esc: cancel it)" if run.stopping else ""
             bar.note = f"pass {len(run.done) + 1}: {doing}{last}"
         elif run.made:
-            bar.note = f"{len(run.made):,} made, {run.batch}"
+            bar.note = f"{len(run.made):,} made"
         else:
             bar.note = "not applied yet" if self._outlook.planned else "reading …"
         self._redraw_head()
