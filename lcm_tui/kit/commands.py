@@ -629,4 +629,4 @@ def _side_by_side(action: str, other: str, known: Mapping[str, str]) -> bool:
 
 def _like(action: str, known: Mapping[str, str]) -> str:
     found = get_close_matches(action, known, 1)
-    return f"do you mean {found[0]!r}?" if found else "help (?) shows the name of each key."
+    return f"do you mean {found[0]!r}?" if found else "help (?) shows the name of the selected key."
