@@ -193,7 +193,7 @@ sets a target size, in tokens (40k) or as a share of the budget (60%); # how man
 protect; B, + and - change the budget.
 
 a drafts the next pass and shows it, with what it keeps, loses and invents and which items of the context it
-would replace; a again accepts it. A runs all that remain by the rule of option 3. Each draft is written
+would replace; a again accepts it. A runs all that remain as option 3 says. Each draft is written
 without a lock, then committed in one short transaction if its sources have not changed; otherwise the pass is
 planned again. The host may keep writing. While a draft waits, A accepts it and all that follow; esc asks
 whether to discard or keep it. A kept draft is reused, not paid for again, until the app exits.
