@@ -326,7 +326,7 @@ class Command(Paged):
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
             raise UsageError(
-                f"{self.dotted} does not take {' '.join(rest)}: {self.usage(ctx)}.{self._meant(rest[0])}",
+                f"{self.path} does not take {' '.join(rest)}: {self.usage(ctx)}.{self._meant(rest[0])}",
                 code="INVALID_COMMAND",
                 details={"command": self.dotted},
             )

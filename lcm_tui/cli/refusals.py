@@ -36,6 +36,7 @@ _OTHER_NAMES = {
     "snapshots": "context CONVERSATION --snapshots",
     "tail": "messages CONVERSATION --tail fresh",
     "tree": "summaries",
+    "version": "--version",
 }
 #: How ids begin that `show` takes.
 _IDS = ("sum_", "file_", "focus_", "op_", "batch_", "asm_")
@@ -66,7 +67,7 @@ def refusal(error: click.UsageError) -> UsageError:
 
             return no_conversation(dotted)
         return UsageError(
-            f"{dotted} needs an argument: {ctx.command.usage(ctx)}.",
+            f"{words_of(ctx)} needs an argument: {ctx.command.usage(ctx)}.",
             code="INVALID_COMMAND",
             details={"command": dotted},
         )

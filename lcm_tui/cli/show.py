@@ -47,7 +47,7 @@ _OF: Final = {
     examples=(
         "show m826",
         "show sum_4c4bd5292abfa225",
-        "show sum_18ef3ddbebbf8c2e --previous",
+        "show sum_6c18661f50d6fc7f --previous",
         "show file_b7b54f0887584669 --include-content",
         "show 2b8481de --limit 20",
     ),

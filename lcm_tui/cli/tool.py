@@ -20,8 +20,8 @@ from lcm_tui.tables.blocks import Prose
 @command(
     "tool",
     examples=(
-        """tool lcm_grep '{"pattern": "retry"}'""",
-        """tool lcm_expand_query '{"query": "lease", "prompt": "Why?"}'""",
+        """tool lcm_grep '{"pattern": "retry"}' --session-key agent:main:main""",
+        """tool lcm_expand_query '{"query": "lease", "prompt": "Why?"}' --session-key agent:main:main""",
     ),
 )
 @click.argument("name", type=Completed(*TOOLS), metavar="TOOL", help=f"One of {', '.join(TOOLS)}.")

@@ -253,8 +253,8 @@ def test_last_walks_back_and_forth(path: Path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["redo", "op_1", "last"], "history.redo does not take last"),
-        (["undo"], "history.undo needs an argument: lcm-tui history undo OPERATION_ID"),
+        (["redo", "op_1", "last"], "history redo does not take last"),
+        (["undo"], "history undo needs an argument: lcm-tui history undo OPERATION_ID"),
         (["prune"], "`history prune` needs --until TIME"),
         (["prune", "--until", "yesterday"], "--until must be a time"),
         (["prune", "--keep-newest", "some"], "--keep-newest must be"),
