@@ -311,6 +311,7 @@ _SMALL: Final = re.compile(r"(?:[a-z]{2,}|a(?! was | is ))(?=[ ,])(?! \()")
 
 def sentence(text: str) -> str:
     """What was written as a reason, as a sentence: with a capital letter in front and a full stop behind."""
+    text = text.rstrip()
     text = text[:1].upper() + text[1:] if _SMALL.match(text) else text
     return text if not text or text.endswith((".", "!", "?", "…", ".”", "?”")) else f"{text}."
 
