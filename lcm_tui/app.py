@@ -420,7 +420,7 @@ class LcmApp(TerminalApp):
         self._session: Session | None = None
         self._acted = False  #: the key that came last is bound to something
         self._warm_up = WarmUp(self, lambda: self.session.key_at, self._front_loaded)
-        self._typed = TypedAhead(self, super().on_event, self._front_loaded)
+        self._typed = TypedAhead(self, super().on_event, self._front_loaded, self._front_opening)
         if monochrome:
             # Only an ANSI theme is legible without colours: others become grey on grey
             # (docs/spec/decisions.md, "Monochrome").
@@ -584,6 +584,11 @@ class LcmApp(TerminalApp):
         """Whether the screen in front has read what it shows; none of ours stands there before the first."""
         screen = self.screen
         return screen.loaded if isinstance(screen, CommandScreen) else self._session is not None
+
+    def _front_opening(self) -> bool:
+        """Whether the screen in front is about to open another."""
+        screen = self.screen
+        return isinstance(screen, CommandScreen) and screen.opening
 
     async def _follow(self) -> None:
         """Tell the screens when another process wrote."""

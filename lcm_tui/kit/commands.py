@@ -45,6 +45,7 @@ class Key(Record, Generic[S], frozen=True):
     changes: bool = False  #: changes the database, or leads to a change: not in the past
     decides: bool = False  #: acts, or leads to it: counts only if what it acts on was painted before
     of_row: bool = False  #: depends on the selected row: the bar keeps its place where a row refuses it
+    opens: bool = False  #: may read something before another screen comes: the next keys are for that one
     general: Key[Any] | None = None  #: what it is made from: the same on every screen
 
     def does(
@@ -73,6 +74,7 @@ class Key(Record, Generic[S], frozen=True):
             self.changes,
             self.decides,
             self.of_row if of_row is None else of_row,
+            self.opens,
             self.general or self,
         )
 
@@ -97,6 +99,7 @@ OPEN = Key[object](
     "Open or unfold the selected row.",
     words="transcript; chat; messages; read conversation; look into; raw messages; conversation text",
     of_row=True,
+    opens=True,
 )
 BACK = Key[object](
     "back", "escape", "Back", "Go back; it never quits.", words="return; close; leave screen; previous screen"
@@ -156,6 +159,7 @@ EXPAND = Key[object](
     words="read details; drill down; zoom into summary; unfold levels; original messages",
     where="the summary DAG and the search",
     of_row=True,
+    opens=True,
 )
 MESSAGES = Key[object](
     "messages",
@@ -292,6 +296,7 @@ EDIT = Key[object](
     where="the summary DAG, the context and a review",
     changes=True,
     of_row=True,
+    opens=True,
 )
 EDIT_OUTSIDE = Key[object](
     "edit-outside",

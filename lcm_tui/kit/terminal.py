@@ -586,12 +586,20 @@ class TypedAhead:
     """The keys that wait, and whose turn it is."""
 
     def __init__(
-        self, app: App[int], act: Callable[[events.Key], Awaitable[None]], loaded: Callable[[], bool]
+        self,
+        app: App[int],
+        act: Callable[[events.Key], Awaitable[None]],
+        loaded: Callable[[], bool],
+        opening: Callable[[], bool],
     ) -> None:
-        """*act* gives a key to what stands in front; *loaded* says whether that has read what it shows."""
+        """*act* gives a key to what stands in front.
+
+        *loaded* says whether that has read what it shows, *opening* whether a key is about to open another.
+        """
         self._app = app
         self._act = act
         self._loaded = loaded
+        self._opening = opening
         self._waiting: deque[events.Key] = deque()
         self._number = 0  #: of the key that was given away last
         self._acting = False  #: it has not been dealt with
@@ -655,7 +663,9 @@ class TypedAhead:
         if screen not in self._painted:
             screen.call_after_refresh(self._painted.add, screen)
             return False
-        return key.key == "escape" or self._loaded() or now - since > HOLD_SECONDS
+        if key.key == "escape":
+            return True
+        return not self._opening() and (self._loaded() or now - since > HOLD_SECONDS)
 
     def _look_again(self) -> None:
         if not self._looking and self._app.is_running:

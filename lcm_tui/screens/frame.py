@@ -44,6 +44,7 @@ from lcm_tui.kit.pick import Pick, Picks
 from lcm_tui.kit.places import Place, is_id_of, place_named
 from lcm_tui.kit.session import LONGEST_PAUSE, LOOK_SECONDS, WORD_SECONDS, PastSession, Session
 from lcm_tui.kit.spans import Line
+from lcm_tui.kit.terminal import HOLD_SECONDS
 from lcm_tui.tables.home import PAST, live_lines
 
 if TYPE_CHECKING:
@@ -274,6 +275,7 @@ class CommandScreen(Screen[None], Still):
         self.title_bar = TitleBar(self.position)  #: also of a screen that is just being left
         self._resumed = False  #: has come to the front before
         self._problems: set[str] = set()  #: what was said about work that failed
+        self._opening: tuple[Worker[None] | None, float] = (None, 0.0)  #: by a key, and since when
         self._decidable: tuple[object, float] = (object(), 0.0)  #: what could be decided on, and since when
 
     @property
@@ -545,8 +547,16 @@ class CommandScreen(Screen[None], Still):
             return
         doing = run(self)
         if isawaitable(doing):  # beside the keys; up to the first prompt it opens it runs before the next one
-            self.work_on(command, self._finish, doing)
+            work = self.work_on(command, self._finish, doing)
+            if self._key(command).opens:
+                self._opening = work, time.monotonic()
             await asyncio.sleep(0)  # the work begins: the next key is for its prompt
+
+    @property
+    def opening(self) -> bool:
+        """Whether a key reads what it opens: the next ones are meant for that, if it comes soon."""
+        work, since = self._opening
+        return work is not None and not work.is_finished and time.monotonic() - since < HOLD_SECONDS
 
     @staticmethod
     async def _finish(doing: Awaitable[object]) -> None:

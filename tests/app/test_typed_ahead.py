@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 
 import pytest
+from lcm_core.base.records import SummaryId, SummaryText
+from lcm_core.store.database import Reader
+from lcm_core.store.summaries import get_summary
 from textual import events
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.frame import CommandScreen, all_keys
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import open_app, settled, wait_for, wait_until_said
@@ -55,6 +60,21 @@ async def test_what_is_typed_while_the_palette_opens_is_searched(database_copy: 
     async with open_app(database_copy("0.15.3")) as pilot:
         typed(pilot, "colon", *"theme", "space", *"nord", "enter")
         await wait_for(pilot, lambda: pilot.app.theme == "nord")
+
+
+async def test_what_is_typed_behind_the_key_of_the_editor_is_text(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    async def slow(reader: Reader, summary_id: SummaryId) -> SummaryText:
+        await asyncio.sleep(0.3)
+        return await get_summary(reader, summary_id)
+
+    monkeypatch.setattr("lcm_core.store.summaries.get_summary", slow)
+    async with open_app(database_copy("0.15.3")) as pilot:
+        pilot.app.screen.list.table.select(1)
+        typed(pilot, "s", "e", *"XYZ")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, EditScreen))
+        await wait_for(pilot, lambda: pilot.app.screen.text.startswith("XYZ"), "the letters")
 
 
 @pytest.mark.long
