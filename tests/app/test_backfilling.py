@@ -9,7 +9,7 @@ from lcm_host.sessions import list_sessions
 
 from lcm_tui.screens.disk_session import DiskSessionScreen
 from lcm_tui.screens.preview import PlanScreen
-from tests.app.support import at, go_to, open_app, shown, wait_for, wait_for_text
+from tests.app.support import at, go_to, open_app, wait_for, wait_for_text
 from tests.change.support import dump, rows_of
 from tests.databases import value
 
@@ -37,7 +37,7 @@ async def test_a_session_is_previewed_and_imported_with_its_files(openclaw_home:
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("i")
         await wait_for_text(pilot, "has all of it")
-        assert "Import session" in shown(pilot)
+        assert at(pilot.app.screen, "Import session")
     stored = rows_of(path, "SELECT storage_uri FROM large_files WHERE conversation_id = 9")
     assert {Path(str(row["storage_uri"])) for row in stored} == set((files / "9").iterdir())
 

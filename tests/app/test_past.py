@@ -198,7 +198,7 @@ async def test_a_change_waits_until_the_other_moment_is_shown(
         for there in (True, False):  # to the past, and back
             may_go_on.clear()
             await pilot.press("[" if there else "]", "d")
-            await wait_for(pilot, lambda: any("another moment is being read" in one for one in said(pilot)))
+            await wait_for(pilot, lambda: any("nother moment is being read" in one for one in said(pilot)))
             assert pilot.app.screen is screen
             may_go_on.set()
             await wait_for(pilot, lambda: not screen.moving, "the other moment")

@@ -428,7 +428,7 @@ async def test_a_notice_that_is_cut_is_whole_in_the_help(
     async with open_app(database_file("0.15.3"), size=size) as pilot:
         await settled(pilot)
         pilot.app.notify("The first one.")
-        pilot.app.notify(LONG, severity="warning")
+        pilot.app.notify(LONG.strip(), severity="warning")
         await wait_for_text(pilot, "▌A sentence that says at length")
         assert shown_lines(pilot)[0].endswith("… F1")
         await pilot.press("f1")
