@@ -75,7 +75,9 @@ async def walk(pilot: Pilot[int], screen, rows: int) -> str:
         seen.append(check(pilot))
     await settled(pilot)  # what belongs to the selected row has been read by then
     seen.append(check(pilot))
-    for key in ("right", "Z", "pagedown", "right", "end", "w", "m", "tab", "end", "tab", "home"):
+    other = "" if type(screen).__name__ == "SentScreen" else "m"  # there it opens the stored item
+    keys = ("right", "Z", "pagedown", "right", "end", "w", other, "tab", "end", "tab", "home")
+    for key in filter(None, keys):
         await pilot.press(key)
         seen.append(check(pilot))
     await settled(pilot)
