@@ -536,12 +536,17 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     def _go(self, *, whole: bool) -> None:
         """Make the next pass, or all that are left; a draft that waits is taken."""
         if self.compaction.held is not None:
-            chosen = Rule(self.rule.value)
-            rest = Rule.ACCEPT if chosen is Rule.ASK else chosen
-            self.compaction.answer(take=True, rest=rest if whole else None)
+            self.work_on("accept", self._take, whole)
         else:
             self._offering = True
             self.work_on("compact", self._make, whole, exclusive=False)
+
+    async def _take(self, whole: bool) -> None:
+        """Take the draft that waits; a backup is offered before it."""
+        draft, chosen = self.compaction.held, Rule(self.rule.value)
+        if await backup_settled(self.app, self.session) and self.compaction.held is draft:
+            rest = Rule.ACCEPT if chosen is Rule.ASK else chosen
+            self.compaction.answer(take=True, rest=rest if whole else None)
 
     async def _make(self, whole: bool) -> None:
         run, planned = self.compaction, self._outlook.planned
@@ -568,9 +573,9 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         return self.session.database
 
     async def agree(self, planned: PlannedCompaction) -> bool:
-        """The passes were shown; a backup is offered before the first one."""
+        """The passes were shown; a backup is offered before the first one that no word is waited for."""
         del planned
-        return await backup_settled(self.app, self.session)
+        return self.compaction.rule is Rule.ASK or await backup_settled(self.app, self.session)
 
     working = nullcontext  # the list and the title bar say what goes on
 

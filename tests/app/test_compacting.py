@@ -407,7 +407,7 @@ async def test_without_a_key_it_is_forecast_and_not_made(
 
 
 @pytest.mark.long
-async def test_a_backup_is_offered_before_the_first_call(
+async def test_a_backup_is_offered_before_the_first_change(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "own.toml").write_text('backup_offer_mb = 100\n[summary]\nprovider = "extractive"\n')
@@ -420,10 +420,14 @@ async def test_a_backup_is_offered_before_the_first_call(
         await settled(pilot)
         assert (calls, screen.compaction.done) == ([], [])
         await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
-        await pilot.press("n")
         await wait_for_text(pilot, "a draft that waits for your decision", "a Accept")
         await pilot.press("a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen and screen.compaction.held is not None)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
+        await pilot.press("n")
         await made(pilot, screen, 1)
 
 

@@ -163,9 +163,9 @@ def test_10_one_pass_compacted_and_the_context_beside_that_before_it(home: Path,
     with Operator(path, home, **settings) as operator:
         operator.sees("Conversations")
         operator.press("C", "Compact 7", "1,324", "Draft 1 pass")
+        operator.press("a", "ordinals 0 to 12 become one summary")
         operator.press("a", "Back up before this change?")
-        operator.press("enter", "ordinals 0 to 12 become one summary")
-        operator.press("a", "made    1 summary, -979 tokens")
+        operator.press("enter", "made    1 summary, -979 tokens")
         assert operator.keys <= 4
         operator.press("escape", "Compacted: 1 summary was made")
         keys = operator.keys
