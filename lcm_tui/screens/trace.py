@@ -163,7 +163,7 @@ context, or it was made up.
         return "" if key == _WEAKER else self._found[key].text
 
     def _why_not_open(self) -> str | None:
-        return None if self._found else "no message says this"
+        return None if self._found or self._found_for != self.lines.selected else "no message says this"
 
     @on(LineView.Sided, "#messages")
     def _sided(self, event: LineView.Sided) -> None:
@@ -175,7 +175,12 @@ context, or it was made up.
         self._unfolded = True
         self._list_messages(list(self._found)[len(self.messages.keys) - 1])
 
-    def _open_message(self) -> None:
+    async def _open_message(self) -> None:
+        if self._found_for != self.lines.selected:  # its messages are still looked for
+            await self._find_messages(self.lines.selected)
+            if not self._found:
+                self.app.notify("no message says this", severity="warning", timeout=4)
+                return
         row = self.messages.selected
         if row == _WEAKER:
             self._unfold()

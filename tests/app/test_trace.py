@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 
+import pytest
+from lcm_core.operations.trace import TracedMessage, TraceSource
 from textual.pilot import Pilot
 
 from lcm_tui.kit.lines import LineView
@@ -20,6 +23,7 @@ from tests.app.support import (
     wait_for,
     wait_for_text,
 )
+from tests.app.test_typed_ahead import typed
 from tests.conftest import DatabaseFactory
 from tests.databases import column, run
 
@@ -200,3 +204,24 @@ async def test_a_sentence_is_sought_by_words_that_stand_in_one_place(database_co
         await wait_for_text(pilot, "100 %  m14 #14")
         await pilot.press("enter")
         await wait_for_text(pilot, "Ingrid moved", "#14")
+
+
+async def test_enter_waits_for_the_messages_of_a_line(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    quick = TraceSource.of_line
+
+    def slow(source: TraceSource, line: str) -> list[TracedMessage]:
+        time.sleep(0.3)
+        return quick(source, line)
+
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("L")
+        await wait_for_text(pilot, "100 %  m14 #14")
+        await pilot.press("home")
+        await wait_for_text(pilot, "No message below this summary says this.")
+        monkeypatch.setattr(TraceSource, "of_line", slow)
+        typed(pilot, "down", "enter")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation 1"), "the conversation")
