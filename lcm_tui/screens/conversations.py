@@ -473,6 +473,14 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self._say_about()
         self.refresh_bars()
 
+    @on(LineView.Highlighted, "#lines")
+    @on(LineView.Highlighted, "#beside")
+    def _select_named(self) -> None:
+        """The row of the conversation that a line above the list names is what all keys are about."""
+        line = None if self.panel is None else self.panel.selected
+        if line is not None and line.ref is not None and line.ref in self.list.table.keys:
+            self.list.table.select(line.ref)
+
     @on(LineView.Highlighted, "#list")
     def _say_about(self) -> None:
         """Say beside the list what is known of the selected row, once the first rows are painted."""

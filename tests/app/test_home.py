@@ -230,6 +230,18 @@ async def test_the_checks_are_asked_once_until_the_file_changes(
         await wait_for(pilot, lambda: len(asked) >= 2)
 
 
+async def test_a_key_on_a_line_is_about_the_conversation_that_it_names(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
+        await wait_for_text(pilot, "23 broken summaries", "8 ops", "564.7 KB 49% of texts")
+        await settled(pilot)
+        await pilot.press("tab", "down", "down", "down")
+        screen = first_screen(pilot)
+        assert screen.panel.selected.ref == 3
+        assert screen.selected_id() == "3"
+        await pilot.press("c")
+        await wait_for_text(pilot, "Context 3")
+
+
 async def test_the_card_says_what_health_has_found(database_file: DatabaseFactory, monkeypatch):
     monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
