@@ -229,6 +229,11 @@ database changes, ctrl+r runs the checks again.
         committing = isinstance(preview, CommandScreen) and preview.committing
         self.examiner.file_changed(by_us=self._writes_search or committing)
 
+    @property
+    def loaded(self) -> bool:
+        """Whether a finding is selected, or none will be: keys are meant for the first one."""
+        return super().loaded and not (self.examiner.running and self.list.finding_key is None)
+
     # -- what the checks say -------------------------------------------------------------------------------
 
     def _show_findings(self) -> None:
@@ -398,6 +403,8 @@ database changes, ctrl+r runs the checks again.
         """Why what is chosen cannot be fixed."""
         chosen = self.list.chosen()
         if not chosen:
+            if self.examiner.running:
+                return "the checks are still running"
             return "No finding is selected; space on a heading marks all below it"
         if any(one.fix is not None for one in chosen):
             return None
