@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lcm_core.base.text import counted
 from lcm_core.base.times import format_zoned, parse_utc
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import BRIEF_BATCH, DamagedRecordError, Operation
 from lcm_core.change.plan import Edit, rows_json, title_of_several
 
@@ -67,9 +67,9 @@ class HistoryLine(Record, frozen=True):
         if len(kinds) == 1 and kinds <= _IN_PIECES:
             operations = [one.operation for one in self.listed]
             owners = [one.conversation_id for one in operations]
-            return title_of_several(
-                kinds.pop(), many, owners, [row for one in operations for row in one.rows]
-            )
+            # A row that several of them change would count several times.
+            rows = [replace(row, update=0) for one in operations for row in one.rows]
+            return title_of_several(kinds.pop(), many, owners, rows)
         return f"{many:,} changes: {self.main.title}"
 
     @property

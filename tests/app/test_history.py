@@ -356,6 +356,8 @@ async def test_what_stands_on_a_batch_is_named_and_goes_with_it(
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
         await wait_until_said(pilot, "Undone: 3 changes. To redo them: U, u.")
+        await wait_for_text(pilot, "Undo: 3 changes of conversation 1")
+        assert "summaries changed" not in shown(pilot), "one summary was changed three times"
     assert dump(path) == before
 
 
