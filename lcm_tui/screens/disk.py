@@ -83,7 +83,7 @@ class DiskScreen(DataScreen[DiskUse]):
 What the database takes on this disk: its tables with their indexes and search data, and the files beside it.
 What can be given back comes first.
 
-enter lists the files of a row beside the database, such as backups, and says which may be deleted by hand.
+enter shows the numbers of a row, or its files, such as backups, and which of them may be deleted by hand.
 
 v rewrites the file without its free pages (VACUUM).
 
@@ -141,13 +141,10 @@ day stay. This cannot be undone.
         )
 
     def _why_no_files(self) -> str | None:
-        row = self._row
-        if row is None or row.paths:
-            return "nothing is selected" if row is None else None
-        return f"{row.name} is inside the database file: it has no files of its own"
+        return "nothing is selected" if self._row is None else None
 
     async def _show_files(self) -> None:
-        """List the files of the selected row."""
+        """Show the numbers of the selected row, or its files."""
         assert self._row is not None  # the key says so
         self.app.push_screen(
             WholeScreen(await asyncio.to_thread(files_document, self._row, self.session.zone))
@@ -240,8 +237,7 @@ day stay. This cannot be undone.
         commands.OPEN.does(
             lambda s: s._show_files(),
             lambda s: s._why_no_files(),
-            title="Files",
-            help="List the files of this row, and say which may be deleted by hand.",
+            help="Show the numbers of this row, or its files and which may be deleted by hand.",
         ),
         Key(
             "vacuum",

@@ -81,7 +81,10 @@ _MOST: Final = 500
 
 
 def files_document(row: DiskRow, zone: tzinfo | None) -> Document:
-    """The files of a row, the newest first, and what may be deleted by hand; looks at each of them."""
+    """The numbers of a row; or its files, the newest first, each looked at, and which may be deleted."""
+    if not row.paths:
+        numbers = map(Block, row_text(row).split(", ")[1:])
+        return heading(row.name), *numbers, Block("inside the database file")
     found = []
     for path in row.paths:
         with suppress(OSError):

@@ -63,7 +63,7 @@ async def test_enter_lists_the_files_beside_the_database_and_says_what_may_be_de
     async with open_app(path, size=NARROW, state_dir=path.parent) as pilot:
         await settled(pilot)
         await pilot.press("&")
-        await wait_for_text(pilot, "Files", "backups")
+        await wait_for_text(pilot, "enter Open", "backups")
         assert pilot.app.screen.selected_id() == "backups", "the largest row is the first"
         assert "free pages" not in shown(pilot)
         assert "v Give back" not in shown(pilot)
@@ -75,7 +75,7 @@ async def test_enter_lists_the_files_beside_the_database_and_says_what_may_be_de
         await wait_until_said(pilot, "Copied ")
         assert pilot.app.clipboard.split() == [str(path.parent / name) for name in names]
         await pilot.press("down", "enter")
-        await wait_until_said(pilot, "is inside the database file")
-        await pilot.press("y", "t")
+        await wait_for_text(pilot, "inside the database file", "indexes 1")
+        await pilot.press("escape", "y", "t")
         await wait_until_said(pilot, "Copied the text")
         assert re.match(r"message_parts, [0-9,]+ bytes, ", pilot.app.clipboard)
