@@ -122,7 +122,9 @@ def name_of(hit: Hit) -> str:
 
 
 def covered_text(hit: Hit) -> str:
-    """Whether the model sees it: itself, or by which summary of the context."""
+    """Whether the model sees it: itself, or by which summary of the context; "" for what is no item."""
+    if hit.kind in (DocumentKind.BRIEF, DocumentKind.FILE):
+        return ""
     if hit.in_context:
         return "in the context"
     if hit.way:

@@ -145,6 +145,7 @@ async def test_a_hit_opens_at_what_was_found_which_is_the_word_of_n(
         database.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (text,))
     async with open_app(path, size=NARROW) as pilot:
         searched = await searching(pilot, *NEEDLE)
+        assert table == "summaries" or "not in a context" not in shown(pilot), "it is no item of one"
         await pilot.press("enter")
         await wait_for(
             pilot, lambda: pilot.app.screen is not searched and at(pilot.app.screen, place), "its place"
