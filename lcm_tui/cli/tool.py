@@ -19,10 +19,7 @@ from lcm_tui.tables.blocks import Prose
 
 @command(
     "tool",
-    examples=(
-        """tool lcm_grep '{"pattern": "retry"}' --session-key agent:main:main""",
-        """tool lcm_expand_query '{"query": "lease", "prompt": "Why?"}' --session-key agent:main:main""",
-    ),
+    examples=("""tool lcm_grep '{"pattern": "retry"}' --session-key agent:main:main""",),
 )
 @click.argument("name", type=Completed(*TOOLS), metavar="TOOL", help=f"One of {', '.join(TOOLS)}.")
 @click.argument("parameters", type=Raw(), metavar="PARAMS_JSON", help="Its parameters, as one JSON object.")
