@@ -385,6 +385,8 @@ class Command(Paged):
             if FORMAT_VARIABLE in {one.where for one in settings.diagnostics if self.path}:
                 problem = f"{FORMAT_VARIABLE} must be json or table, not {os.environ[FORMAT_VARIABLE]!r}."
                 raise ConfigurationError(problem, details={"variable": FORMAT_VARIABLE})
+            if common.as_json and common.output in FORMS:
+                raise UsageError(f"--json and --format {common.output} exclude each other: give one of them.")
             self._check_form(form)  # else the error has the form that applies without it
             ctx.obj.presentation = presentation
             run = Run(settings, presentation)

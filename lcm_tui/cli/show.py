@@ -138,7 +138,12 @@ def _shown(
         from lcm_tui.cli.conversations import show_conversation
 
         number = ConversationId(options.CONVERSATION.read("ID", name))
-        return show_conversation(run, number)
+        try:
+            return show_conversation(run, number)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"{error.message} A message is shown by m{number}.", code=error.code, details=error.details
+            ) from error
     if kind == "file":
         from lcm_tui.cli.files import show_file
 

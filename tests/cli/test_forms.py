@@ -48,6 +48,12 @@ def test_a_form_that_a_command_does_not_have_is_refused(arguments: list[str], wo
     assert (result.code, result.out, result.err) == (2, "", f"{words}\n")
 
 
+def test_two_forms_are_refused(database_file: DatabaseFactory) -> None:
+    result = run("files", "--json", "--format", "csv", "--db", database_file("0.15.3"))
+    said = "--json and --format csv exclude each other: give one of them.\n"
+    assert (result.code, result.out, result.err) == (2, "", said)
+
+
 def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 

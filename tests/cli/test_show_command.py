@@ -8,6 +8,12 @@ from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 
 
+def test_a_number_without_a_conversation_may_be_a_message(database_file: DatabaseFactory):
+    result = run("show", "99999", "--db", database_file("0.15.3"))
+    said = "No conversation matched id 99999. A message is shown by m99999.\n"
+    assert (result.code, result.out, result.err) == (3, "", said)
+
+
 @pytest.mark.parametrize(
     ("name", "field"),
     [
