@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -340,9 +341,9 @@ class Source(Provider):
 
     _preparing: asyncio.Task[None] | None = None
 
+    @abstractmethod
     async def prepare(self) -> None:
         """Read what is searched."""
-        raise NotImplementedError
 
     async def ready(self) -> None:
         """Wait until it is prepared."""
