@@ -21,7 +21,7 @@ _GAP = 2
 _SENTENCES = 0.6
 #: Cells of a line where there is no terminal: more than any text has, so that nothing is cut or wrapped.
 _UNBOUNDED = 1 << 31
-#: How a terminal is told of a style.
+#: The SGR code of each style.
 _CODES: Final = {"bold": 1, "dim": 2, "red": 31, "yellow": 33}
 
 

@@ -185,7 +185,7 @@ class Lines(Drawn):
         height: int = 1,
         clicked: Callable[[Line, int], None] = lambda line, cell: None,
     ) -> None:
-        """Lines that ``compose(width)`` makes, whenever they are asked for anew.
+        """Lines from ``compose(width)``, which is called again at each update.
 
         *height*: of the first layout. *clicked* gets the line that was clicked, and the cell of it.
         """

@@ -481,7 +481,7 @@ def editor_of(environ: Mapping[str, str]) -> list[str]:
 
 
 async def edit_outside(app: App[int], name: str, text: str) -> str | None:
-    """The text that the operator's editor left; None: there is none, which the operator is told."""
+    """The text as the operator's editor saved it; None after a message that it saved none."""
     try:
         return await _edited(app, name, text)
     except LcmError as error:
@@ -592,7 +592,7 @@ class TypedAhead:
         loaded: Callable[[], bool],
         opening: Callable[[], bool],
     ) -> None:
-        """*act* gives a key to what stands in front.
+        """*act* passes a key to the screen in front.
 
         *loaded* says whether that has read what it shows, *opening* whether a key is about to open another.
         """

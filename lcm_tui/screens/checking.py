@@ -75,7 +75,7 @@ class Examiner:
         """Whether the whole file is being read, or will be by the present run."""
         return self.running and self._asked >= WHOLE_FILE
 
-    # -- what is asked -------------------------------------------------------------------------------------
+    # -- running the checks --------------------------------------------------------------------------------
 
     def check_all(self) -> None:
         """Ask everything again, the whole-file checks where that is quick or was wanted before."""

@@ -509,7 +509,7 @@ class CommandScreen(Screen[None], Still):
         ]
 
     def _keeps_its_place(self, name: str) -> bool:
-        """Whether a key that cannot be used now stands in the bar: another row, or a moment, may allow it."""
+        """Whether the bar keeps a key that cannot be used now: another row, or a moment, may allow it."""
         of_row = self._key(name).of_row and self.selected_id() is not None
         return of_row or self.moving or not self.loaded
 

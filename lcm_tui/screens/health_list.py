@@ -177,7 +177,7 @@ class FindingList(ListPane[HealthKey]):
         return [column for column in FINDING_COLUMNS if column.width and column.name != left_out]
 
     def cells(self, key: HealthKey) -> Mapping[str, Span]:
-        """What stands in the line of a finding, or of several of one check."""
+        """The cells of a finding's line, or of a line for several findings of one check."""
         if isinstance(key, CheckGroupKey):
             fixable = [name for name in self._below(key) if can_fix(self.examination.findings[name])]
             mark = MARK if fixable and all(name in self.marks for name in fixable) else ""
