@@ -628,13 +628,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         made, batch = self.compaction.made, self.compaction.batch
         if not made:
             return True
-        stack = self.app.screen_stack
-        for screen in stack[:-1]:
-            if isinstance(screen, CommandScreen):
-                screen.data_changed()
-        last, below = made[-1].draft, stack[-2]
-        if isinstance(below, CommandScreen) and last is not None:
-            below.stand_on(last.summary_id)
+        last = made[-1].draft
+        self.hand_down(None if last is None else last.summary_id)
         count = f"{len(made):,} {'summary was' if len(made) == 1 else 'summaries were'} made"
         self.app.notify(
             f"{count}. U, u undoes all of it ({batch})",

@@ -738,6 +738,14 @@ class CommandScreen(Screen[None], Still):
     def stand_on(self, ref: str | int) -> None:
         """Select a summary or a message, by id, as soon as it has been read; a change has brought it."""
 
+    def hand_down(self, ref: str | int | None) -> None:
+        """Before this screen is left: those below read what it has changed, and the next selects *ref* of it."""
+        below = [one for one in self.app.screen_stack if one is not self and isinstance(one, CommandScreen)]
+        for screen in below:
+            screen.data_changed()
+        if below and ref is not None:
+            below[-1].stand_on(ref)
+
     def selected_id(self) -> str | None:
         """The id of what is selected."""
         return None
@@ -945,7 +953,6 @@ class DataScreen(CommandScreen, Generic[D]):
     def on_screen_resume(self) -> None:
         """Load what changed while another screen was in front."""
         if self._stale:
-            self._stale = False
             self.load()
 
     def data_changed(self) -> None:
@@ -990,6 +997,7 @@ class DataScreen(CommandScreen, Generic[D]):
 
     def load(self) -> None:
         """Fetch and show; while one fetch runs, further calls amount to one more."""
+        self._stale = False
         if self._loading:
             self._again = True
             return

@@ -401,15 +401,9 @@ if there are any.
         """Close the screen, and let the one below stand on what the change brought."""
         if self.app.screen is not self:
             return
-        done, select = self._state.committed, self._select
-        stack = self.app.screen_stack
-        below = stack[-2]
+        done = self._state.committed
+        self.hand_down(self._select)
         self.app.pop_screen()
-        for screen in stack:
-            if isinstance(screen, CommandScreen):
-                screen.data_changed()
-        if isinstance(below, CommandScreen) and select is not None:
-            below.stand_on(select)
         self._tell_done(done)
         if self._change.then is not None:
             self._change.then(done)
