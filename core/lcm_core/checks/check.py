@@ -269,13 +269,14 @@ class ToolPart(Record, frozen=True):
 
     call_id: str
     is_call: bool
-    from_metadata: bool  #: the column is empty and the metadata holds the id
+    from_metadata: bool  #: the column, which the engine fills from 0.5.1 on, is empty; metadata has the id
 
 
 def tool_part(role: str, part_type: str, call_id: str | None, metadata: str | None) -> ToolPart | None:
     """What a part says of a tool; None when it says nothing.
 
-    The id is the column's, else ``metadata.toolCallId``, else that of ``metadata.raw`` (0.1 kept it there).
+    The id is the column's, else ``metadata.toolCallId``, else that of ``metadata.raw`` (0.1 kept it there). A
+    result that is one plain text, not a list of blocks, never has it in the column.
     """
     if call_id:
         return ToolPart(call_id, role == "assistant" and part_type in ("tool", "agent"), False)
@@ -289,7 +290,8 @@ def tool_part(role: str, part_type: str, call_id: str | None, metadata: str | No
         found = next((raw[key] for key in _ID_KEYS if isinstance(raw.get(key), str)), None)
     if not isinstance(found, str) or not found:
         return None
-    return ToolPart(found, kind in _CALLS or (role == "assistant" and kind not in _RESULTS), True)
+    is_call = kind in _CALLS or (role == "assistant" and kind not in _RESULTS)
+    return ToolPart(found, is_call, from_metadata=part_type != "text" or bool(kind))
 
 
 def _object(metadata: str | None) -> dict[str, Any]:

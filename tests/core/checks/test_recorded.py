@@ -12,6 +12,7 @@ from lcm_core.api import Confidence, Database, Folders
 from lcm_core.base.findings import FixId, RowRef
 from lcm_core.checks.check import Limits
 from lcm_host.checks import CHECKS, run_checks
+from lcm_host.engine import Engine, Session
 
 from tests.databases import building
 from tests.support import ROOT, recorded
@@ -58,6 +59,17 @@ async def test_a_healthy_database_is_suspicious_only_where_it_should_be(
     suspicious = {one.check for one in (await report_of(database_file(version))).findings(SUSPICIOUS)}
     about_texts = {check for check in suspicious if check.startswith("C")}
     assert suspicious - about_texts == {"0.8.2": {"G4"}, "0.15.3": {"E4"}}.get(version, set())
+
+
+async def test_a_result_of_plain_text_needs_no_tool_columns(tmp_path: Path) -> None:
+    call = [{"type": "toolCall", "id": "call_1", "name": "exec", "arguments": {}}]
+    result = {"role": "toolResult", "toolCallId": "call_1", "toolName": "exec", "content": "12 files"}
+    session = Session("s1", "agent:main:one")
+    async with await Engine.open(tmp_path / "lcm.db", large_files=tmp_path / "files") as engine:
+        await engine.ingest(session, {"role": "assistant", "content": call})
+        await engine.ingest(session, result)
+    report = await report_of(tmp_path / "lcm.db", only={"E7", "E11"})
+    assert report.result("E7").findings == report.result("E11").findings == ()
 
 
 async def test_what_new_left_out_is_by_design(database_file: DatabaseFactory) -> None:
