@@ -739,7 +739,7 @@ class CommandScreen(Screen[None], Still):
         """Select a summary or a message, by id, as soon as it has been read; a change has brought it."""
 
     def hand_down(self, ref: str | int | None) -> None:
-        """Before this screen is left: those below read what it has changed, and the next selects *ref* of it."""
+        """Before this screen is left: those below read the change, the next selects *ref* of it."""
         below = [one for one in self.app.screen_stack if one is not self and isinstance(one, CommandScreen)]
         for screen in below:
             screen.data_changed()

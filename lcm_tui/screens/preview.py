@@ -27,7 +27,7 @@ from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_line
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
-from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
+from lcm_tui.screens.frame import DONE_SECONDS, DataScreen
 from lcm_tui.screens.questions import backup_settled, wal_settled
 from lcm_tui.tables.change import Shown, shown_of
 from lcm_tui.tables.preview import done_text
