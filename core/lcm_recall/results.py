@@ -5,13 +5,13 @@ All texts are as they are stored. Code that shows them must make them safe first
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 from lcm_core.base.records import ConversationId, SummaryId, Timestamp
 from lcm_core.base.times import with_z
-from lcm_core.base.values import Record
-from lcm_core.store.search import Document, DocumentKind
+from lcm_core.base.values import Record, replace
+from lcm_core.store.search import Document, DocumentKind, Filter
 from msgspec import UNSET, Meta, UnsetType
 
 from lcm_recall.read import Level, Passage, Verdict, cite
@@ -65,6 +65,27 @@ class OutsideTime(Record, frozen=True):
     before: int
     after: int
     at_least: bool
+
+    @property
+    def text(self) -> str:
+        """How many there are, in words."""
+        sides = (("before", self.before), ("after", self.after))
+        some = "at least " * self.at_least
+        return " and ".join(f"{some}{count:,} {side} it" for side, count in sides if count)
+
+
+async def outside_time(wanted: Filter, search: Callable[[Filter], Awaitable[Found]]) -> OutsideTime | None:
+    """What *search* finds before and after the time of *wanted*; None: nothing, or no time is asked."""
+    before = after = None
+    if wanted.since:
+        before = await search(replace(wanted, since=None, before=wanted.since))
+    if wanted.before:
+        after = await search(replace(wanted, since=wanted.before, before=None))
+    sides = [one for one in (before, after) if one is not None and one.total]
+    if not sides:
+        return None
+    at_least = any(one.at_least for one in sides)
+    return OutsideTime(before.total if before else 0, after.total if after else 0, at_least)
 
 
 class FoundPage(Record, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 from lcm_core.base.errors import ExitCode, RefusedError
 from lcm_core.base.files import forget_cache, reason_of
-from lcm_core.base.javascript import Json, JsonObject
+from lcm_core.base.javascript import Json
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_or_none
@@ -15,7 +15,7 @@ from lcm_core.base.values import Record, replace, to_json
 from lcm_core.store.database import Reader
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_recall.queries import recall_settings
-from lcm_recall.results import FoundPage
+from lcm_recall.results import FoundPage, OutsideTime, outside_time
 from lcm_recall.search import (
     OTHER_SPELLING,
     Found,
@@ -193,20 +193,7 @@ def grep(
     since, before = map(iso_or_none, times.span(run.clock))
     if as_engine:
         _check_for_the_engine(scope, {"--substring": substring, "--index": index, "--cursor": cursor})
-        given: dict[str, Json] = {
-            "pattern": query,
-            "mode": "regex" if regex else "full_text",
-            "limit": limit,
-            "since": since,
-            "before": before,
-        }
-        if scope.conversation_id is not None:
-            given["conversationId"] = scope.conversation_id
-        elif scope.session_key is None:
-            given["allConversations"] = True
-        if scope.kinds:
-            given["scope"] = _ENGINE_KINDS[scope.kinds[0]]
-        answer = _as_engine(run, given, scope.session_key)
+        answer = _as_engine(run, query, scope, limit, regex, since, before)
         details = answer.data["details"]
         empty = not isinstance(details, Mapping) or not details.get("totalMatches")
         return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and empty else answer
@@ -219,32 +206,61 @@ def grep(
     cache = index_of(path) if by_cache else None
     settings = recall_settings(run.settings)
 
-    async def load(reader: Reader) -> tuple[str, Found]:
+    async def load(reader: Reader) -> tuple[str, Found, OutsideTime | None]:
+        async def find(wanted: Filter) -> Found:
+            return await reader.run(
+                search,
+                reader.schema,
+                parsed,
+                wanted,
+                settings,
+                limit=limit,
+                offset=cursor,
+                index=cache,
+                full_text=True,
+            )
+
         named, within = await in_scope(reader, scope.conversation_id, scope.session_key, scope.agent)
         wanted = scope.filter(within, since, before)
-        return named, await reader.run(
-            search,
-            reader.schema,
-            parsed,
-            wanted,
-            settings,
-            limit=limit,
-            offset=cursor,
-            index=cache,
-            full_text=True,
-        )
+        found = await find(wanted)
+        return named, found, None if found.total else await outside_time(wanted, find)
 
-    named, found = run.read(load)
+    named, found, outside = run.read(load)
     if by_cache:
         remember(path, parsed.text)
-    data = to_json(FoundPage.of(parsed.text, named, found))
-    answer = run.answer("grep", data, _grep_blocks(run, named, found))
+    page = FoundPage.of(parsed.text, named, found)
+    if outside is not None:
+        page = replace(page, outside_time=outside)
+    answer = run.answer("grep", to_json(page), _grep_blocks(run, named, found, outside))
     return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
 
 
-def _as_engine(run: Run, given: JsonObject, session_key: str | None) -> Answer:
+def _as_engine(
+    run: Run,
+    query: str,
+    scope: ScopeOptions,
+    limit: int,
+    regex: bool,
+    since: str | None,
+    before: str | None,
+) -> Answer:
+    given: dict[str, Json] = {
+        "pattern": query,
+        "mode": "regex" if regex else "full_text",
+        "limit": limit,
+        "since": since,
+        "before": before,
+    }
+    if scope.conversation_id is not None:
+        given["conversationId"] = scope.conversation_id
+    elif scope.session_key is None:
+        given["allConversations"] = True
+    if scope.kinds:
+        given["scope"] = _ENGINE_KINDS[scope.kinds[0]]
     settings = recall_settings(run.settings)
-    found = run.work(lambda database: RecallTools(database, settings).call("lcm_grep", given, session_key))
+    found = run.work(
+        lambda database: RecallTools(database, settings).call("lcm_grep", given, scope.session_key)
+    )
     return run.answer("grep", {"text": found.text, "details": found.details}, [Prose(found.text)])
 
 
@@ -289,14 +305,16 @@ def _bring_up_index(run: Run) -> None:
         line.clear()
 
 
-def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
+def _grep_blocks(run: Run, named: str, found: Found, outside: OutsideTime | None) -> list[Block]:
     blocks: list[Block] = []
     for top, hits in found.groups:
         lines = [_hit_lines(run, hit) for hit in hits]
         title = "Hits that no summary of a context covers:" if top is None else f"Under {top}"
         blocks.append(Prose("\n".join(lines), title=title))
     coverage = found.coverage
-    if not found.total and not any(coverage.searched.values()):
+    if outside is not None:
+        blocks.append(Note(f"Nothing was found in the time asked; {outside.text}."))
+    elif not found.total and not any(coverage.searched.values()):
         blocks.append(Note("Nothing was searched: there is no text in this scope."))
     elif not found.total:
         blocks.append(Note("Nothing was found."))

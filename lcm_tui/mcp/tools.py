@@ -53,6 +53,7 @@ from lcm_recall.results import (
     Part,
     ReadPage,
     level_sizes,
+    outside_time,
 )
 from lcm_recall.search import OTHER_SPELLING, Found, index_of, search
 from lcm_recall.terms import KnownWords, Mode, Query, moment_of, parse
@@ -327,18 +328,11 @@ class Memory:
             size = limit, _number(cursor)
             found = await self._search(reader, asked, wanted, size, _SEARCH_SECONDS, _NEAR_SECONDS)
 
-            sides: list[Found] = []
-            if not found.total and (start or end):
-                for after, until in ((None, start), (end, None)):
-                    other, left = replace(wanted, since=after, before=until), end_at - monotonic()
-                    given = (after or until) and left > 0.1
-                    sides.append(
-                        await self._search(reader, asked, other, (1, 0), left, 0.0) if given else found
-                    )
-            outside = None
-            if any(one.total for one in sides):
-                at_least = any(one.total and one.at_least for one in sides)
-                outside = OutsideTime(sides[0].total, sides[1].total, at_least)
+            async def search_again(other: Filter) -> Found:
+                left = max(0.1, end_at - monotonic())
+                return await self._search(reader, asked, other, (1, 0), left, 0.0)
+
+            outside = None if found.total else await outside_time(wanted, search_again)
             page = FoundPage.of(asked.text, scope.name, found if outside is None else replace(found, near=()))
             return Answer(scope, replace(page, outside_time=outside), list(_hit_lines(page, outside, found)))
 
@@ -736,10 +730,7 @@ def _head(one: FoundHit | Passage, name: str) -> str:
 
 def _hit_lines(page: FoundPage, outside: OutsideTime | None, found: Found) -> Iterator[str]:
     if outside is not None:
-        some = "at least " * outside.at_least
-        sides = (("before", outside.before), ("after", outside.after))
-        words = " and ".join(f"{some}{count:,} {side} it" for side, count in sides if count)
-        yield f"0 hits in the time asked; {words}."
+        yield f"0 hits in the time asked; {outside.text}."
     else:
         yield f"{len(page.hits)} of {found.total_text} hits, the best first." if page.total else "0 hits."
     yield f"Searched: {found.coverage.searched_text}. Coverage: {found.coverage.text}."

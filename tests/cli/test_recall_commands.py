@@ -150,6 +150,15 @@ def test_a_scope_without_a_text_is_said(memory: Path) -> None:
     assert "(0 conversations)" in shown.out
 
 
+def test_hits_outside_the_time_asked_are_counted(memory: Path) -> None:
+    asked = run("grep", "needle", "--since", "2199-01-01", "--db", memory)
+    total = run("grep", "needle", "--db", memory, "--json").data["total"]
+    assert f"Nothing was found in the time asked; {total} before it." in asked.out
+    data = run("grep", "needle", "--until", "1999-01-01", "--db", memory, "--json").data
+    assert data["outsideTime"] == {"before": 0, "after": total, "atLeast": False}
+    assert "outsideTime" not in run("grep", "nowhere", "--db", memory, "--json").data
+
+
 def test_the_context_narrows_a_search(memory: Path) -> None:
     with building(memory) as rows:
         left = rows.message(1, "a needle that was compacted", in_context=False)
