@@ -598,8 +598,8 @@ SENT_COLUMNS: Final[tuple[ListColumn[SentRow, SentCells], ...]] = (
     ListColumn("number", "#", 5, right=True, keep=98, heading="#", value=lambda row: row.at + 1,
                cell=lambda _, __, drawing: Span(f"{drawing.number}", "dim")),
     ListColumn("role", "role", 10, keep=97, heading="Role", json="role",
-               value=lambda row: str(row.message.role),
-               cell=lambda value, row, _: Span(value, role_as_sent(row.message))),
+               value=lambda row: str(row.message.role), text=lambda role: Role(role).word,
+               cell=lambda _, row, __: Span(row.message.role.word, role_as_sent(row.message))),
     ListColumn("kind", json="origin", value=lambda row: str(row.origin.kind)),
     ListColumn("from", "stands for", len(WIDEST_ID), keep=90, heading="From", value="origin.name",
                cell=_name),
@@ -702,7 +702,7 @@ def in_tail(one: Assembled, origin: Origin) -> bool:
 
 def searched_text(message: SentMessage) -> str:
     """What a search among messages looks at: role, what it stands for, and all that it says."""
-    return f"{message.role} {stands_for(message.origin)} {message.call_id or ''} {spoken(message)}"
+    return f"{message.role.word} {stands_for(message.origin)} {message.call_id or ''} {spoken(message)}"
 
 
 # -- to read ---------------------------------------------------------------------------------------------
@@ -717,7 +717,7 @@ def message_document(ledger: Ledger, at: int) -> Document:
     place = "" if origin.ordinal is None else f", ordinal {origin.ordinal}"
     stored = "" if origin.stored_tokens is None else f", stored {origin.stored_tokens:,}"
     blocks = [
-        Block(spans=(Span("role: ", "heading"), Span(str(message.role), role_as_sent(message)))),
+        Block(spans=(Span("role: ", "heading"), Span(message.role.word, role_as_sent(message)))),
         text_field("message", f"{at + 1:,} of {total:,}", width=FIELD),
         text_field("from", f"{stands_for(origin)}{depth}{place}", width=FIELD),
         text_field("tokens", f"{weight:,} as sent{stored}", width=FIELD),

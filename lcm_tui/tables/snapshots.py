@@ -239,7 +239,7 @@ def snapshot_blocks(when: When, shown: ShownSnapshot) -> Iterator[OutputBlock]:
     rows: list[tuple[Cell, ...]] = [
         (
             at,
-            str(message.role),
+            message.role.word,
             message.origin.name,
             message.origin.ordinal,
             preview(beginning(message)),

@@ -143,7 +143,7 @@ async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
         assert screen.sent.selected == ("message", 851, 0), "it stays where it was"
         assert "role: assistant" in screen.text.text
         await pilot.press("k")
-        await wait_for(pilot, lambda: "role: toolResult" in screen.text.text)
+        await wait_for(pilot, lambda: "role: tool\n" in screen.text.text)
         assert "tokens   195 as sent, stored 168" in screen.text.text
         await pilot.press("g", "j")
         await wait_for(pilot, lambda: '<summary id="sum_4c4bd5292abfa225"' in screen.text.text)

@@ -124,7 +124,7 @@ def _heading_of(message: SentMessage) -> str:
     """The line that names a message: the same for the same message of any assembly."""
     stored = message.origin.kind not in (OriginKind.SYNTHETIC, OriginKind.LIVE)
     call_id = "" if stored else f" {message.call_id or ''}".rstrip()
-    return f"== {message.role} · {message.origin.name}{call_id}"
+    return f"== {message.role.word} · {message.origin.name}{call_id}"
 
 
 def _lines_of(message: SentMessage) -> Iterator[str]:

@@ -17,6 +17,11 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     TOOL_RESULT = "toolResult"
 
+    @property
+    def word(self) -> str:
+        """The word for people, which is the one of the database; JSON has the host's."""
+        return "tool" if self is Role.TOOL_RESULT else str(self)
+
 
 class BlockKind(StrEnum):
     """What a block of content is to the assembler."""

@@ -218,7 +218,7 @@ def markdown(assembled: Assembled, title: str = "") -> str:
     size = f"{assembled.sent_tokens:,} of {budget:,} tokens"
     lines.append(f"{counted(kept, 'message')}, {size}, rules {assembled.rules}.")
     for number, (message, tokens) in enumerate(zip(assembled.messages, assembled.weights, strict=True), 1):
-        lines += ["", f"## {number}. {message.role} · {message.origin.name} · {tokens:,} tokens", ""]
+        lines += ["", f"## {number}. {message.role.word} · {message.origin.name} · {tokens:,} tokens", ""]
         lines += _markdown_body(message)
     if assembled.evicted:
         lines += ["", "## Not sent", ""]
