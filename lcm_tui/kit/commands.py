@@ -426,8 +426,10 @@ UNDO = Key[object](
     "Undo",
     "Preview undoing (or redoing) this operation.",
     words="undo last; undo last change; revert; roll back; rollback; take back; undo that; oops; redo",
+    changes=True,
     decides=True,
     of_row=True,
+    opens=True,
 )
 SCOPE = Key[object]("scope", "T", "All/this one", "Switch between this conversation and all conversations.")
 CHOICE_1 = Key[object]("choice-1", "1", "Option 1", "Change option 1 of this preview.", hidden=True)
@@ -600,6 +602,36 @@ def free_keys(given: Mapping[str, str], keys: Collection[Key[Any]], action: str)
     taken = {key for other in others for key in _split(given.get(other, known[other]))}
     written = [*map(chr, range(0x21, 0x7F)), *(f"F{number}" for number in range(2, 13))]
     return [one for one in written if textual_keys(one) not in taken]
+
+
+def swapped(given: Mapping[str, str], keys: Collection[Key[Any]], action: str, key: str) -> dict[str, str]:
+    """The keys of *action* when it gets *key*, and of those that have it now: they get what *action* had.
+
+    *given*, *keys*: as in `free_keys`. *key* is as Textual names it; what is returned is as people write it.
+    """
+    known = {**moving_keys(), **{one.id: one.key for one in keys}}
+    now = {other: _split(given.get(other, written)) for other, written in known.items()}
+    holders = [
+        other
+        for other, held in now.items()
+        if key in held and other != action and not _side_by_side(action, other, known)
+    ]
+    swap = {other: [*(one for one in now[other] if one != key), *now[action]] for other in holders}
+    return {name: ",".join(map(_as_written, held)) for name, held in {action: [key], **swap}.items()}
+
+
+def _as_written(key: str) -> str:
+    """A key in the config file: a sign as it is, but for the comma, which separates keys."""
+    return sign if len(sign := key_title(key)) == 1 and sign != "," else key
+
+
+def new_problems(given: Mapping[str, str], new: Mapping[str, str], keys: Collection[Key[Any]]) -> list[str]:
+    """What is wrong with *new* keys that was not wrong before."""
+    before = key_problems(given, keys, _REFUSED)
+    return [one for one in key_problems({**given, **new}, keys, _REFUSED) if one not in before]
+
+
+_REFUSED: Final = "Not done: this"
 
 
 def _exists(name: str) -> bool:

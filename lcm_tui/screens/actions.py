@@ -125,6 +125,36 @@ def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | No
     return None
 
 
+# -- undo ------------------------------------------------------------------------------------------------
+# The newest change of the conversation that a screen shows.
+
+
+async def _undo_newest(screen: Any) -> None:
+    """Preview undoing the newest change of the conversation, whole where it is a batch."""
+    from lcm_tui.flows.changes import undoing_line
+    from lcm_tui.screens.conversation_panel import recent_changes
+
+    lines = await screen.session.read(recent_changes, screen.conversation.conversation_id)
+    if (line := next((line for line in lines if line.undoable), None)) is not None:
+        screen.open(places.Preview(undoing_line(line)))
+    else:
+        said = f"There is no change of this conversation to undo; {screen.key_of('history')} lists all."
+        screen.app.notify(said, severity="warning", timeout=4)
+
+
+#: `u` where a conversation is shown, and not its changes.
+UNDO_NEWEST: Final[Key[Any]] = commands.UNDO.does(
+    _undo_newest, help="Preview undoing the newest change of this conversation.", of_row=False, hidden=True
+)
+
+
+def undo_keys(screen: CommandScreen, front: object) -> str:
+    """The keys that undo what *screen* has applied, pressed on the one in *front*, as people write them."""
+    undo = screen.key_of(commands.UNDO.id)
+    here = isinstance(front, CommandScreen) and front.ALL_KEYS.get(commands.UNDO.id) is UNDO_NEWEST
+    return undo if here else f"{screen.key_of(commands.HISTORY.id)}, {undo}"
+
+
 # -- links -----------------------------------------------------------------------------------------------
 # Where a conversation, or an item of its context, leads to.
 

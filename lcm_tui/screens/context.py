@@ -35,6 +35,7 @@ from textual.worker import Worker
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.bars import Heading
 from lcm_tui.kit.commands import Key
+from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
@@ -388,13 +389,14 @@ summaries marked ┆. ✗ marks a damaged item: its row is missing (the engine s
 belongs to another conversation, or its ordinal or type is invalid.
 
 d previews dissolving a condensed summary: its sources take its place. space marks summaries (●), and d then
-dissolves all of them. U lists changes and undoes them.
+dissolves all of them. u previews undoing the newest change, U lists all.
 
 [ and ] step through the changes of this conversation and the engine's compactions: the context as it was
 before each, and at last as it is now. The lines under the title name it, and what is not known of that
 moment. The past is read-only; D compares it with now.
 
-enter opens an item or a message. / finds ids, kinds and previews; in the messages as sent it finds text.
+enter opens an item or a message, and explains a line between items. / finds ids, kinds and previews; in the
+messages as sent it finds text.
 """
 
     def __init__(self, conversation: Conversation, *, select: tuple[str, ...] | None = None) -> None:
@@ -663,20 +665,21 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         return None if self.items.was_read else "still loading: try again in a moment"
 
     def _why_not_open(self) -> str | None:
-        if self._as_sent or self.selected_id() is not None:
-            return None
-        return self._why_unread() or "no item is selected"
+        selected = self._as_sent or self.items.selected is not None
+        return None if selected else self._why_unread() or "no item is selected"
 
     def _open_selected(self) -> None:
-        """Show the item or the message whole; of a brief, all briefs."""
+        """Show the item or message whole; of a brief, all briefs; what another line between items means."""
         sent, key = self.sent.selected, self.items.selected
         if self._as_sent:
             if sent is not None and (place := self._sent_place(sent)) is not None:
                 self.open(place, Series("message", lambda: self.sent, self._sent_place))
-        elif self.item() is None:
-            self.open(places.Briefs(self.conversation))
         elif key is not None and (place := self._item_place(key)) is not None:
             self.open(place, Series("item", lambda: self.items, self._item_place))
+        elif key is not None and self.selected_id() is not None:
+            self.open(places.Briefs(self.conversation))
+        elif key is not None:
+            self.app.push_screen(WholeScreen(between_document(self.items.view, key)))
 
     def _sent_place(self, key: MessageKey) -> places.Place | None:
         """A message as it is sent, or the account of all."""
@@ -758,6 +761,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
             summary_id, _why_unread, help="Mark or unmark a summary; dissolving applies to the marked ones."
         ),
         actions.ITS_HEALTH,
+        actions.UNDO_NEWEST,
         actions.ITS_HISTORY,
         actions.ITS_FILES,
         actions.ITS_BRIEFS,

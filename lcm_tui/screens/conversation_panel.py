@@ -39,7 +39,6 @@ from lcm_tui.tables.home import (
 
 if TYPE_CHECKING:
     from lcm_core.base.findings import CheckResult
-    from lcm_core.change.journal import Operation
     from lcm_core.operations.drafts import SavedDrafts
     from lcm_core.store.opening import FileState
     from lcm_core.store.remembered import Verdict
@@ -222,8 +221,7 @@ class Outlooker:
     @property
     def newest(self) -> str | None:
         """The newest change that holds, at least in part; an undo is none of its own."""
-        lines = self.operations.items()
-        return next((name for name, line in lines if line.holding and not line.is_undo), None)
+        return next((name for name, line in self.operations.items() if line.undoable), None)
 
     def begin(self) -> None:
         """The first rows have been painted."""
@@ -350,10 +348,9 @@ class Outlooker:
         if JOURNAL not in session.database.schema.tables:
             return
         await imported("lcm_core.change.journal", "lcm_tui.tables.history")
-        from lcm_tui.tables.history import UNDONE, ListedOperation, lines_of
+        from lcm_tui.tables.history import UNDONE
 
-        read = await session.read(_recent)
-        found = lines_of([ListedOperation(one, by is None, by) for one, by in read])[:LISTED]
+        found = (await session.read(recent_changes))[:LISTED]
         self.operations = {line.name: line for line in found}
         changes = [
             Changed(
@@ -461,13 +458,15 @@ class Outlooker:
         return holds
 
 
-async def _recent(reader: Reader) -> list[tuple[Operation, str | None]]:
-    """The newest operations, and what undoes each now."""
+async def recent_changes(reader: Reader, conversation_id: ConversationId | None = None) -> list[HistoryLine]:
+    """The newest changes, newest first, each batch in one line; None: those of all conversations."""
     from lcm_core.change.journal import operations, undone_now
 
-    found = await reader.run(operations, limit=RECENT)
+    from lcm_tui.tables.history import ListedOperation, lines_of
+
+    found = await reader.run(operations, limit=RECENT, conversation_id=conversation_id)
     undone = undone_now(found)
-    return [(one, undone[one.id]) for one in found]
+    return lines_of([ListedOperation(one, undone[one.id] is None, undone[one.id]) for one in found])
 
 
 async def _needs(reader: Reader) -> list[ConversationId]:

@@ -177,8 +177,9 @@ previous one. "begins" shows how its text begins. Of an id there is as much as h
 context leads to: orphans, cycles, and ids without a row.
 
 d previews dissolving a condensed summary of the context: its sources take its place. space marks summaries
-(●), and d then dissolves all of them: several of the context, or one and its sources. U lists changes and
-undoes them. r drafts a new text for a summary, W for it and everything below it, R lists broken summaries.
+(●), and d then dissolves all of them: several of the context, or one and its sources. u previews undoing the
+newest change, U lists all. r drafts a new text for a summary, W for it and everything below it, R lists
+broken summaries.
 
 The map above the tree (m folds it away or shows it, tab goes there) has the messages from left to right, and
 in each row the summaries of a depth over what they cover; the selected one is marked, and what is chosen in
@@ -595,6 +596,7 @@ focus (tab); n and N go to the next and the previous match.
         actions.ITS_COMPACT,
         actions.mark_key(lambda s: s.lines.summary),
         actions.ITS_HEALTH,
+        actions.UNDO_NEWEST,
         actions.ITS_HISTORY,
         actions.ITS_FILES,
         Key(

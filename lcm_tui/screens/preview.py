@@ -26,6 +26,7 @@ from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_line
+from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.frame import DONE_SECONDS, DataScreen
 from lcm_tui.screens.questions import backup_settled, wal_settled
@@ -416,7 +417,8 @@ if there are any.
         else:
             last = operations[-1]
             back = "redo" if last.kind == "undo" else "undo"
-            which = f"it: U, u ({last.id})" if len(operations) == 1 else "them: U, u"
+            keys = actions.undo_keys(self, self.app.screen if back == "undo" else self)
+            which = f"it: {keys} ({last.id})" if len(operations) == 1 else f"them: {keys}"
             what = done_text([one.title for one in operations], "Applied")
             self.app.notify(f"{what}. To {back} {which}.", timeout=DONE_SECONDS)
         for problem in dict.fromkeys(one.search for one in done if one.search):

@@ -94,6 +94,11 @@ class HistoryLine(Record, frozen=True):
         return self.newest.undoes is not None
 
     @property
+    def undoable(self) -> bool:
+        """Whether it is what an operator means by "the last change": it holds, at least in part."""
+        return bool(self.holding) and not self.is_undo
+
+    @property
     def owner(self) -> int | None:
         """The conversation that it is about; None: several, or none."""
         owners = {one.operation.conversation_id for one in self.listed}

@@ -25,7 +25,6 @@ from tests.app.support import (
     go_to,
     open_app,
     resize,
-    said,
     settled,
     shown,
     shown_lines,
@@ -376,12 +375,16 @@ async def test_the_cursor_begins_on_an_item_where_a_line_is_above_them(
 
 
 @pytest.mark.long
-async def test_lines_between_items_lead_nowhere_but_a_brief_does(database_file: DatabaseFactory):
+async def test_lines_between_items_are_explained_and_a_brief_leads_to_all_briefs(
+    database_file: DatabaseFactory,
+):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 2)
         assert screen.items.select(("tail", 0, 0))
-        await pilot.press("enter", "y")
-        await wait_for(pilot, lambda: said(pilot)[-2:] == ["No item is selected.", "Nothing is selected."])
+        await pilot.press("enter")
+        await wait_for_text(pilot, "The rule protects")
+        await pilot.press("escape", "y")
+        await wait_until_last_said(pilot, "Nothing is selected.")
         await pilot.press("home", "y", "y")
         await wait_until_last_said(pilot, "Copied focus_0641d2bb900b47e2")
         await pilot.press("enter")

@@ -48,7 +48,7 @@ def test_2_what_the_model_sees(path: Path, home: Path) -> None:
     with Operator(path, home) as operator:
         operator.sees("Conversations  8")
         operator.press("c", "Context 1", "sum_4c4bd", "3,304", "fresh tail")
-        operator.press("m", "stands for", "toolResult")
+        operator.press("m", "stands for", "tool       m850")
         assert operator.keys == 2
 
 
@@ -126,7 +126,7 @@ def test_8_a_change_undone_and_made_again(path: Path, home: Path) -> None:
         operator.press("s", "Summary DAG of 1", TOP)
         operator.press("d", "Dissolve summary")
         operator.press("a", "Back up before this change?")
-        operator.press("enter", "Applied: Dissolve", "To undo it: U, u")
+        operator.press("enter", "Applied: Dissolve", "To undo it: u")
         changed = query(path, ITEMS)
         assert changed != before
         operator.press("escape", "Conversations  8")

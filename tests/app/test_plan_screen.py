@@ -104,7 +104,21 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
         at = before.index(NODE)
         assert [ref for _, ref in context_of(path, 1)] == [*before[:at], *SOURCES, *before[at + 1 :]]
         [operation] = column(path, "SELECT id FROM lcm_tui_operations")
-        await wait_until_said(pilot, f"To undo it: U, u ({operation})")
+        await wait_until_said(pilot, f"To undo it: u ({operation})")
+        await pilot.press("u")
+        await previewed(pilot)
+        await wait_for_text(pilot, f"Undo: Dissolve summary {NODE}")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the context")
+        await wait_until_said(pilot, "To redo it: U, u")
+        assert [ref for _, ref in context_of(path, 1)] == before
+        await pilot.press("u")
+        await wait_until_said(pilot, "There is no change of this conversation to undo; U lists all.")
+        await pilot.press("left_square_bracket")
+        await wait_for(pilot, lambda: screen.then is not None)
+        await settled(pilot)
+        await pilot.press("u")
+        await wait_until_said(pilot, "the past cannot be changed; ] leads to the present")
 
 
 @pytest.mark.long
