@@ -31,7 +31,7 @@ from textual.screen import Screen
 
 from lcm_tui.kit import places, terminal
 from lcm_tui.kit.bars import Notice, Notices, TitleBar
-from lcm_tui.kit.commands import key_problems, key_title, textual_keys
+from lcm_tui.kit.commands import key_problems, key_title, new_problems, textual_keys
 from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.places import Place
 from lcm_tui.kit.session import Remembered, Session, read_shares, remembered_path
@@ -491,19 +491,16 @@ class LcmApp(TerminalApp):
         if mistakes := key_problems(self._given_keys, keys.values()):
             self._tell_mistakes(mistakes)
 
-    async def give_key(self, name: str, key: str) -> str:
-        """Give a key (as Textual names it) to a command and keep that; what is wrong with it, or nothing."""
-        written = key_title(key) if len(key_title(key)) == 1 else key
-        keys, given = await asyncio.to_thread(all_keys), {**self._given_keys, name: written}
-        known = key_problems(self._given_keys, keys.values(), "Not done: this")
-        if problems := [
-            one for one in key_problems(given, keys.values(), "Not done: this") if one not in known
-        ]:
+    async def give_keys(self, new: Mapping[str, str]) -> str:
+        """Give keys (as Textual names them) to commands and keep that; what is wrong with it, or nothing."""
+        keys = (await asyncio.to_thread(all_keys)).values()
+        if problems := new_problems(self._given_keys, new, keys):
             return problems[0]
-        if problem := await self._keep("keys", name, written):
-            return problem
-        self._given_keys = given
-        remapped = {action: textual_keys(one) for action, one in given.items()}
+        for name, written in new.items():
+            if problem := await self._keep("keys", name, written):
+                return problem
+            self._given_keys = {**self._given_keys, name: written}
+        remapped = {action: textual_keys(one) for action, one in self._given_keys.items()}
         self._settings = self.session.settings = replace(self.session.settings, keys=remapped)
         self.set_keymap(dict(remapped))
         return ""

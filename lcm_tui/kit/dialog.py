@@ -15,7 +15,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.containers import Vertical
-from textual.keys import key_to_character
 from textual.reactive import reactive
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen, Screen
@@ -377,10 +376,10 @@ class Dialog(ModalScreen[T]):
         return [key_title(self.keys_of(one).split(",")[0]) for one in self.own_keys()]
 
     def say_unknown_key(self, key: str) -> None:
-        """Say that a letter or a sign is not a key here, and which are; what is typed into a line is text."""
-        sign, keys = key_to_character(key), self.keys_here()
-        if sign is not None and sign not in keys and not isinstance(self.focused, Input | TextArea):
-            self.app.notify(f"{key_title(key)} is not a key here: {', '.join(keys)}.", timeout=3)
+        """Say that a key is none here, and which are; what is typed into a line is text."""
+        sign, keys = key_title(key), self.keys_here()
+        if sign not in keys and not isinstance(self.focused, Input | TextArea):
+            self.app.notify(f"{sign} is not a key here: {', '.join(keys)}.", timeout=3)
 
     # -- help ------------------------------------------------------------------------------------------------
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Final, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, cast
 
-from lcm_core.base.text import clip, fold
+from lcm_core.base.text import clip, fold, safe_line, wrap
 from lcm_core.base.values import Record
 from textual import events, on
 from textual.app import ComposeResult
@@ -14,11 +14,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from lcm_tui.kit.bars import KeyBar
-from lcm_tui.kit.commands import Key, key_title
+from lcm_tui.kit.commands import Key, free_keys, key_title, new_problems, swapped
 from lcm_tui.kit.dialog import BESIDE, Dialog, HelpScreen, Keyed, key_row
-from lcm_tui.kit.dialogs import PARTS, Explained, help_document, reflowed
+from lcm_tui.kit.dialogs import PARTS, Explained, Question, help_document, reflowed
 from lcm_tui.kit.lines import LineView
-from lcm_tui.kit.spans import Block, Document, Line, Span, WrappedBlock
+from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, WrappedBlock
 from lcm_tui.kit.text import TextView
 
 #: Cells of the columns before the sentence.
@@ -51,10 +51,13 @@ def help_rows(screen: Explained) -> list[HelpRow]:
     for name in screen.commands:
         told = screen.told(name)
         keys = screen.session.settings.keys.get(name, told.key)
-        written = " ".join(key_title(key) for key in keys.split(","))
         reason = screen.why_not(name) or ""
-        rows.append(HelpRow(name, written, told.title, told.help, group_of(told), reason))
+        rows.append(HelpRow(name, _titles_of(keys), told.title, told.help, group_of(told), reason))
     return sorted(rows, key=lambda row: _GROUPS.index(row.group))
+
+
+def _titles_of(keys: str) -> str:
+    return " ".join(key_title(key) for key in keys.split(","))
 
 
 def group_of(key: Key[object]) -> str:
@@ -90,20 +93,20 @@ class HelpMenu(Dialog[str]):
     def __init__(
         self,
         screen: Explained,
-        give_key: Callable[[str, str], Awaitable[str]],
-        free_keys: Callable[[str], Sequence[str]],
+        give_keys: Callable[[Mapping[str, str]], Awaitable[str]],
+        all_keys: Callable[[], Mapping[str, Key[Any]]],
     ) -> None:
-        """*give_key* gives a key to a command by its name, and says what is wrong with it; empty: nothing.
+        """*give_keys* gives keys to commands by their names, and says what is wrong with it; empty: nothing.
 
-        *free_keys* are those that a command can have.
+        *all_keys* are those of all screens by name; the first call takes its time.
         """
         super().__init__()
         self._explained = screen
-        self._give_key = give_key
-        self._free_keys = free_keys
+        self._give_keys = give_keys
+        self._all_keys = all_keys
         self._most = 4  #: lines of the text about the screen
         self._rows: dict[str, HelpRow] = {}
-        self._list = LineView[str](self._draw, empty="No key of this screen says that.", id="keys")
+        self._list = LineView[str](self._draw, tall=True, empty="No key of this screen says that.", id="keys")
         self._more = TextView(id="help-more")
 
     def compose_box(self) -> ComposeResult:
@@ -154,14 +157,17 @@ class HelpMenu(Dialog[str]):
         first = at == 0 or self._rows[keys[at - 1]].group != row.group
         room = max(width - _GROUP - _KEY - _TITLE, 10)
         dim = bool(row.reason)
-        said = f"Not now: {row.reason}" if dim else row.sentence
+        said, *rest = wrap(safe_line(f"Not now: {row.reason}" if dim else row.sentence), room)
+        style: StyleName = "dim" if dim else "text"
+        before = Span(" " * (_GROUP + _KEY + _TITLE))
         return (
             (
                 Span(f"{row.group if first else '':<{_GROUP}}", "heading"),
                 Span(f"{clip(row.key, _KEY - 1):<{_KEY}}", "key"),
                 Span(f"{clip(row.title, _TITLE - 1):<{_TITLE}}", "dim" if dim else "title"),
-                Span(clip(said, room), "dim" if dim else "text"),
+                Span(said, style),
             ),
+            *((before, Span(line, style)) for line in rest),
         )
 
     @on(LineView.Highlighted)
@@ -170,11 +176,9 @@ class HelpMenu(Dialog[str]):
         if row is None:
             self._more.show(())
             return
-        spans = [Span(f"{row.key}  ", "key"), Span(row.sentence)]
-        if row.reason:
-            spans.append(Span(f" Not now: {row.reason}", "warn"))
-        spans.append(Span(f"  [keys] {row.name}", "dim"))
-        self._more.show((Block(spans=tuple(spans)),))
+        # The row itself says why it cannot be used now.
+        said = Span(f"{row.key}  ", "key"), Span(row.sentence), Span(f"  [keys] {row.name}", "dim")
+        self._more.show((Block(spans=said),))
 
     @on(LineView.Opened)
     @on(Input.Submitted)
@@ -217,15 +221,29 @@ class HelpMenu(Dialog[str]):
             self.run_worker(self._ask_for_key(row), exclusive=True)
 
     async def _ask_for_key(self, row: HelpRow) -> None:
+        given = self._explained.session.settings.keys
         key = await self.app.push_screen_wait(
-            PressKey(row, await asyncio.to_thread(self._free_keys, row.name))
+            PressKey(row, lambda: free_keys(given, self._all_keys().values(), row.name))
         )
         if not key:
             return
-        if problem := await self._give_key(row.name, key):
-            self.app.notify(problem, severity="warning", timeout=8)
-        else:
-            self.app.notify(f"{row.title} is {key_title(key)} now; config.toml keeps it.", timeout=4)
+        known = await asyncio.to_thread(self._all_keys)
+        keys = known.values()
+        new = swapped(given, keys, row.name, key)
+        titles = {name: known[name].title if name in known else name for name in new}
+        said = " and ".join(f"{titles[name]} is {_titles_of(held)}" for name, held in new.items())
+        problem, taken = "", f"{key_title(key)} is the key of {' and '.join([*titles.values()][1:])}"
+        if len(new) > 1 and new_problems(given, new, keys):
+            problem = f"Not done: {taken}, which cannot have {row.key} instead. Choose a free key."
+        elif len(new) > 1:
+            swap = (("s", f"swap: {said}"),)
+            question = Question(taken, (), swap, leave="leave the keys as they are", decides=False)
+            if not await self.app.push_screen_wait(question):
+                return
+        if problem := problem or await self._give_keys(new):
+            self._more.show((Block(problem, "warn"),))
+            return
+        self.app.notify(f"{said} now; config.toml keeps it.", timeout=4)
         self._list_rows()
         self._list.select(row.name)
 
@@ -242,17 +260,29 @@ class PressKey(Dialog[str]):
         Binding("escape", "leave", "Cancel", tooltip="Leave the key as it is.", id="press-leave"),
     ]
 
-    def __init__(self, row: HelpRow, free: Sequence[str]) -> None:
-        """*free*: the keys that it can have without taking one from another command."""
+    def __init__(self, row: HelpRow, free: Callable[[], Sequence[str]]) -> None:
+        """*free*: the keys that no other command has, which are listed as soon as they are known."""
         super().__init__()
         self._row = row
         self._free = free
 
     def compose_box(self) -> ComposeResult:
         """What it is for."""
+        yield TextView(self._said("…"))
+
+    def _said(self, free: str) -> Document:
         said = f"Press the key for “{self._row.title}” (now {self._row.key}); esc leaves it."
-        free = (Span("Free: ", "dim"), Span(" ".join(self._free), "key"))
-        yield TextView((Block(said), Block(spans=free, indent=6)))
+        return Block(said), Block(spans=(Span("Free: ", "dim"), Span(free, "key")), indent=6)
+
+    def on_mount(self) -> None:
+        """Any key is taken from now on; which are free is worked out behind."""
+        super().on_mount()
+        self.run_worker(self._list_free())
+
+    async def _list_free(self) -> None:
+        free = await asyncio.to_thread(self._free)
+        self.query_one(TextView).show(self._said(" ".join(free)))
+        self.fit()
 
     def own_help(self, usual: Sequence[Binding]) -> Sequence[Binding]:
         """Every key but esc is the answer."""

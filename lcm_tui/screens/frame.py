@@ -30,6 +30,7 @@ from textual.events import ScreenResume, ScreenSuspend, Unmount
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input, TextArea
 from textual.worker import Worker
 
 from lcm_tui.kit import commands, places
@@ -186,8 +187,8 @@ class Host(Protocol):
     def tell_front_news(self) -> None:
         """Another screen has come to the front, or the one there has read its rows."""
 
-    async def give_key(self, name: str, key: str) -> str:
-        """Give a key (as Textual names it) to a command and keep that; what is wrong with it, or nothing."""
+    async def give_keys(self, new: Mapping[str, str]) -> str:
+        """Give keys (as Textual names them) to commands and keep that; what is wrong with it, or nothing."""
 
 
 _FIND: Final[Key[CommandScreen]] = commands.SEARCH.does(
@@ -520,12 +521,20 @@ class CommandScreen(Screen[None], Still):
         return [("quit" if name == "back" and self.is_first else name) for name in shown]
 
     def say_unknown_key(self, key: str) -> None:
-        """Say that a key has no meaning here, when another screen gives it one."""
+        """Say that a key has no meaning here, and what it does elsewhere; a run of keys is told once."""
+        if self.asking or isinstance(self.focused, Input | TextArea):
+            return
         keys = self.session.settings.keys
         elsewhere = (one for one in all_keys().values() if key in keys.get(one.id, one.key).split(","))
         found = next((one for one in elsewhere if one.id not in self.commands), None)
-        if found is not None and not self.asking:
+        unknown, said = (
+            f"is not a key here; {self.key_of('help')} lists the keys.",
+            self._host.notices.standing,
+        )
+        if found is not None:
             self.app.notify(self._no_key_here(found, key), timeout=3)
+        elif said is None or not said.text.endswith(unknown):
+            self.app.notify(f"{key_title(key)} {unknown}", timeout=3)
 
     def _no_key_here(self, command: Key[Any], key: str | None = None) -> str:
         named = self.key_of(command.id) if key is None else key_title(key)
@@ -700,10 +709,7 @@ class CommandScreen(Screen[None], Still):
             said = prompt_document(label, explained, self.search.finder, keys, picks=self.prompt.list.display)
             self.app.push_screen(HelpScreen(said))
         else:
-            self.app.push_screen(HelpMenu(self, self._host.give_key, self._free_keys), self._run_from_help)
-
-    def _free_keys(self, name: str) -> list[str]:
-        return commands.free_keys(self.session.settings.keys, all_keys().values(), name)
+            self.app.push_screen(HelpMenu(self, self._host.give_keys, all_keys), self._run_from_help)
 
     async def _run_from_help(self, name: str | None) -> None:
         """Run the key that was chosen in the help."""

@@ -100,9 +100,25 @@ async def test_a_key_that_only_another_screen_has_says_so(database_file: Databas
             pilot, f"W ({all_keys()['rewrite-subtree'].title}) is not a key here; : lists all."
         )
         count = len(said(pilot))
-        await pilot.press("tilde", "slash", "W", "escape")  # nobody's key, and a letter of the prompt
+        await pilot.press("slash", "W", "tilde", "escape")  # text of the prompt
         await settled(pilot)
         assert len(said(pilot)) == count
+
+
+async def test_a_key_that_no_screen_has_says_so_once_in_a_run(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("lcm_tui.kit.bars.READ_SECONDS", 1_000.0)
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await pilot.press("9")
+        await wait_until_said(pilot, "9 is not a key here; ? lists the keys.")
+        count = len(said(pilot))
+        await pilot.press("9", "f2", "tilde", "down")
+        await settled(pilot)
+        assert len(said(pilot)) == count
+        pilot.app.notices.clear()
+        await pilot.press("f2")
+        await wait_until_said(pilot, "F2 is not a key here; ? lists the keys.")
 
 
 @pytest.mark.long
