@@ -46,6 +46,10 @@ log = logging.getLogger(__name__)
 
 def screen_for(place: places.Place, session: Session) -> Screen[None]:
     """The screen that shows *place*, not mounted yet."""
+    if isinstance(place, OfConversation):
+        return _of_conversation(place)
+    if isinstance(place, Drafted):
+        return _drafting(place)
     match place:
         case places.Preview() | places.Import() | places.Deletion() | places.Earlier():
             return _by_another(place, session)
@@ -57,8 +61,6 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             from lcm_tui.screens.compacting import CompactingScreen
 
             return CompactingScreen(place.conversation, place.batch)
-        case places.Drafting() | places.Review() | places.BriefDraft() | places.Editor() | places.Source():
-            return _drafting(place)
         case places.Health():
             from lcm_tui.screens.health import HealthScreen
 
@@ -79,18 +81,6 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             from lcm_tui.screens.history import OperationScreen
 
             return OperationScreen(place.operation)
-        case (
-            places.Messages()
-            | places.Context()
-            | places.Summaries()
-            | places.Expansion()
-            | places.Previous()
-            | places.Trace()
-            | places.Files()
-            | places.Briefs()
-            | places.Snapshots()
-        ):
-            return _of_conversation(place)
         case _:
             return _of_one_thing(place)
 

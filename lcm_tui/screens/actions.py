@@ -194,7 +194,7 @@ def previous_key(
         if not isinstance(selected, str):
             return "only a summary has a previous context"
         if is_leaf(screen, SummaryId(selected)) is False:
-            return "Only leaves are written with a previous context"
+            return "only leaves are written with a previous context"
         return None
 
     return commands.PREVIOUS.does(

@@ -334,7 +334,7 @@ def cut_off(messages: Sequence[SentMessage], weights: Sequence[int], last_cut: L
     why = {
         CutReason.OLD: f"whole messages weigh {sum(weights):,} tokens as sent, more than {last_cut.limit:,}",
         CutReason.RESULT_FIRST: "a tool result cannot come first, and its call is too old",
-        CutReason.ORPHANED_TURN: "it belongs to a tool exchange before the first message of a user",
+        CutReason.ORPHANED_TURN: "its tool exchange precedes the first user message",
         CutReason.UNPAIRED: "its tool call is gone",
         CutReason.ANSWER_LAST: "an answer cannot come last",
     }
