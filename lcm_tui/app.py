@@ -482,7 +482,7 @@ class LcmApp(TerminalApp):
             self._tell_mistakes(mistakes)
 
     async def give_keys(self, new: Mapping[str, str]) -> str:
-        """Give keys (as Textual names them) to commands and keep that; what is wrong with it, or nothing."""
+        """Give keys, as people write them, to commands, and keep that; what is wrong with it, or nothing."""
         keys = (await asyncio.to_thread(all_keys)).values()
         if problems := new_problems(self._given_keys, new, keys):
             return problems[0]

@@ -188,7 +188,7 @@ class Host(Protocol):
         """Another screen has come to the front, or the one there has read its rows."""
 
     async def give_keys(self, new: Mapping[str, str]) -> str:
-        """Give keys (as Textual names them) to commands and keep that; what is wrong with it, or nothing."""
+        """Give keys, as people write them, to commands, and keep that; what is wrong with it, or nothing."""
 
 
 _FIND: Final[Key[CommandScreen]] = commands.SEARCH.does(
