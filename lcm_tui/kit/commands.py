@@ -621,8 +621,9 @@ def swapped(given: Mapping[str, str], keys: Collection[Key[Any]], action: str, k
 
 
 def _as_written(key: str) -> str:
-    """A key in the config file: a sign as it is, but for the comma, which separates keys."""
-    return sign if len(sign := key_title(key)) == 1 and sign != "," else key
+    """A key in the config file: a sign as it is, but for the comma, which separates keys; else its name."""
+    sign = key_title(key)
+    return sign if len(sign) == 1 and sign != "," and textual_keys(sign) == key else key
 
 
 def new_problems(given: Mapping[str, str], new: Mapping[str, str], keys: Collection[Key[Any]]) -> list[str]:

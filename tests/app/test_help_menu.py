@@ -11,7 +11,7 @@ from lcm_core.base.errors import ConfigurationError
 from lcm_core.base.user_config import write_setting
 from textual.widgets import Input
 
-from lcm_tui.kit.commands import free_keys, key_problems, moving_keys, textual_keys
+from lcm_tui.kit.commands import free_keys, key_problems, moving_keys, swapped, textual_keys
 from lcm_tui.kit.dialogs import reflowed
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import all_keys
@@ -117,6 +117,13 @@ async def test_the_key_of_another_command_is_swapped_and_the_cursor_stays(
         await wait_for_text(pilot, "Press the key for “Context” (now X)", " 8 9 ", " F3 ")
         await pilot.press("escape", "escape", "X")
         await wait_for_text(pilot, "Context 1")
+
+
+def test_a_swap_keeps_the_other_keys_of_a_command_and_is_written_as_the_config_file_reads_it():
+    keys = all_keys().values()
+    assert swapped({}, keys, "context", "k") == {"context": "k", "up": "up,c"}
+    assert swapped({}, keys, "expand", "ampersand") == {"expand": "&", "disk": ">,ctrl+o"}
+    assert swapped({"context": "comma"}, keys, "context", "h") == {"context": "h", "fold": "left,comma"}
 
 
 async def test_a_swap_that_cannot_be_made_says_why_in_full_below_the_keys(
