@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.base.text import cell_width, fold
+from lcm_core.base.text import cell_width, counted, fold
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit
@@ -470,7 +470,7 @@ T switches between this conversation and all of them. / filters.
         note = self.list.counted(self._paging.count) if found else ""
         in_lines = len(self.list.table.keys)
         folded = bool(found) and not self.list.filter.needle and in_lines != len(found)
-        self.title_bar.note = f"{note} operations" if folded else note
+        self.title_bar.note = f"{note} operations in {counted(in_lines, 'line')}" if folded else note
 
     @on(LineView.Scrolled, "#list")
     def _scrolled(self) -> None:

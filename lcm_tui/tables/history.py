@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Any, Final
@@ -24,7 +25,9 @@ UNDONE: Final = "undone"
 IN_PART: Final = "in part"
 #: Kinds of operations that end a batch for a focus brief (`lcm_core.operations.focus.FocusKind`).
 BRIEF_KINDS: Final = frozenset(("focus", "refocus", "focus-failed"))
-#: Kinds whose batches are pieces of one thing: no piece names the whole.
+#: Kinds of operations each of which is about one summary.
+_OF_A_SUMMARY: Final = frozenset(("rewrite", "repair"))
+#: Kinds whose batches are pieces of one thing: the rows of all are counted.
 _IN_PIECES: Final = frozenset(("undo", "redo", "delete", "forget", "import", "backfill"))
 NO_BRIEF: Final = "its focus brief is not made"
 
@@ -63,14 +66,17 @@ class HistoryLine(Record, frozen=True):
             return f"{self.main.title}{f' and {many - 1:,} more' if many > 1 else ''}; {NO_BRIEF}"
         if many == 1:
             return self.newest.title
-        kinds = {one.operation.kind for one in self.listed}
-        if len(kinds) == 1 and kinds <= _IN_PIECES:
-            operations = [one.operation for one in self.listed]
-            owners = [one.conversation_id for one in operations]
-            # A row that several of them change would count several times.
-            rows = [replace(row, update=0) for one in operations for row in one.rows]
-            return title_of_several(kinds.pop(), many, owners, rows)
-        return f"{many:,} changes: {self.main.title}"
+        operations = [one.operation for one in self.listed]
+        kinds = Counter(one.kind for one in operations)
+        if len(kinds) > 1:
+            of_kinds = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+            return f"{many:,} changes: {of_kinds}"
+        kind, owners = operations[0].kind, [one.conversation_id for one in operations]
+        if kind in _OF_A_SUMMARY:
+            return f"{kind.capitalize()}: {many:,} summaries"
+        # A row that several of them change would count several times.
+        rows = [replace(row, update=0) for one in operations for row in one.rows if kind in _IN_PIECES]
+        return title_of_several(kind, many, owners, rows)
 
     @property
     def _without_brief(self) -> bool:
@@ -80,7 +86,7 @@ class HistoryLine(Record, frozen=True):
 
     @property
     def main(self) -> Operation:
-        """The operation that changed contexts most, after which a batch is named; else the newest."""
+        """The operation that changed contexts most; else the newest."""
         return max((one.operation for one in self.listed), key=lambda one: abs(one.tokens))
 
     @property

@@ -206,7 +206,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         screen = pilot.app.screen
         assert at(screen, "History")
         assert list(screen.list.table.keys) == ["batch-1"]
-        await wait_for_text(pilot, "▸", "2 changes: ")
+        await wait_for_text(pilot, "2 operations in 1 line", "▸", "Dissolve: 2 changes of 2 conversations")
         await pilot.press("enter")
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the batch, unfolded")
         await pilot.press("j", "u")  # one of them alone
@@ -237,6 +237,7 @@ async def test_a_compaction_is_undone_as_a_whole_and_what_holds_of_it_in_part_is
         screen = await history(pilot)
         await settled(pilot)
         assert list(screen.list.table.keys) == ["b"]
+        assert "Compact: 2 changes of conversation 1" in shown(pilot)
         assert "in part" not in shown(pilot)
         await pilot.press("enter")
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the batch, unfolded")
@@ -256,12 +257,17 @@ async def test_the_operations_of_a_batch_are_listed_under_it_and_its_undo_names_
     for owner, node, batch in ((1, NODE, "b"), (None, OTHER, None), (4, FOURTH, "b")):
         edit = update(path, "summaries", "summary_id", node, descendant_token_count=5620)
         plan = replace(
-            plan_of(edit), title=f"Count {node} and say more about it", conversation_id=owner, batch=batch
+            plan_of(edit),
+            title=f"Count {node} and say more about it",
+            conversation_id=owner,
+            batch=batch,
+            kind="repair",
         )
         done.append(commit(path, plan).id)
     async with open_app(path, size=NARROW) as pilot:
         screen = await history(pilot)
         await settled(pilot)
+        assert "Repair: 2 summaries" in shown(pilot)
         await pilot.press("enter")
         await wait_for(
             pilot, lambda: list(screen.list.table.keys) == ["b", done[2], done[0], done[1]], "the batch"
