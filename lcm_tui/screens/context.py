@@ -255,7 +255,7 @@ async def export(screen: CommandScreen, conversation_id: ConversationId, assembl
         )
 
     offered = f"context-{conversation_id}-{assembly.budget}.json"
-    label = f"to a file; enter: {offered} in this folder (for an API call); or .md"
+    label = f"to a file; enter: {exporting.in_this_folder(offered)} (for an API call); or .md"
     await exporting.export(screen, label, offered, write)
 
 

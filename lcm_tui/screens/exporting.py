@@ -24,12 +24,15 @@ from lcm_core.store.opening import database_files
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.tables.blocks import ListColumn, Table, json_names, json_of, list_table, moment_text, shown
 from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
+from lcm_tui.tables.messages import below_home
 
 MARKDOWN: Final = frozenset({".md", ".markdown"})
 R = TypeVar("R")
 
 #: The forms of a list.
 ENDINGS: Final = (*sorted(MARKDOWN), ".json", ".csv")
+#: Characters of a path in a prompt of 80 cells; of a longer one the end is shown.
+LONGEST_PATH: Final = 30
 
 
 class ShownRows(Record, frozen=True):
@@ -77,6 +80,12 @@ async def export(
         return
 
 
+def in_this_folder(name: str) -> str:
+    """The path of a file in the folder where the program was started, as a prompt has room for it."""
+    path = below_home(Path.cwd() / name)
+    return path if len(path) <= LONGEST_PATH else f"…{path[1 - LONGEST_PATH :]}"
+
+
 async def export_rows(screen: CommandScreen, name: str, found: ShownRows) -> None:
     """Write rows that are shown; *name*: what the file is called unless the operator says otherwise."""
     database = screen.session.database.path
@@ -85,7 +94,7 @@ async def export_rows(screen: CommandScreen, name: str, found: ShownRows) -> Non
         written = await asyncio.to_thread(_write, typed, _text_of(found, typed), database, replace)
         return f"{counted(len(found.items), 'row')}, readable only by you: {written}"
 
-    label = f"to a file; enter: {name}.md in this folder; or .json, .csv"
+    label = f"to a file; enter: {in_this_folder(name)}.md; or .json, .csv"
     await export(screen, label, f"{name}.md", write, ENDINGS)
 
 
@@ -106,7 +115,7 @@ async def export_conversation(screen: CommandScreen, conversation: Conversation)
         written = await asyncio.to_thread(_write, typed, text, session.database.path, replace)
         return f"{counted(count, 'message')}, readable only by you: {written}"
 
-    label = f"to a file; enter: {name}.md in this folder; or .json, .csv, .jsonl (import)"
+    label = f"to a file; enter: {in_this_folder(name)}.md; .json, .csv, .jsonl (import)"
     await export(screen, label, f"{name}.md", write, (*ENDINGS, ".jsonl"))
 
 

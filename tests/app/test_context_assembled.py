@@ -223,7 +223,7 @@ async def test_an_export_is_private_and_replaces_nothing_unasked(
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await assembled(pilot, 1)
         await pilot.press("o")
-        assert "enter: context-1-128000.json in this folder" in shown(pilot)
+        assert "/context-1-128000.json (for" in shown(pilot)
         await pilot.press("enter")
         path = folder / "context-1-128000.json"
         await wait_for(pilot, lambda: any(str(path) in note for note in said(pilot)))

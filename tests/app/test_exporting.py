@@ -104,7 +104,11 @@ async def test_a_file_that_is_there_asks_and_the_database_is_never_replaced(
         await pilot.press("enter")
         await wait_for_text(pilot, "Conversation 1")
         await settled(pilot)
-        await pilot.press("o", *"a.txt", "enter")
+        await pilot.press("o")
+        await wait_for_text(
+            pilot, f"enter: …{tmp_path.name[-10:]}/conversation-1.md; .json, .csv, .jsonl (import)"
+        )
+        await pilot.press(*"a.txt", "enter")
         await wait_for_text(pilot, "The name ends in one of")
         await pilot.press("ctrl+u", *there.name, "enter")
         await wait_until_said(pilot, "Enter again replaces it")
