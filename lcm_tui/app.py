@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, assert_never
+from typing import ClassVar, Final, assert_never
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.setting_values import Problem
@@ -34,7 +34,7 @@ from lcm_tui.kit.bars import Notice, Notices, TitleBar
 from lcm_tui.kit.commands import key_problems, key_title, new_problems, textual_keys
 from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.places import Place
-from lcm_tui.kit.session import Remembered, Session, read_shares, remembered_path
+from lcm_tui.kit.session import Remembered, Session, read_looks, remembered_path
 from lcm_tui.kit.terminal import Handled, TerminalApp, TypedAhead
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, all_keys
 
@@ -434,8 +434,6 @@ class LcmApp(TerminalApp):
     def open_place(self, place: Place) -> Screen[None]:
         """Put the screen that shows a place in front."""
         screen = screen_for(place, self.session)
-        if isinstance(front := self.screen, CommandScreen):
-            self.put_away_notes_of(front)
         self.push_screen(screen)
         return screen
 
@@ -451,9 +449,9 @@ class LcmApp(TerminalApp):
 
         try:
             path = remembered_path()
-            shares = asyncio.create_task(asyncio.to_thread(read_shares, path))
+            looks = asyncio.create_task(asyncio.to_thread(read_looks, path))
             database = await Database.open(self._settings.database.value)
-            remembered = Remembered(path, await shares)
+            remembered = Remembered(path, *await looks)
             self._session = Session(self._settings, database, demo=self._demo, remembered=remembered)
             listed = await database.read(list_conversations)
         except LcmError as error:
@@ -620,16 +618,6 @@ class LcmApp(TerminalApp):
             key = key_title(self._settings.keys.get("help", "f1"))
             for bar in self.screen.query(TitleBar):
                 bar.show_notice(self.notices.standing, key)
-
-    def put_away_notes_of(self, screen: Screen[Any]) -> None:
-        """The screen is left: what it said would be read as said by the next one.
-
-        What tells of finished work, or of trouble, stays.
-        """
-        said = self.notices.standing
-        passing = said is not None and said.severity != "error" and said.seconds < DONE_SECONDS
-        if said is not None and passing and said.by is screen:
-            self.notices.clear()
 
     def action_command_palette(self) -> None:
         """Go anywhere."""

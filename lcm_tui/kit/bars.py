@@ -27,7 +27,10 @@ from lcm_tui.kit.spans import Block, Document, Layout, Line, Sorting, Span, Styl
 
 #: Who presses a key when a notice has stood for so long has read it.
 READ_SECONDS = 2.5
-#: So long the help shows a notice again, and so many of them.
+#: What tells of finished work is shown for at least so long, over other screens too; what is shown for less
+#: belongs to the screen that says it.
+DONE_SECONDS: Final = 12
+#: So long the help shows again what tells of finished work or of trouble, and so many notices at most.
 LATELY_SECONDS: Final = 60.0
 _LATELY: Final = 5
 #: What a notice looks like, by its severity; one is not replaced by a lesser one before a key.
@@ -42,6 +45,11 @@ class Notice(Record, frozen=True):
     seconds: float  #: that it stands; an error stands until a key
     by: object  #: the screen that was in front
     at: float  #: monotonic
+
+    @property
+    def passing(self) -> bool:
+        """Whether it belongs to the screen that said it: it tells of no finished work and of no trouble."""
+        return self.severity != "error" and self.seconds < DONE_SECONDS
 
     @property
     def over(self) -> bool:
@@ -87,10 +95,19 @@ class Notices:
         if self._standing is not None:
             self._stand(None)
 
+    def leave(self, screen: object) -> None:
+        """Another screen comes to the front: what *screen* said in passing would be read as said by that."""
+        if self._standing is not None and self._standing.passing and self._standing.by is screen:
+            self.clear()
+
     def lately(self) -> Document:
-        """What was said in the last minute, or still stands, the newest first."""
+        """What still holds of what was said, the newest first."""
         since = time.monotonic() - LATELY_SECONDS
-        said = [one for one in reversed(self._said) if one.at > since or one is self.standing]
+        said = [
+            one
+            for one in reversed(self._said)
+            if (not one.over if one.passing else one.at > since or one is self.standing)
+        ]
         return tuple(Block(spans=(Span("▌", _LOOKS[one.severity]), Span(one.text)), indent=1) for one in said)
 
     def _stand(self, notice: Notice | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
+from typing import ClassVar, Final, Protocol, TypeVar, cast
 
 from lcm_core.base.text import abridged, cell_width, clip, safe_line, wrap
 from rich.console import RenderableType
@@ -17,7 +17,7 @@ from textual.color import Color
 from textual.containers import Vertical
 from textual.reactive import reactive
 from textual.renderables.background_screen import BackgroundScreen
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
@@ -240,9 +240,6 @@ class Keyed(Protocol):
     def notices(self) -> Notices:
         """What was said in passing."""
 
-    def put_away_notes_of(self, screen: Screen[Any]) -> None:
-        """Take away what a screen that is left said in passing."""
-
     def tell_front_news(self) -> None:
         """Another screen has come to the front."""
 
@@ -320,9 +317,10 @@ class Dialog(ModalScreen[T]):
     def _clicked_notice(self) -> None:
         cast(Keyed, self.app).notices.clear()
 
+    @on(events.ScreenSuspend)
     @on(events.Unmount)
     def _take_notes_along(self) -> None:
-        cast(Keyed, self.app).put_away_notes_of(self)
+        cast(Keyed, self.app).notices.leave(self)
 
     def on_resize(self) -> None:
         """As tall as what it says in lines of another width, as far as there is room."""

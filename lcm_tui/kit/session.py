@@ -75,10 +75,11 @@ def rest_after(seconds: float) -> float:
     return min(LONGEST_REST, (SHARE - 1) * seconds)
 
 
-# -- remembered dividers ---------------------------------------------------------------------------------
-# What the app remembers of an operator from one day to the next: where the dividers between panes are.
+# -- remembered looks ------------------------------------------------------------------------------------
+# What the app remembers of an operator from one day to the next: where the dividers between panes are, and
+# by what the first list is sorted.
 #
-# It is a small private file in our state folder (0600), written when a divider was moved and never by
+# It is a small private file in our state folder (0600), written when one of these was changed and never by
 # browsing. A file that is missing, foreign or damaged is ignored: it only says how something looks.
 
 log = logging.getLogger(__name__)
@@ -96,19 +97,26 @@ def remembered_path() -> Path:
     return Path(platformdirs.user_state_dir(PROGRAM, appauthor=False)) / "panes.json"
 
 
-def read_shares(path: Path) -> dict[str, float]:
-    """The parts that first panes take, by the name of their screen; what is no such part is left out."""
+def read_looks(path: Path) -> tuple[dict[str, float], str]:
+    """The parts that first panes take, by the name of their screen, and by what the first list is sorted.
+
+    What is no such part, or no text, is left out.
+    """
     try:
         written = read_limited(path, MOST_BYTES)
     except (OSError, ValueError):
-        return {}
+        return {}, ""
     import json
 
     try:
         found = json.loads(written)
     except (ValueError, RecursionError):
-        return {}
-    shares = found.get("shares") if isinstance(found, dict) else None
+        return {}, ""
+    shares, sort = (found.get("shares"), found.get("sort")) if isinstance(found, dict) else (None, None)
+    return _sound(shares), sort if isinstance(sort, str) else ""
+
+
+def _sound(shares: object) -> dict[str, float]:
     if not isinstance(shares, dict):
         return {}
     sound = ((name, part) for name, part in shares.items() if type(part) is float and LEAST < part < LARGEST)
@@ -116,11 +124,12 @@ def read_shares(path: Path) -> dict[str, float]:
 
 
 class Remembered:
-    """What is remembered of the panes: read once, written behind the keys."""
+    """What is remembered of how things look: read once, written behind the keys."""
 
-    def __init__(self, path: Path, shares: Mapping[str, float]) -> None:
+    def __init__(self, path: Path, shares: Mapping[str, float], sort: str = "") -> None:
         self._path = path
         self._shares = dict(shares)
+        self.sort = self._written_sort = sort  #: of the first list, as `ConversationList.sort` has it
         self._changed: set[str] = set()  #: not written yet
         self._lock = threading.Lock()
 
@@ -139,17 +148,19 @@ class Remembered:
     @property
     def unwritten(self) -> bool:
         """Whether the file does not know something yet."""
-        return bool(self._changed)
+        return bool(self._changed) or self.sort != self._written_sort
 
     def write(self) -> None:
         """Write what was changed here into the file, beside what others wrote there; blocks."""
         import json
 
         with self._lock:
-            changed, self._changed = self._changed, set()
-            if not changed:
+            if not self.unwritten:
                 return
-            held = read_shares(self._path)
+            changed, self._changed = self._changed, set()
+            held, sort = read_looks(self._path)
+            if self.sort != self._written_sort:
+                sort = self._written_sort = self.sort
             for name in changed:
                 share = self._shares.get(name)
                 if share is None:
@@ -158,9 +169,11 @@ class Remembered:
                     held[name] = share
             try:
                 make_private(self._path.parent)
-                write_private(self._path, json.dumps({"shares": held}, indent=1) + "\n", replace=True)
+                write_private(
+                    self._path, json.dumps({"shares": held, "sort": sort}, indent=1) + "\n", replace=True
+                )
             except (OSError, LcmError) as error:
-                log.warning("where panes are divided cannot be remembered: %s", error)
+                log.warning("dividers and order cannot be remembered: %s", error)
 
 
 # -- the session -----------------------------------------------------------------------------------------

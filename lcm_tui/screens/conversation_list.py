@@ -272,6 +272,16 @@ class ConversationList(ListPane[RowKey]):
 
     # -- order -------------------------------------------------------------------------------------------
 
+    @property
+    def sort(self) -> str:
+        """By what they are sorted, to be remembered: a column, behind a - where the order is reversed."""
+        return f"{'-' if self.turned else ''}{self.sorted_by}"
+
+    def sort_as(self, sort: str) -> None:
+        """Sort as is remembered, before the first row is listed; a column that there is not is ignored."""
+        if (name := sort.removeprefix("-")) in {column.name for column in (*self._columns, AGENT_TROUBLE)}:
+            self.sorted_by, self.turned = name, name != sort
+
     def sort_by(self, name: str) -> None:
         """Sort by a column; by the same one again: in the other direction."""
         self.turned = self.sorted_by == name and not self.turned

@@ -479,18 +479,24 @@ async def _needs(reader: Reader) -> list[ConversationId]:
 
 
 def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Verdict:
-    """How many findings there are by how sure they are, and how many checks were run."""
+    """How many findings there are by how sure they are, and how many checks were run.
+
+    Those of the structure are counted apart, so that their number is the same before and after Health.
+    """
     from lcm_core.base.findings import CheckState, Confidence
+    from lcm_core.checks.running import STRUCTURE
     from lcm_core.store.remembered import Verdict
     from lcm_host.checks import CHECKS
 
     from lcm_tui.tables.findings import can_fix
 
-    found = Counter(one.confidence for result in results for one in result.findings)
+    sure = Counter(
+        (result.check.id in STRUCTURE, one.confidence) for result in results for one in result.findings
+    )
     fixable = sum(can_fix(one) for result in results for one in result.findings)
     skipped = sum(result.state is CheckState.NOT_RUN for result in results)
     ran = len(results) - skipped
-    broken, suspicious = found[Confidence.BROKEN], found[Confidence.SUSPICIOUS]
+    broken, suspicious = sure[True, Confidence.BROKEN], sure[True, Confidence.SUSPICIOUS]
     # Broken summaries are counted by the list: what is said of their texts (family C) would say it again.
     owned = Counter(
         (one.conversation_id, one.check, one.confidence)
@@ -510,6 +516,7 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
         len(CHECKS),
         fixable=fixable,
         by_health=by_health,
+        more=sure[False, Confidence.BROKEN] + sure[False, Confidence.SUSPICIOUS],
         named=named,
     )
 

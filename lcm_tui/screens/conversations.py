@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import counted
-from lcm_core.store.conversations import ConversationEntry
+from lcm_core.base.values import replace
+from lcm_core.store.conversations import ConversationEntry, first_words
 from lcm_core.store.database import Reader
 from textual import events, on
 from textual.app import ComposeResult
@@ -25,7 +26,7 @@ from lcm_tui.screens import pruning
 from lcm_tui.screens.conversation_figures import Counting
 from lcm_tui.screens.conversation_list import ConversationList
 from lcm_tui.screens.conversation_panel import Hosting, Outlooker, Panel
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.screens.pruning import (
     Series,
     open_repair,
@@ -67,6 +68,11 @@ Looked: TypeAlias = "tuple[Look | None, FileMark | None]"
 async def _looked(reader: Reader, look: Callable[..., Any], place: Place | None, whole: bool) -> Look:
     """A look as a whole in a thread."""
     return await reader.at_once(look, place, whole=whole)
+
+
+async def _first_words(reader: Reader, conversation_id: ConversationId) -> str:
+    """How the user of a conversation began; empty: with nothing."""
+    return (await reader.at_once(first_words, [conversation_id])).get(conversation_id) or ""
 
 
 def _of_selected(key: Key[object], place: Callable[[Conversation], places.Place]) -> Key[ConversationsScreen]:
@@ -156,6 +162,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
     def compose_body(self) -> ComposeResult:
         """The panel, and the list below it."""
         self.list.budget = self.session.budget
+        self.list.sort_as(self.session.remembered.sort)
         self.panel = Panel(self.outlooker.outlook)
         yield self.panel
         wide = self.app.size.width >= WIDE  # from the start: what is read behind the rows moves none
@@ -178,6 +185,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         """Whoever goes on waits for nothing here."""
         self.counting.leave()
         self.outlooker.leave()
+        self.work_on("name", self._name_selected)
 
     def on_screen_resume(self) -> None:
         """Say what was done meanwhile, and go on with what costs more."""
@@ -194,9 +202,22 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
                 self.query_one(Columns).mount(self.about)
             self._say_about()
 
+    async def _name_selected(self) -> None:
+        """Learn how the selected conversation begins: what was opened of it has its name in the title."""
+        key = self._selected_number()
+        if key is None or self.list.rows[key].words is not None:
+            return
+        words = await self.session.read(_first_words, key)
+        if (row := self.list.rows.get(key)) is not None:
+            self.list.learn(key, replace(row, words=words))
+            self._take_names(self.list.names)
+
     def _take_names(self, names: Mapping[Any, str]) -> None:
         """Other screens call conversations as this list does."""
         self.session.names = names
+        for screen in self.app.screen_stack:
+            if isinstance(screen, CommandScreen):
+                screen.say_where()
 
     def where(self) -> str:
         """The first place."""
@@ -299,6 +320,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.load()
 
     def _listed_otherwise(self) -> None:
+        self.session.remembered.sort = self.list.sort
         self._say_note()
         self.counting.want_counts()
 
@@ -356,6 +378,16 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         marked = bool(self.marks)
         self.marks.clear()
         return marked
+
+    def _quit_title(self) -> str:
+        """What `q` does before it quits."""
+        if self.about.has_focus or (self.panel is not None and self.panel.selected is not None):
+            return "List"
+        return "Clear" if self.list.filter.needle else "Unmark" if self.marks else ""
+
+    def on_descendant_focus(self) -> None:
+        """`q` does something else in the lines above the list."""
+        self.refresh_bars()
 
     def _why_not_open(self) -> str | None:
         return None if self.panel is not None and self.panel.selected else self.list.why_nothing()
@@ -552,9 +584,9 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
     KEYS: ClassVar[Sequence[Key[ConversationsScreen]]] = (
         commands.OPEN.does(_open, _why_not_open),
         _of_selected(commands.CONTEXT, places.Context),
-        _of_selected(commands.SUMMARIES, places.Summaries),
         commands.SEARCH_EVERYWHERE,
-        commands.HEALTH.does(lambda s: s.open(places.Health(s.list.conversation))),
+        commands.HEALTH.does(lambda s: s.open(places.Health(s.list.conversation))),  # as long as u has room
+        _of_selected(commands.SUMMARIES, places.Summaries),
         pruning.repair_key(lambda s: s.list.conversation),
         commands.UNDO.does(_undo, _why_no_undo, of_row=False),
         _of_selected(commands.COMPACT, places.Compaction),
@@ -609,5 +641,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
     )
     COMMON: ClassVar[Sequence[Key[ConversationsScreen]]] = (
         commands.RELOAD.does(_read_all),
-        commands.QUIT.does(title="Quit", help="Quit lcm-tui; it asks first when something waits."),
+        commands.QUIT.does(
+            title="Quit", help="Quit lcm-tui; it asks first when something waits.", title_now=_quit_title
+        ),
     )

@@ -34,6 +34,7 @@ from textual.widgets import Input, TextArea
 from textual.worker import Worker
 
 from lcm_tui.kit import commands, places
+from lcm_tui.kit.bars import DONE_SECONDS as DONE_SECONDS
 from lcm_tui.kit.bars import KeyBar, KeyHint, Notices, Part, TitleBar, refresh_bars
 from lcm_tui.kit.commands import SHARED, Key, bindings, key_title
 from lcm_tui.kit.dialog import Prompt
@@ -145,9 +146,6 @@ Ts = TypeVarTuple("Ts")
 
 log = logging.getLogger(__name__)
 
-#: How long a notice about work that is finished stays, also over the next screen; what is shown for less
-#: belongs to the screen that says it.
-DONE_SECONDS: Final = 12
 #: The keys that step through a series, each with its direction.
 _STEPS: Final = MappingProxyType({commands.HUNK_PREVIOUS.id: -1, commands.HUNK_NEXT.id: 1})
 #: Title and help of `/` where it filters.
@@ -159,6 +157,9 @@ class SeriesOf(Protocol):
 
     def words(self, direction: int) -> tuple[str, str]:
         """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""
+
+    def place(self) -> str:
+        """Which one is shown, of how many; empty where that is not said."""
 
     def press(self, screen: CommandScreen, direction: int) -> None:
         """Show the next one (1) or the previous one (-1) in the place of what *screen* shows."""
@@ -180,9 +181,6 @@ class Host(Protocol):
     @property
     def notices(self) -> Notices:
         """What was said in passing."""
-
-    def put_away_notes_of(self, screen: Screen[None]) -> None:
-        """Take away what a screen that is left said in passing."""
 
     def tell_front_news(self) -> None:
         """Another screen has come to the front, or the one there has read its rows."""
@@ -388,9 +386,10 @@ class CommandScreen(Screen[None], Still):
         self.title_bar.refresh_changed()
 
     def position(self) -> str:
-        """Where in its list the cursor stands: in the one with the keys, else in the first."""
-        listed = self._counted_list
-        return "" if listed is None else listed.position
+        """Which of a series this is; where the cursor is in the list with the keys, else in the first."""
+        listed, among = self._counted_list, self.among
+        said = ("" if among is None else among.place(), "" if listed is None else listed.position)
+        return " · ".join(filter(None, said))
 
     @property
     def _counted_list(self) -> LineView[Any] | None:
@@ -838,9 +837,10 @@ class CommandScreen(Screen[None], Still):
     def _front_is_another(self) -> None:
         self._host.tell_front_news()
 
+    @on(ScreenSuspend)
     @on(Unmount)
     def _take_notes_along(self) -> None:
-        self._host.put_away_notes_of(self)
+        self._host.notices.leave(self)
 
     @on(ScreenResume)
     def _first_in_front(self, event: ScreenResume) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
@@ -195,12 +194,21 @@ BETWEEN: Final = "  "
 
 
 class Counts(Record, frozen=True):
-    """What was found without the choices above the hits."""
+    """What was found without the choices above the hits, and what each hit is."""
 
     query: str
     rest: str  #: what limited that search, too
     found: Found
-    of: Mapping[str, int]  #: hits by the word that narrows the search to them
+    words: Sequence[Collection[str]]  #: of each hit, those of the choices that leave it
+
+    def left_by(self, narrowing: Narrowing, word: str) -> int:
+        """How many hits a choice leaves beside those that are on, as `Narrowing.turned` joins them."""
+        text = narrowing.text if narrowing.has(word) else narrowing.turned(word)
+        asked = {_word_of(one) for one in text.split()} & {choice for _, choice, _ in CHOICES}
+        roles = asked.intersection(_ROLES)
+        return sum(
+            asked - roles <= set(words) and (not roles or not roles.isdisjoint(words)) for words in self.words
+        )
 
 
 async def load_broken(reader: Reader, summary_ids: Sequence[SummaryId]) -> Collection[SummaryId]:
@@ -208,21 +216,20 @@ async def load_broken(reader: Reader, summary_ids: Sequence[SummaryId]) -> Colle
     return await reader.run(lambda rows: broken_rows(rows, reader.schema, summary_ids))
 
 
-def counts_of(hits: Sequence[Hit], broken: Collection[str]) -> Mapping[str, int]:
-    """How many hits each of the choices leaves."""
-    of = Counter(hit.label for hit in hits if hit.kind is DocumentKind.MESSAGE)
-    of["summaries"] = sum(hit.kind is DocumentKind.SUMMARY for hit in hits)
-    of["in-context"] = sum(hit.in_context for hit in hits)
-    of["out-of-context"] = of["summaries"] - of["in-context"]
-    of["out-of-context"] += sum(hit.kind is DocumentKind.MESSAGE for hit in hits)
-    of["broken"] = sum(hit.kind is DocumentKind.SUMMARY and hit.id in broken for hit in hits)
-    return of
+def words_of(hit: Hit, broken: Collection[str]) -> Collection[str]:
+    """The words of the choices that leave a hit; *broken*: the ids of broken summaries."""
+    if hit.kind not in (DocumentKind.MESSAGE, DocumentKind.SUMMARY):
+        return ()
+    inside = _CONTEXT[0 if hit.in_context else 1]
+    if hit.kind is DocumentKind.MESSAGE:
+        return hit.label, inside
+    return "summaries", inside, *(_BROKEN if hit.id in broken else ())
 
 
 def choices_lines(
     narrowing: Narrowing, counts: Counts | None, width: int, *, typing: bool, low: bool
 ) -> list[Line]:
-    """What narrows the search, each with its key and hits; in a *low* terminal as much as fits a line.
+    """What narrows the search, each with its key and the hits that it leaves; in a *low* terminal in a line.
 
     *typing*: the keys are text until ``tab``.
     """
@@ -230,7 +237,7 @@ def choices_lines(
     parts: list[Line] = []
     for key, word, title in CHOICES:
         on = narrowing.has(word)
-        count = None if counts is None else counts.of.get(word, 0)
+        count = None if counts is None else counts.left_by(narrowing, word)
         if count == 0 and not on:
             continue
         name = Span(f" {'●' if on else ''}{title}", "title" if on else "text")

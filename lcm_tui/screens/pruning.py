@@ -232,6 +232,7 @@ class Series(Generic[K]):
     view: Callable[[], LineView[K]]
     place_of: Callable[[K], Shown | Awaitable[Shown]]
     newest_first: bool = False  #: then `[` goes down, to what is older
+    counted: bool = False  #: a screen says which row it shows: it may be opened before the list was seen
     _asked: deque[int] = field(default_factory=deque, init=False)  #: steps down the list, not taken yet
     _taking: bool = field(default=False, init=False)
 
@@ -239,6 +240,11 @@ class Series(Generic[K]):
         """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""
         adjective = _adjective(self.newest_first, direction)
         return f"{adjective} {self.one}", f"Show the {adjective.lower()} {self.one} of the list."
+
+    def place(self) -> str:
+        """Which row is shown, "hit 1 of 23"; empty where that is not said."""
+        at, total = self.view().counted_keys() if self.counted else (0, 0)
+        return f"{self.one} {at:,} of {total:,}" if at else ""
 
     def press(self, screen: CommandScreen, direction: int) -> None:
         """Go on (1) or back (-1) from what *screen* shows; presses that come meanwhile are taken together.

@@ -101,8 +101,8 @@ class HitList(LineView[RowKey]):
         return self._hits.get(key) if isinstance(key, HitKey) else None
 
     def counted_keys(self) -> tuple[int, int]:
-        """The hits, without the headings; what was searched before when nothing is searched."""
-        rows = [place for place, key in enumerate(self.keys) if not isinstance(key, int)]
+        """The hits, without the headings; searches that were made before are none."""
+        rows = [place for place, key in enumerate(self.keys) if isinstance(key, HitKey)]
         return (rows.index(self.cursor) + 1 if self.cursor in rows else 0), len(rows)
 
     @property
@@ -412,8 +412,8 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         self._problem = ""
         self._tallest = 1  #: lines that the account took
         self._opens = 0  #: the search whose best hit is opened as soon as it is known
-        self._series = Series("hit", lambda: self.hits, self._place_of)
-        self._expanded = Series("hit", lambda: self.hits, self._expansion_of)
+        self._series = Series("hit", lambda: self.hits, self._place_of, counted=True)
+        self._expanded = Series("hit", lambda: self.hits, self._expansion_of, counted=True)
         self._number = 0  #: of the search that was begun last: what an earlier one finds is late
         self._counts: narrowing.Counts | None = None
 
@@ -553,7 +553,8 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             )
         summaries = [SummaryId(hit.id) for hit in found.hits if hit.kind is DocumentKind.SUMMARY]
         broken = await self.session.read(narrowing.load_broken, summaries)
-        self._counts = narrowing.Counts(text, rest, found, narrowing.counts_of(found.hits, broken))
+        words = [narrowing.words_of(hit, broken) for hit in found.hits]
+        self._counts = narrowing.Counts(text, rest, found, words)
         if number == self._number and self.is_attached:
             self._show_why_nothing()
             self._say()
@@ -588,7 +589,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         self._say()
         if self._opens == number and not self._searching and self.hits.hit is not None:
             self._opens = 0
-            self.work_on("open-early", self._open)
+            self.work_on("open-early", self._open_unseen)
 
     def data_changed(self) -> None:
         """The hits are those of before; a search begins when the operator says so."""
@@ -652,7 +653,8 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             return [(Span(f" {self._problem}", "warn"),)]
         indexing = self._indexed is not None or bool(self._no_index)
         if self._found is None and not self._searching and not indexing:
-            return [self._hint(*hint) for hint in HINTS]
+            on = narrowing.choices_lines(self.narrowing, None, width, typing=False, low=True)
+            return [*(self._hint(*hint) for hint in HINTS), *(on if self.narrowing.text else ())]
         whole = self.counts.found if self.counts is not None and self.narrowing.text else None
         parts = coverage_parts(self._found, self._share if self._searching else None, whole, width)
         if self._indexed is not None:
@@ -757,6 +759,14 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         elif text is not None:
             self.query_input.value = text
             self.query_input.focus()
+
+    async def _open_unseen(self) -> None:
+        """Open the best hit, whose list nobody has seen, and say that there are others."""
+        await self._open()
+        if self._found is not None and (total := self._found.total) > 1:
+            least = "at least " if self._found.at_least else ""
+            following = self.key_of(commands.HUNK_NEXT.id)
+            self.app.notify(f"This is the best of {least}{total:,} hits; {following} shows the next one.")
 
     KEYS: ClassVar[Sequence[Key[SearchScreen]]] = (
         commands.OPEN.does(_open, _why_none, help="Open the selected hit in its place."),

@@ -151,7 +151,7 @@ class Row(Record, frozen=True):
 
 
 def troubles(*rows: Row) -> Sequence[tuple[int, str]]:
-    """What is wrong with conversations, in words, each with its weight; the heaviest first."""
+    """What is wrong with conversations, in words, each with its weight, always in this order."""
     broken = sum(0 if row.sums is None else row.sums.broken for row in rows)
     findings, suspicious = (sum(getattr(row, name) for row in rows) for name in ("findings", "suspicious"))
     stuck, newer = sum(row.stuck for row in rows), [row.newer for row in rows if row.newer]
@@ -167,7 +167,7 @@ def troubles(*rows: Row) -> Sequence[tuple[int, str]]:
         (crowded, f"context {max(shares, default=0.0):.0%}"),
         (2 * suspicious, f"{suspicious:,} suspicious"),
     ]
-    return sorted((one for one in found if one[0]), key=lambda one: -one[0])
+    return [one for one in found if one[0]]
 
 
 def troubles_by_agent(rows: Iterable[Row]) -> dict[str, tuple[int, str]]:
@@ -414,7 +414,7 @@ CONVERSATION_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
 COLUMNS: Final = tuple(column for column in CONVERSATION_COLUMNS if column.width)
 #: Beside them while the list is sorted by it: the worst agent first, and of each the worst conversation.
 AGENT_TROUBLE: Final[ListColumn[Row, Drawing]] = ListColumn(
-    "agent_trouble", "agent trouble", 28, keep=62, counted=True, value=_trouble
+    "agent_trouble", "agent trouble", 30, keep=62, counted=True, value=_trouble
 )
 COUNTED: Final = frozenset(column.name for column in (*COLUMNS, AGENT_TROUBLE) if column.counted)
 

@@ -252,10 +252,11 @@ def _state(outlook: Outlook, width: int) -> Line:
         return (name, engine, Span("checking …", "dim"))
     said = []
     if verdict.broken:
-        what = "broken finding" if verdict.by_health else "finding"
-        said.append(Span(f"✗ {counted(verdict.broken, what)} ", "error"))
+        said.append(Span(f"✗ {counted(verdict.broken, 'finding')} ", "error"))
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
+    if verdict.more:
+        said.append(Span(f"{verdict.more:,} more in Health ", "warn"))
     sound = "✓ no damage found " if verdict.by_health else "✓ structure sound "
     verdicts = said or [Span(sound, "ok")]
     extent = [f"{verdict.checks} of {verdict.known} checks"]

@@ -457,7 +457,7 @@ async def test_trouble_comes_first_with_its_reason(
         await pilot.press("S")
         await wait_for_text(pilot, "the worst on top")
         await pilot.press("g", "enter")
-        await wait_for_text(pilot, "by trouble ↓", "11 broken, 5 findings")
+        await wait_for_text(pilot, "by trouble ↓", "5 findings, 11 broken")
         assert pilot.app.screen is screen
         assert "↓trouble" in heading_of(pilot) or "trouble ↓" in heading_of(pilot)
         rows = [screen.list.rows[key] for key in screen.list.table.keys]
@@ -477,7 +477,9 @@ async def test_the_agent_with_the_most_trouble_comes_first_with_the_reason(
         await pilot.press("S")
         await wait_for_text(pilot, "the worst agent on top")
         await pilot.press("g", "down", "enter")
-        await wait_for_text(pilot, "by agent trouble ↓", "main: 7 findings, 14", "research: 7 broken,")
+        await wait_for_text(
+            pilot, "by agent trouble ↓", "main: 7 findings, 14", "research: 2 findings, 7 broken"
+        )
         agents = [row.conversation.agent for key in screen.list.table.keys if (row := screen.list.rows[key])]
         assert [agent for agent, _ in groupby(agents)] == ["main", "research", "ops"]
         weights = [sum(weight for weight, _ in troubles(screen.list.rows[key])) for key in (1, 2, 4, 6)]
@@ -498,8 +500,9 @@ async def test_with_one_agent_nothing_is_sorted_by_agents(database_file: Databas
         assert "agent trouble" not in shown(pilot)
 
 
-async def test_the_sort_key_lists_the_columns_and_goes_through_them(database_file: DatabaseFactory):
-    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+async def test_the_sort_key_lists_the_columns_goes_through_them_and_is_kept(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
         screen = first_screen(pilot)
         await settled(pilot)
         names = [*(column.name for column in COLUMNS), AGENT_TROUBLE.name]
@@ -517,6 +520,21 @@ async def test_the_sort_key_lists_the_columns_and_goes_through_them(database_fil
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         assert screen.list.sorted_by == TROUBLE
         assert not said(pilot), "no letter is refused"
+        await pilot.press("I")
+        await wait_for_text(pilot, "by trouble ↑")
+    async with open_app(path, size=NARROW) as pilot:  # the next start
+        await wait_for_text(pilot, "by trouble ↑")
+
+
+async def test_what_is_opened_before_its_name_was_read_gets_it_in_the_title(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Counting, "begin", lambda self: None)
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        assert "main  “" not in shown(pilot)
+        await pilot.press("enter")
+        await wait_for_text(pilot, "Conversation 1  main  “Can you")
 
 
 async def test_a_sort_goes_to_the_first_row_and_the_sort_list_offers_another_column(
@@ -552,10 +570,10 @@ async def test_a_sort_goes_to_the_first_row_and_the_sort_list_offers_another_col
             Row(None, findings=1, suspicious=3, stuck=1, newer=12),
             ["1 finding", "engine stuck", "12 newer", "3 suspicious"],
         ),
-        (Row(None, newer=1, findings=2), ["2 findings", "1 newer"]),
+        (Row(None, newer=3, findings=1), ["1 finding", "3 newer"]),
     ],
 )
-def test_what_is_wrong_is_said_in_words_and_the_worst_first(row: Row, words: list[str]):
+def test_what_is_wrong_is_said_in_words_always_in_the_same_order(row: Row, words: list[str]):
     assert [said for _, said in troubles(row)] == words
 
 

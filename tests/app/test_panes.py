@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from lcm_tui.kit.panes import Divider, TwoPanes
-from lcm_tui.kit.session import Remembered, read_shares, remembered_path
+from lcm_tui.kit.session import Remembered, read_looks, remembered_path
 from tests.app.screens import open_screen
 from tests.app.support import MIDDLING, NARROW, WIDE, open_app, said, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
@@ -49,7 +49,7 @@ async def test_a_divider_is_dragged_and_stays_there_another_day_in_another_termi
         await wait_for(pilot, lambda: first.outer_size.width == before - 26, "the divider to follow the key")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     share = (before - 26) / (WIDE[0] - 1)
-    assert read_shares(path) == {"dag beside": pytest.approx(share, abs=0.001)}
+    assert read_looks(path)[0] == {"dag beside": pytest.approx(share, abs=0.001)}
     async with open_app(database_file("0.15.3"), size=MIDDLING) as pilot:
         await open_screen(pilot, "DagScreen")
         assert panes_of(pilot).first.outer_size.width == pytest.approx(share * (MIDDLING[0] - 1), abs=1)
@@ -57,7 +57,7 @@ async def test_a_divider_is_dragged_and_stays_there_another_day_in_another_termi
         await wait_for(
             pilot, lambda: panes_of(pilot).first.outer_size.width > 70, "the divider to be put back"
         )
-    assert read_shares(path) == {}
+    assert read_looks(path)[0] == {}
 
 
 PANED = ["DagScreen", "HealthScreen", "PreviousScreen", "BriefsScreen"]
@@ -78,7 +78,7 @@ async def test_no_pane_is_lost_in_a_small_terminal(name: str, database_file: Dat
             )
         lines = panes.first.outer_size.height + panes.second.outer_size.height
         assert lines + 1 == panes.size.height
-    assert set(read_shares(remembered_path())) == {f"{name.removesuffix('Screen').lower()} below"}
+    assert set(read_looks(remembered_path())[0]) == {f"{name.removesuffix('Screen').lower()} below"}
 
 
 @pytest.mark.parametrize("name", ["ContextScreen", "DagScreen", "HealthScreen", "FilesScreen"])
@@ -123,11 +123,11 @@ async def test_a_screen_that_cannot_be_divided_says_so_and_browsing_writes_nothi
 def test_a_file_that_says_nothing_sensible_is_ignored_and_replaced(written: bytes, tmp_path: Path):
     path = tmp_path / "panes.json"
     path.write_bytes(written)
-    assert read_shares(path) == {}
+    assert read_looks(path)[0] == {}
     mine = Remembered(path, {})
     mine.keep("dag beside", 0.25)
     mine.write()
-    assert read_shares(path) == {"dag beside": 0.25}
+    assert read_looks(path)[0] == {"dag beside": 0.25}
 
 
 def test_what_another_app_remembered_meanwhile_stays(tmp_path: Path):
@@ -137,7 +137,7 @@ def test_what_another_app_remembered_meanwhile_stays(tmp_path: Path):
     other.keep("health below", 0.5)
     mine.write()
     other.write()
-    assert read_shares(path) == {"dag beside": 0.25, "health below": 0.5}
+    assert read_looks(path)[0] == {"dag beside": 0.25, "health below": 0.5}
 
 
 def test_where_nothing_can_be_written_nothing_is_said(tmp_path: Path):

@@ -229,7 +229,9 @@ async def test_enter_before_the_hits_opens_the_best_of_what_was_typed_and_of_not
         await pilot.press("enter")
         assert pilot.app.screen is screen
         await wait_for(pilot, lambda: pilot.app.screen is not screen, "the place of the best hit")
+        await wait_until_said(pilot, "hits; ] shows the next one.")
         place = pilot.app.screen
+        assert place.position().startswith(f"hit 1 of {screen.hits.counted_keys()[1]}")
         assert at(place, "Conversation ", "Summary DAG")
         assert place.conversation_id == 3
         await pilot.press("escape")
@@ -481,16 +483,16 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         await wait_for_text(pilot, offered, "7 broken 1")
         await pilot.press("tab", "1")
         await wait_for_text(
-            pilot, "Search tool", "2 of 5 hits  2 messages searched,", " 1 ●tool 2  2 user 1", "0 all"
+            pilot, "Search tool", "2 of 5 hits  2 messages searched,", " 1 ●tool 2  2 user 3", "0 all"
         )
         assert "needle out" in shown(pilot)
         await pilot.press("5")
         await wait_for_text(
-            pilot, "Search tool in-context", "1 of 5 hits  1 message searched,", "5 ●in context"
+            pilot, "Search tool in-context", "1 of 5 hits  1 message searched,", "5 ●in context 1"
         )
         await pilot.press("6")
         await wait_for_text(
-            pilot, "Search tool out-of-context", "1 of 5 hits  1 message searched,", "6 ●not in it 3"
+            pilot, "Search tool out-of-context", "1 of 5 hits  1 message searched,", "6 ●not in it 1"
         )
         assert "needle old" in shown(pilot)
         await pilot.press("2")
@@ -511,6 +513,17 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         await wait_until_said(pilot, "Nothing limits the search")
         await click_text(pilot, "4 summaries", Lines)
         await wait_for_text(pilot, "Search summaries", "2 of 5 hits  2 summaries searched,")
+
+
+async def test_a_search_without_words_shows_its_choices_and_counts_nothing(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await searching(pilot, *"the")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen)
+        await pilot.press("escape", "ctrl+u", "tab", "5", "1")
+        await wait_for_text(pilot, "recent  the", "1 ●tool", "5 ●in context")
+        assert " of " not in shown_lines(pilot)[0]
 
 
 async def test_counts_are_known_where_the_search_was_narrowed_before_it_was_typed(tmp_path: Path):

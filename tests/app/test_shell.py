@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from lcm_tui.kit.bars import KeyBar
+from lcm_tui.kit.bars import DONE_SECONDS, KeyBar, Notice, Notices
 from lcm_tui.kit.commands import key_problems, key_title, textual_keys
 from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.dialogs import reflowed
 from lcm_tui.kit.help import help_rows
+from lcm_tui.kit.spans import text_of
 from lcm_tui.kit.text import TextView
+from lcm_tui.screens.anywhere import GoTo
 from lcm_tui.screens.files import FilesScreen
 from lcm_tui.screens.frame import EVERYWHERE, all_keys
 from tests.app.screens import WAYS, open_screen
@@ -41,8 +44,6 @@ from tests.app.support import (
 )
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
-
-DONE_SECONDS = 12
 
 #: A table, lines of texts, a tree, a list beside its text, a plan.
 OF_EACH_KIND = ("ConversationsScreen", "ConversationScreen", "DagScreen", "ItemScreen", "PlanScreen")
@@ -91,6 +92,18 @@ async def test_escape_never_quits(database_file: DatabaseFactory):
         await pilot.press("escape", "escape")
         await wait_until_said(pilot, "This is the first screen; q quits.")
         assert pilot.app.return_code is None
+        pilot.app.notify("This is the first screen; q quits.", timeout=11)
+        await wait_for_text(pilot, "▌This is the first screen")
+        await pilot.press("colon")  # what a screen says in passing is not shown over another
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, GoTo))
+        await wait_for(pilot, lambda: pilot.app.notices.standing is None)
+
+
+def test_the_help_repeats_finished_work_for_a_minute_and_other_notices_while_they_stand():
+    notices, before = Notices(lambda: None), time.monotonic() - 20
+    notices.add(Notice("In passing.", "warning", 11, None, before))
+    notices.add(Notice("Done.", "information", DONE_SECONDS, None, before))
+    assert [text_of(block.spans) for block in notices.lately()] == ["▌Done."]
 
 
 async def test_a_key_that_only_another_screen_has_says_so(database_file: DatabaseFactory):

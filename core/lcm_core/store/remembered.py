@@ -79,12 +79,13 @@ class Verdict(Record, frozen=True):
 
     checks: int  #: that were run
     skipped: int
-    broken: int  #: findings; a broken summary is none of the structure
+    broken: int  #: findings of the structure; a broken summary is none
     suspicious: int
     known: int  #: checks that there are
     outdated: bool = False  #: the file was changed since
     fixable: int = 0  #: findings with a fix that needs no model
     by_health: bool = False  #: all checks, as Health shows them
+    more: int = 0  #: findings of checks that are not of the structure
     at: float = 0.0  #: when, if it was remembered: seconds since 1970
     seconds: float = 0.0  #: that it took then
     #: Conversations, checks, and how many findings of them are broken and suspicious.
