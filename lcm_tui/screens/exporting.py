@@ -31,8 +31,6 @@ R = TypeVar("R")
 
 #: The forms of a list.
 ENDINGS: Final = (*sorted(MARKDOWN), ".json", ".csv")
-#: Characters of a path in a prompt of 80 cells; of a longer one the end is shown.
-LONGEST_PATH: Final = 30
 
 
 class ShownRows(Record, frozen=True):
@@ -80,10 +78,10 @@ async def export(
         return
 
 
-def in_this_folder(name: str) -> str:
-    """The path of a file in the folder where the program was started, as a prompt has room for it."""
+def in_this_folder(name: str, most: int = 40) -> str:
+    """The path of a file in the folder where the program was started, cut to *most* characters."""
     path = below_home(Path.cwd() / name)
-    return path if len(path) <= LONGEST_PATH else f"…{path[1 - LONGEST_PATH :]}"
+    return path if len(path) <= most else f"…{path[1 - most :]}"
 
 
 async def export_rows(screen: CommandScreen, name: str, found: ShownRows) -> None:
@@ -94,7 +92,7 @@ async def export_rows(screen: CommandScreen, name: str, found: ShownRows) -> Non
         written = await asyncio.to_thread(_write, typed, _text_of(found, typed), database, replace)
         return f"{counted(len(found.items), 'row')}, readable only by you: {written}"
 
-    label = f"to a file; enter: {in_this_folder(name)}.md; or .json, .csv"
+    label = f"to a file; enter: {in_this_folder(f'{name}.md')}; or .json, .csv"
     await export(screen, label, f"{name}.md", write, ENDINGS)
 
 
@@ -115,7 +113,7 @@ async def export_conversation(screen: CommandScreen, conversation: Conversation)
         written = await asyncio.to_thread(_write, typed, text, session.database.path, replace)
         return f"{counted(count, 'message')}, readable only by you: {written}"
 
-    label = f"to a file; enter: {in_this_folder(name)}.md; .json, .csv, .jsonl (import)"
+    label = f"to a file; enter: {in_this_folder(f'{name}.md', 25)}; .json, .csv, .jsonl (import)"
     await export(screen, label, f"{name}.md", write, (*ENDINGS, ".jsonl"))
 
 

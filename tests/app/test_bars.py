@@ -88,7 +88,7 @@ HINTS = [
     [
         (120, " enter Open  c Context  s Summaries  F Search all  H Health  u Undo  ? Help  : All  q Quit "),
         (80, " enter Open  c Context  s Summaries  F Search all  u Undo  ? Help  : …  q Quit "),
-        (60, " enter  c Context  s Summaries  F Search all  ?  : …  q "),
+        (60, " enter  c Context  F Search all  H Health  S Sort  ?  : …  q "),
         (40, " enter  c Context  H Health  ?  : …  q "),
     ],
 )
@@ -179,7 +179,7 @@ async def test_the_daily_keys_are_in_the_bar_at_60_columns(database_file: Databa
             return shown(pilot).splitlines()[-1].rstrip()
 
         await settled(pilot)
-        assert bar() == " enter  c Context  s Summaries  F Search all  ?  : …  q"
+        assert bar() == " enter  c Context  F Search all  H Health  S Sort  ?  : …  q"
         await pilot.press("s")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         await settled(pilot)

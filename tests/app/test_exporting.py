@@ -105,9 +105,7 @@ async def test_a_file_that_is_there_asks_and_the_database_is_never_replaced(
         await wait_for_text(pilot, "Conversation 1")
         await settled(pilot)
         await pilot.press("o")
-        await wait_for_text(
-            pilot, f"enter: …{tmp_path.name[-10:]}/conversation-1.md; .json, .csv, .jsonl (import)"
-        )
+        await wait_for_text(pilot, f"{tmp_path.name[-6:]}/conversation-1.md; .json, .csv, .jsonl (import)")
         await pilot.press(*"a.txt", "enter")
         await wait_for_text(pilot, "The name ends in one of")
         await pilot.press("ctrl+u", *there.name, "enter")
