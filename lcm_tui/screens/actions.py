@@ -330,7 +330,7 @@ STEPS: Final[Sequence[Key[Any]]] = (
     ),
     commands.HUNK_NEXT.does(
         lambda s: s.steps.press(-1),
-        lambda s: _NO_NEWER if s.then is None else None,
+        lambda s: _NO_NEWER if s.then is None and not s.moving else None,
         title="Newer",
         help="Come back from the past: as it was before the next change or compaction, at last as it is now.",
     ),

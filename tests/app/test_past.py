@@ -55,6 +55,11 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         now = items_of(screen)
         assert NODE not in now
         assert screen.why_not("hunk-next") == "this is the present"
+        screen.steps.press(1)
+        assert screen.why_not("hunk-next") is None, "a step forward counts while one back is being read"
+        screen.steps.press(-1)
+        await wait_for(pilot, lambda: not screen.moving, "the present")
+        assert items_of(screen) == now
         await pilot.press("[")
         await wait_for_text(pilot, "as it was before 20", ": Dissolve ", "past, read-only", NODE[:12])
         assert NODE in items_of(screen)
