@@ -555,10 +555,15 @@ class CommandScreen(Screen[None], Still):
             return
         doing = run(self)
         if isawaitable(doing):  # beside the keys; up to the first prompt it opens it runs before the next one
-            work = self.work_on(command, self._finish, doing)
             if self._key(command).opens:
-                self._opening = work, time.monotonic()
+                self.open_by(command, self._finish, doing)
+            else:
+                self.work_on(command, self._finish, doing)
             await asyncio.sleep(0)  # the work begins: the next key is for its prompt
+
+    def open_by(self, group: str, work: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
+        """Run work that opens another screen, as `work_on` does: the next keys are meant for that screen."""
+        self._opening = self.work_on(group, work, *args), time.monotonic()
 
     @property
     def opening(self) -> bool:

@@ -352,7 +352,7 @@ def edit_keys(selected: Callable[[Any], SummaryId | None], *, hidden: bool = Tru
             before = await read(screen, summary_id)
 
             def then(edited: str) -> None:
-                screen.work_on("edit", _review, screen, before, edited)
+                screen.open_by("edit", _review, screen, before, edited)
 
             screen.open(places.Editor(str(summary_id), before.content, then))
 

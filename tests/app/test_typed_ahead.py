@@ -19,7 +19,7 @@ from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.frame import CommandScreen, all_keys
 from lcm_tui.screens.preview import PlanScreen
-from tests.app.support import open_app, said, settled, wait_for, wait_until_said
+from tests.app.support import at, open_app, said, settled, wait_for, wait_until_said
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
@@ -75,6 +75,9 @@ async def test_what_is_typed_behind_the_key_of_the_editor_is_text(
         typed(pilot, "s", "e", *"XYZ")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, EditScreen))
         await wait_for(pilot, lambda: pilot.app.screen.text.startswith("XYZ"), "the letters")
+        typed(pilot, "ctrl+s", "a")
+        await wait_until_said(pilot, "a was pressed before this appeared")
+        assert at(pilot.app.screen, "Review ")
 
 
 async def test_a_fix_waits_for_the_first_finding(database_copy: DatabaseFactory):
