@@ -7,7 +7,6 @@ kept; they are asked of one message after the other, or when all were read.
 from __future__ import annotations
 
 import asyncio
-import marshal
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,6 +51,7 @@ from lcm_core.checks.check import (
 from lcm_core.checks.metadata import TOKEN_COUNT, Miscounted
 from lcm_core.checks.structure import ROLES, SECOND, MessageColumns, Structure, load_structure
 from lcm_core.checks.summaries import are_twins, note_left_out
+from lcm_core.checks.verified import digest_of, digest_of_batches
 from lcm_core.engine.blocks import tokens_as_sent
 from lcm_core.engine.pairing import MISSING_RESULT
 from lcm_core.store.database import Database, Reader
@@ -1117,14 +1117,14 @@ async def read_message_texts(
         return seen
     read, digests, doubtful = 0, list[bytes](), list[int]()
     for batch in _batches(structure.messages):
-        count, digest = await run.read(_take_batch, seen, batch, digested=bool(about))
+        count, digest = await run.read(_take_batch, structure, batch, seen, digested=bool(about))
         read += count
         digests.append(digest)
         doubtful += await _weigh_doubtful(run, seen)
         run.progress(done + read, total)
     left_out = len(structure.messages) - read
     if run.verified is not None:
-        texts = sha256(b"".join(digests)).hexdigest()
+        texts = digest_of_batches(digests)
         run.verified.note(await run.in_thread(seen.as_verified, about, texts, left_out, doubtful))
     note_left_out(run, wanted, structure, left_out, "messages")
     return seen
@@ -1146,16 +1146,17 @@ def _all_but_texts(structure: Structure, limits: Limits, *, backfilled: bool) ->
     known = [column.tobytes() for column in columns]
     settings = (limits.rows, limits.findings, limits.large_payload, backfilled)
     session = str(structure.conversation.session_id)
-    return sha256(marshal.dumps((known, messages.roles, messages.events, session, settings), 2)).hexdigest()
+    return digest_of((known, messages.roles, messages.events, session, settings)).hex()
 
 
 async def _digest_of(run: Run, structure: Structure) -> str:
     """A digest of the texts and parts of a conversation."""
     digests = list[bytes]()
     for batch in _batches(structure.messages):
-        digests.append(await run.read(_digest_batch, structure.conversation, batch))
+        _, digest = await run.read(_take_batch, structure, batch, None, digested=True)
+        digests.append(digest)
         run.moved()
-    return sha256(b"".join(digests)).hexdigest()
+    return digest_of_batches(digests)
 
 
 async def repetitions_of(database: Database, conversation_id: ConversationId) -> list[Repetition]:
@@ -1165,7 +1166,7 @@ async def repetitions_of(database: Database, conversation_id: ConversationId) ->
         return []
     seen = _for_repetitions(structure)
     for batch in _batches(structure.messages):
-        await database.read(_take_batch, seen, batch)
+        await database.read(_take_batch, structure, batch, seen)
     return await asyncio.to_thread(seen.repetitions)
 
 
@@ -1173,33 +1174,26 @@ async def load_messages(reader: Reader, structure: Structure) -> Messages:
     """What shows the repetitions of a conversation and its copies, all in one transaction."""
     seen = _for_repetitions(structure)
     for batch in _batches(structure.messages):
-        await _take_batch(reader, seen, batch)
+        await _take_batch(reader, structure, batch, seen)
     return seen
 
 
 async def _take_batch(
-    reader: Reader, seen: Messages, batch: _Batch, *, digested: bool = False
+    reader: Reader, structure: Structure, batch: _Batch, seen: Messages | None, *, digested: bool = False
 ) -> tuple[int, bytes]:
     """Look at the messages of a batch where they are read: two threads would wait for each other.
 
-    Return their number, and their digest if the caller wants one.
+    Return their number, and their digest if the caller wants one. Without *seen* they are only digested.
     """
-    return await reader.at_once(_read_and_take, seen, batch, digested)
 
+    async def work(reader: Reader) -> tuple[int, bytes]:
+        rows = await _rows_in(reader, structure.conversation, batch)
+        digest = digest_of((rows.messages, rows.parts)) if digested else b""
+        if seen is not None:
+            seen.take(rows.bodies())
+        return len(rows.messages), digest
 
-async def _read_and_take(reader: Reader, seen: Messages, batch: _Batch, digested: bool) -> tuple[int, bytes]:
-    rows = await _rows_in(reader, seen.structure.conversation, batch)
-    digest = rows.digest() if digested else b""
-    seen.take(rows.bodies())
-    return len(rows.messages), digest
-
-
-async def _digest_batch(reader: Reader, conversation: Conversation, batch: _Batch) -> bytes:
-    return await reader.at_once(_read_and_digest, conversation, batch)
-
-
-async def _read_and_digest(reader: Reader, conversation: Conversation, batch: _Batch) -> bytes:
-    return (await _rows_in(reader, conversation, batch)).digest()
+    return await reader.at_once(work)
 
 
 def _for_repetitions(structure: Structure) -> Messages:
@@ -1239,10 +1233,6 @@ class MessageRows(NamedTuple):
 
     messages: list[tuple[Any, ...]]
     parts: list[tuple[Any, ...]]
-
-    def digest(self) -> bytes:
-        """Equal ones are of equal rows: no check finds anything else in them."""
-        return sha256(marshal.dumps((self.messages, self.parts), 2)).digest()
 
     def bodies(self) -> Iterator[MessageBody]:
         """Each message with its parts, in order."""
