@@ -628,13 +628,12 @@ def all_operations(db: Rows, *, conversation_id: int | None = None) -> Iterator[
         below = page[-1].place
 
 
-def touching(db: Rows, conversation_id: int, kinds: Iterable[str]) -> list[Operation]:
+def touching(db: Rows, conversation_id: int) -> list[Operation]:
     """The operations that may have changed a conversation, the newest first.
 
-    Those that are noted under it or under none, those of *kinds* that change several, and every undo and redo
-    of these.
+    Those that are noted under it or under none, those that change several, and every undo and redo of these.
     """
-    several = sorted(kinds)
+    several = sorted(SEVERAL)
     return _read(
         db,
         f"""WHERE conversation_id = ? OR conversation_id IS NULL OR undoes IS NOT NULL

@@ -11,7 +11,7 @@ from typing import Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.times import parse_utc
-from lcm_core.change.journal import SEVERAL, edits_of, touching, undone_now
+from lcm_core.change.journal import edits_of, touching, undone_now
 from lcm_core.change.place import ContextChange, Listing
 from lcm_core.change.plan import Edit, Owner, Ref, RowChange, Splice
 from lcm_core.store.database import Reader
@@ -151,7 +151,7 @@ def _changed_since(db: Rows, schema: Schema) -> dict[str, str]:
 
 def _newest_that_changed(db: Rows, batch: ActiveBatch) -> str | None:
     since = parse_utc(batch.planned_at)
-    everything = touching(db, batch.conversation_id, SEVERAL)
+    everything = touching(db, batch.conversation_id)
     later = [one for one in everything if since is not None and (parse_utc(one.created_at) or since) > since]
     undone = undone_now(everything)
     ids = {one.id for one in later}

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from lcm_core.base.findings import Finding, FixId, KeyPart
 from lcm_core.base.records import (
@@ -320,12 +320,15 @@ def new_context(
     if FixId.DROP_DANGLING_ITEMS in fixes:
         _replace_dangling(structure, found)
     if FixId.DROP_FOREIGN_ITEMS in fixes:
-        found.foreign = _drop(found, set(_foreign(structure)))
+        # Rows of another conversation that its own context reaches.
+        elsewhere = {at for at in owners_elsewhere(structure) if is_at_home(structure, at)}
+        found.foreign = _drop(found, elsewhere)
     if FixId.DROP_DUPLICATE_ITEMS in fixes:
         found.repeated = _drop(found, set(_repeated(found.entries)))
     if FixId.DROP_COVERED_ITEMS in fixes:
         gone = _covering(structure, found.entries) if keep is Keep.SOURCES else set()
-        found.covered = _drop(found, {at for ref in gone for at in _at(found.entries, ref)})
+        covering = {entry.at for entry in found.entries if entry.ref in gone and entry.at is not None}
+        found.covered = _drop(found, covering)
         found.covered += _drop(found, set(_covered(structure, found.entries)))
     if FixId.DROP_REPEATED_MESSAGES in fixes:
         wanted = set(spare)
@@ -365,11 +368,6 @@ def _replace_dangling(structure: Structure, found: NewContext) -> None:
     found.entries = entries
 
 
-def _foreign(structure: Structure) -> Iterator[int]:
-    """The items for rows of another conversation whose own context reaches them."""
-    return (at for at in owners_elsewhere(structure) if is_at_home(structure, at))
-
-
 def _reorder(structure: Structure, found: NewContext) -> None:
     order = known_order(structure, ContextItems.naming(entry.ref for entry in found.entries))
     if order is not None:
@@ -403,10 +401,6 @@ def _drop(found: NewContext, gone: Collection[int]) -> int:
     return before - len(found.entries)
 
 
-def _at(entries: Iterable[Entry], ref: int | str) -> Iterator[int]:
-    return (entry.at for entry in entries if entry.ref == ref and entry.at is not None)
-
-
 def _repeated(entries: Iterable[Entry]) -> Iterator[int]:
     """All but the first item for the same thing."""
     seen: set[int | str] = set()
@@ -432,11 +426,11 @@ def _covered(structure: Structure, entries: Sequence[Entry]) -> Iterator[int]:
 def _covering(structure: Structure, entries: Sequence[Entry]) -> set[str]:
     """The summaries of a context all of whose messages are in it in finer form."""
     held = {entry.ref for entry in entries}
-    found: set[str] = set()
-    for summary_id in structure.summaries_in_context:
-        if summary_id in held and _is_there_in_finer_form(structure, summary_id, held):
-            found.add(summary_id)
-    return found
+    return {
+        one
+        for one in structure.summaries_in_context
+        if one in held and _is_there_in_finer_form(structure, one, held)
+    }
 
 
 def _is_there_in_finer_form(
@@ -657,30 +651,26 @@ def _time(node: StoredNode) -> tuple[float, float]:
     return node.earliest or 0.0, node.created
 
 
+#: A node as its sources make it; None: nothing shows how it should be.
+_Right = Callable[[Structure, StoredNode], StoredNode | None]
+
+
 class _Measure(Record, frozen=True):
     """One thing that is recorded of a summary and follows from its sources."""
 
     fix: FixId  #: which fix writes it
-    right: Callable[
-        [Structure, StoredNode], StoredNode | None
-    ]  #: the node as it should be; None: nothing shows it
+    right: _Right
 
 
-def _depth(structure: Structure, node: StoredNode) -> StoredNode | None:
-    wanted = depth_of(structure, node)
-    return None if wanted is None or node.depth is None else replace(node, depth=wanted)
+def _number(name: str, number_of: Callable[[Structure, StoredNode], int | None]) -> _Right:
+    """A number of a node, where it is recorded and its sources show it."""
 
+    def right(structure: Structure, node: StoredNode) -> StoredNode | None:
+        wanted = number_of(structure, node)
+        changed: dict[str, Any] = {name: wanted}
+        return None if wanted is None or getattr(node, name) is None else replace(node, **changed)
 
-def _count(structure: Structure, node: StoredNode) -> StoredNode | None:
-    wanted = descendant_count_of(structure, node)
-    return None if wanted is None or node.descendant_count is None else replace(node, descendant_count=wanted)
-
-
-def _tokens(structure: Structure, node: StoredNode) -> StoredNode | None:
-    wanted = descendant_tokens_of(structure, node)
-    return (
-        None if wanted is None or node.descendant_tokens is None else replace(node, descendant_tokens=wanted)
-    )
+    return right
 
 
 def _source_tokens(structure: Structure, node: StoredNode) -> StoredNode | None:
@@ -702,9 +692,9 @@ def _times(structure: Structure, node: StoredNode) -> StoredNode | None:
 
 
 _MEASURES: Final = (
-    _Measure(FixId.RECOMPUTE_DEPTH, _depth),
-    _Measure(FixId.RECOMPUTE_COUNTERS, _count),
-    _Measure(FixId.RECOMPUTE_COUNTERS, _tokens),
+    _Measure(FixId.RECOMPUTE_DEPTH, _number("depth", depth_of)),
+    _Measure(FixId.RECOMPUTE_COUNTERS, _number("descendant_count", descendant_count_of)),
+    _Measure(FixId.RECOMPUTE_COUNTERS, _number("descendant_tokens", descendant_tokens_of)),
     _Measure(FixId.RECOMPUTE_COUNTERS, _source_tokens),
     _Measure(FixId.RECOMPUTE_TIMES, _times),
 )

@@ -880,8 +880,12 @@ def drop_draft(path: Path | None) -> None:
 
 def kept_drafts(database: Path, folder: Path | None = None) -> list[BriefDraft]:
     """The drafts of a database that wait for a decision, the newest first; blocks."""
-    found = (one for one in _all_drafts(folder) if one.database == str(database.resolve()))
-    return sorted(found, key=lambda one: (one.made_at, str(one.path)), reverse=True)
+    place, found = drafts_folder() if folder is None else folder, list[BriefDraft]()
+    for path in place.glob(f"{_BEGINNING}*{_ENDING}"):
+        with contextlib.suppress(RefusedError, FileMissingError):
+            found.append(read_draft(path))
+    ours = (one for one in found if one.database == str(database.resolve()))
+    return sorted(ours, key=lambda one: (one.made_at, str(one.path)), reverse=True)
 
 
 def forget_brief_drafts(
@@ -895,13 +899,6 @@ def forget_brief_drafts(
                 draft.path.unlink()
                 gone.append(draft.path)
     return gone
-
-
-def _all_drafts(folder: Path | None) -> Iterator[BriefDraft]:
-    place = drafts_folder() if folder is None else folder
-    for path in sorted(place.glob(f"{_BEGINNING}*{_ENDING}")) if place.is_dir() else ():
-        with contextlib.suppress(RefusedError, FileMissingError):
-            yield read_draft(path)
 
 
 def read_draft(path: Path) -> BriefDraft:

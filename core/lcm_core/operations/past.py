@@ -483,7 +483,7 @@ class Found(Record, frozen=True):
 
 def operations_on(db: Rows, conversation_id: int, read: Read) -> tuple[Operation, ...]:
     """The operations that changed a conversation, the newest first; their undos and redos are among them."""
-    found = touching(db, conversation_id, SEVERAL)
+    found = touching(db, conversation_id)
     roots = {one.id: one for one in found}
     kept = []
     for one in found:
