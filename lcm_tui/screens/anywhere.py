@@ -523,7 +523,11 @@ class Anywhere(Source):
         yield Goal("Give an action another key", does, partial(screen.action_run, "help"), _OTHER_KEY)
 
     def _themes(self) -> Iterable[Goal]:
-        for name, theme in sorted(self.app.available_themes.items()):
+        themes = self.app.available_themes
+        for name in sorted(
+            themes, key=lambda name: (name != self.app.theme, name)
+        ):  # enter at once: no change
+            theme = themes[name]
             sort = "Dark" if theme.dark else "Light"
             about = f"{sort}{', used now' if name == self.app.theme else ''}."
             words = tuple(f"{name} {sort.casefold()} mode {word}" for word in _THEME)
