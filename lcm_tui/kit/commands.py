@@ -286,6 +286,7 @@ ACCEPT_REST = Key[object](
     "Accept every remaining draft that meets your conditions.",
     words="accept by rule; accept all; approve all; accept everything; all drafts",
     decides=True,
+    opens=True,
 )
 EDIT = Key[object](
     "edit",
@@ -419,6 +420,7 @@ APPLY = Key[object](
     "Apply exactly what is previewed.",
     words="save; write; commit; accept; confirm; yes",
     decides=True,
+    opens=True,
 )
 UNDO = Key[object](
     "undo",

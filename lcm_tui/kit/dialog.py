@@ -370,8 +370,9 @@ class Dialog(ModalScreen[T]):
             await self.run_action(found.action)
 
     def keys_here(self) -> Sequence[str]:
-        """Its keys, as they are called."""
-        return [key_title(self.keys_of(one).split(",")[0]) for one in self.own_keys()]
+        """Its keys, as they are called: the first of each, and ``enter``."""
+        keys = (self.keys_of(one).split(",") for one in self.own_keys())
+        return [key_title(key) for own in keys for key in own if key in (own[0], "enter")]
 
     def say_unknown_key(self, key: str) -> None:
         """Say that a key is none here, and which are; what is typed into a line is text."""

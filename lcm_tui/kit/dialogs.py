@@ -175,10 +175,20 @@ class Question(Dialog[str], Decision[str]):
 
     def compose_box(self) -> ComposeResult:
         """The question and its keys."""
+        yield TextView(self._document())
+
+    def _document(self) -> Document:
         lines = [
             Block(spans=(Span(f"{key:<7}", "key"), Span(words)), indent=7) for key, words in self._answers
         ]
-        yield TextView((heading(self._title), *self._body, Block(), *lines))
+        return (heading(self._title), *self._body, Block(), *lines)
+
+    def say(self, body: Document) -> None:
+        """Ask the same with another *body*, as more becomes known."""
+        self._body = body
+        if self.is_mounted:
+            self.query_one(TextView).show(self._document())
+            self.fit()
 
     def explained(self) -> Document:
         """The question itself."""
@@ -206,7 +216,7 @@ class Question(Dialog[str], Decision[str]):
 
     def keys_here(self) -> Sequence[str]:
         """The answers, too."""
-        return (*self._letters, *super().keys_here())
+        return (*self._letters, *(("enter",) if self._enter else ()), *super().keys_here())
 
     def on_key(self, event: events.Key) -> None:
         """A key that is an answer."""

@@ -443,6 +443,20 @@ class DiffView(LineView[Piece]):
         self._again()
         return True
 
+    def section(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The lines of the old and of the new text below the same heading as the line at the cursor."""
+        key, laid = self.selected, self.laid
+        if key is None or laid is None:
+            return (), ()
+        is_heading = laid.naming.is_heading
+        heads = [
+            at for at, row in enumerate(laid.rows) if any(map(is_heading, filter(None, _texts(laid, row))))
+        ]
+        first = max((at for at in heads if at <= key.row), default=0)
+        rows = laid.rows[first : min((at for at in heads if at > key.row), default=None)]
+        old = [laid.diff.old[row.old] for row in rows if row.old is not None]
+        return old, [laid.diff.new[row.new] for row in rows if row.new is not None]
+
     def text_at(self, piece: Piece) -> str:
         """What a line says."""
         return "" if self.laid is None else text_of(draw(self.laid, piece))

@@ -551,6 +551,8 @@ T = TypeVar("T")
 LOOK_SECONDS: Final = 0.01
 #: A screen that reads for longer gets its keys: some need no data, and none waits for a database.
 HOLD_SECONDS: Final = 1.5
+#: Said once of all keys that were pressed before a question could be read.
+TOO_EARLY: Final = "What you typed before this question appeared was ignored: answer it now."
 #: A key that nobody has reported to have acted by then has gone with its widget.
 LOST_SECONDS: Final = 0.5
 
@@ -643,6 +645,7 @@ class TypedAhead:
             key = self._waiting.popleft()
             screen = self._app.screen
             if isinstance(screen, Decision) and not screen.answered_by(key):
+                self._app.notify(TOO_EARLY, severity="warning", timeout=4)
                 continue
             self._acting, self._number = True, self._number + 1
             target = self._app.focused or screen

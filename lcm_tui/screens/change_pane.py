@@ -102,7 +102,7 @@ and after with their share of the budget, and the rows per table: + added, ~ cha
 Below are the ordinals, old and new side by side: + added, - removed, → moved, ✗ a broken summary that will be
 in the context. tab switches to the edits, one database row each, to the same rows as a diff, to the SQL, and
 to the warnings if the head has no room for them. m goes to the diff at once, and back. enter opens the
-selected line, and / finds text.
+selected line whole (in the diff: its whole row, before and after), and / finds text.
 """.strip()
 
 
@@ -374,8 +374,7 @@ class ChangePane(Vertical):
         """The line under the cursor, whole; None when there is none."""
         key = self.list_in_front().selected
         if isinstance(key, Piece):
-            self.diff.unfold()
-            return None
+            return None if self.diff.unfold() else _row_document(*self.diff.section())
         if isinstance(key, Shifted):
             return await self._item_document(key)
         texts = self._texts(self._pane)
@@ -396,6 +395,13 @@ class ChangePane(Vertical):
             body = (Block(held.text[:WHOLE_CHARACTERS]),)
         missing = (Block("Its row is missing.", "error"),)
         return (heading(item_name(row.ref)), *(body or missing))
+
+
+def _row_document(before: Sequence[str], after: Sequence[str]) -> Document:
+    """A database row, before and after where these are two."""
+    if before == after or not (before and after):
+        return tuple(map(Block, before or after))
+    return (heading("Before"), *map(Block, before), Block(), heading("After"), *map(Block, after))
 
 
 def _cut_line(text: str, _: int) -> Sequence[Line]:

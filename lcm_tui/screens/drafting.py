@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import ClassVar, Final
 
@@ -46,6 +46,7 @@ from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, Finder, ListPane, Marks, TextFinder, WholeRow
 from lcm_tui.kit.panes import Aside, Head
+from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Column, Document, Layout, Line, Span, heading, lay_out
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
@@ -54,6 +55,7 @@ from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.drafts import (
     ITEM_COLUMNS,
     BatchState,
+    Passing,
     head_lines,
     rule_sentences,
     state_text,
@@ -321,6 +323,8 @@ class Preparation:
 #: How often rate and remaining time are drawn.
 SECONDS: Final = 0.5
 ASK_RULE: Final = f"accept when: {EXAMPLES}"
+#: Conditions that can be picked, with the number of drafts that pass each.
+OFFERED: Final = (DEFAULT, "nothing invented, no rule lost", "nothing invented", "no worse", "every")
 RULES: Final = """
 Combine conditions with commas. "nothing invented": no path, id, number or name that the source does not have.
 "no rule lost": every rule of the source was checked and is in the draft. "no worse": the present text keeps
@@ -375,6 +379,7 @@ Drafts are saved on disk: leave at any time and continue later.
         self._cancelling = False
         self._begins = False  #: asks whether to begin as soon as the cost is known
         self._by_rule = False  #: a rule was set that the drafts were not judged by yet
+        self._say_passing: Callable[[], object] = lambda: None  #: how many drafts pass the rule in question
 
     def compose_body(self) -> ComposeResult:
         """How far it is, every item with the texts of one beside it, and that one in whole sentences."""
@@ -389,6 +394,11 @@ Drafts are saved on disk: leave at any time and continue later.
             return shown
         decide = ("open", "accept-rest", "apply")
         return [*decide, *(name for name in shown if name not in decide)]
+
+    def _keeps_its_place(self, name: str) -> bool:
+        """Before the start no row has a draft, and behind the end none is to be decided."""
+        no_row = self.loaded and (self.work is None or self.work.batch.finished)
+        return not no_row and super()._keeps_its_place(name)
 
     def main_widget(self) -> LineView[SummaryId]:
         """The items."""
@@ -546,7 +556,7 @@ Drafts are saved on disk: leave at any time and continue later.
             else:
                 self.head.again()
             if self._begins and self.preparation.forecast is not None and self._why_not_proceed() is None:
-                self._proceed()
+                self.work_on("batch", self._begin)
 
     def _tick(self) -> None:
         if self._changed_items:
@@ -620,12 +630,12 @@ Drafts are saved on disk: leave at any time and continue later.
             return "Resume"
         return "Cancel calls" if self._pausing else "Pause"
 
-    def _proceed(self) -> None:
+    def _proceed(self) -> Awaitable[None] | None:
         """Begin after a question; pause; break off what is in flight; go on."""
         work = self.work
         if work is None:
-            self.work_on("batch", self._begin)
-        elif not work.batch.running:
+            return self._begin()
+        if not work.batch.running:
             self.work_on("batch", self._run, work)
         elif self._pausing:
             self._cancelling = True
@@ -635,6 +645,7 @@ Drafts are saved on disk: leave at any time and continue later.
             self.app.notify(
                 "Pausing: no new call starts. Press P again to cancel the calls in flight.", timeout=5
             )
+        return None
 
     async def _begin(self) -> None:
         """Ask whether to ask; then make the batch of what is marked."""
@@ -658,7 +669,7 @@ Drafts are saved on disk: leave at any time and continue later.
         if answer == "w":
             await self.preparation.choose_author(author)
         elif answer:
-            await self._run(self._begin_work(chosen))
+            self.work_on("batch", self._run, self._begin_work(chosen))
 
     async def _run(self, work: Work) -> None:
         self._pausing = self._cancelling = False
@@ -795,9 +806,15 @@ Drafts are saved on disk: leave at any time and continue later.
         work, rule = self.work, parse_rule(DEFAULT)
         if work is None:
             return
-        while (answer := await self._agreed(work, rule)) == "e":
-            words = rule.words.removeprefix("accept when ")
-            text = await self.ask(ASK_RULE, words, check=_rule_problem, explained=RULES)
+        passing = Passing(work.batch.items)
+        measuring = self.work_on("passing", self._measure, work, passing)
+
+        async def picks() -> Sequence[Pick]:
+            await measuring.wait()
+            return [Pick(one, note=passing.text(parse_rule(one))) for one in OFFERED]
+
+        while (answer := await self._agreed(work, rule, passing)) == "e":
+            text = await self.ask(ASK_RULE, check=_rule_problem, explained=RULES, picks=picks)
             if text is None:
                 return
             rule = parse_rule(text)
@@ -808,22 +825,33 @@ Drafts are saved on disk: leave at any time and continue later.
         if not work.batch.running:
             self.work_on("batch", self._run, work)
 
-    async def _agreed(self, work: Work, rule: AcceptanceRule) -> str:
-        said: Document = (
-            Block(f"{rule.words[0].upper()}{rule.words[1:]}."),
-            *map(Block, rule_sentences(work.batch.items)),
-            Block("Truncated and faulty drafts are never accepted. Each becomes one undoable operation."),
-        )
+    async def _measure(self, work: Work, passing: Passing) -> None:
+        """Measure the drafts that a rule would judge; the question says at once what is known."""
+        async for one in work.batch.to_judge():
+            passing.measured.append(one)
+            self._say_passing()
+        passing.done = True
+        self._say_passing()
+
+    async def _agreed(self, work: Work, rule: AcceptanceRule, passing: Passing) -> str:
         owners = {item.conversation_id for item in work.batch.items}
         in_context = await self.session.read(summaries_in_contexts, owners)
-        if tokens := tokens_sentence(work.batch.items, in_context):
-            said = (*said, Block(tokens))
+        tokens = tokens_sentence(work.batch.items, in_context)
+
+        def said() -> Document:
+            return (
+                Block(f"{rule.words[0].upper()}{rule.words[1:]}."),
+                *map(Block, rule_sentences(work.batch.items, passing.text(rule))),
+                Block("Truncated and faulty drafts are never accepted. Each becomes one undoable operation."),
+                *((Block(tokens),) if tokens else ()),
+            )
+
         answers = [("enter", "accept"), ("e", "other conditions…")]
         if await wants_backup(self.session):
             answers[:1] = [("enter", "back up the database, then accept"), ("n", "accept without a backup")]
-        return await self.app.push_screen_wait(
-            Question("Accept drafts on these conditions?", said, answers, leave="cancel")
-        )
+        question = Question("Accept drafts on these conditions?", said(), answers, leave="cancel")
+        self._say_passing = lambda: question.say(said())
+        return await self.app.push_screen_wait(question)
 
     # -- leaving -----------------------------------------------------------------------------------------
 
@@ -854,6 +882,7 @@ Drafts are saved on disk: leave at any time and continue later.
             _why_not_proceed,
             title_now=_proceed_title,
             words="start drafting; run; pause; resume; go on",
+            opens=True,
         ),
         commands.OPEN.does(
             _review,

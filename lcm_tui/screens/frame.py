@@ -569,7 +569,8 @@ class CommandScreen(Screen[None], Still):
     def opening(self) -> bool:
         """Whether a key reads what it opens: the next ones are meant for that, if it comes soon."""
         work, since = self._opening
-        return work is not None and not work.is_finished and time.monotonic() - since < HOLD_SECONDS
+        reads = work is not None and not work.is_finished and not self.asking
+        return reads and time.monotonic() - since < HOLD_SECONDS
 
     @staticmethod
     async def _finish(doing: Awaitable[object]) -> None:

@@ -316,7 +316,7 @@ if there are any.
             self._begun = True
             self._stop.clear()
             self._say_state()
-            self.work_on("applying", self._apply, exclusive=False)
+            await self._apply()
 
     async def _apply(self) -> None:
         try:

@@ -271,7 +271,7 @@ A draft of a summary, compared with the text that it would replace. Nothing has 
 
 [ and ] go to the previous and the next change. space skips the change at the cursor (= kept, · skipped) or
 includes it again; enter on a change of several lines splits it into single lines. a previews the rows and
-applies exactly the text shown, with all included changes; A applies at once and goes to the next draft of the
+applies exactly the text shown, with all included changes; J applies at once and goes to the next draft of the
 batch; on an applied draft it goes to the next undecided one. v or m switches between unified and side by
 side. If changes are skipped, or the text is edited by hand (e here, E in $EDITOR), the model is recorded as
 "manual".
@@ -511,7 +511,7 @@ The truncated source is never accepted automatically.
         """The next summary of the batch that is undecided."""
         return None if self.own else self.subject.work.next_to_review(self.subject.summary_id)
 
-    def _why_not_accept(self) -> str | None:
+    def _why_not_apply_and_next(self) -> str | None:
         if not self.subject.applied or self.own:
             return self._why_not_apply()
         if self._following is None:
@@ -666,7 +666,7 @@ The truncated source is never accepted automatically.
 
         self.open(places.Preview(rewriting(self.subject.work, item, draft, then)))
 
-    async def _accept_and_next(self) -> None:
+    async def _apply_and_next(self) -> None:
         """Apply the text shown without a preview of its rows, and review the next draft that waits.
 
         Of a draft that is applied, only go on.
@@ -717,12 +717,17 @@ The truncated source is never accepted automatically.
             title="Preview",
             help="Preview applying the text shown; nothing is written yet.",
         ),
-        commands.ACCEPT_REST.does(
-            _accept_and_next,
-            _why_not_accept,
-            title="Accept, next",
-            help="Apply the text shown and go to the next draft of the batch.",
+        Key(
+            "apply-next",
+            "J",
+            "Apply, next",
+            "Apply the text shown without a preview, and go to the next draft of the batch.",
+            _apply_and_next,
+            _why_not_apply_and_next,
             title_now=lambda s: "Next undecided" if s.subject.applied and not s.own else "",
+            words="accept; accept and next; next summary; approve",
+            decides=True,
+            opens=True,
         ),
         commands.OPEN.does(_open_line, _why_not_open),
         commands.MARK.does(

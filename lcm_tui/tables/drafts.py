@@ -12,6 +12,7 @@ from lcm_core.base.records import SummaryId
 from lcm_core.base.text import agree, counted, depth_name, some
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
+from lcm_core.operations.drafts import AcceptanceRule, MeasuredDraft
 from lcm_core.writers.acceptance import DraftFault, reversal_sentence
 from lcm_core.writers.cost import CallLoad, Spent, total_forecast
 from lcm_core.writers.identifiers import Identifier
@@ -375,12 +376,31 @@ MEANINGS: Final = MappingProxyType(
 )
 
 
-def rule_sentences(items: Sequence[BatchItem]) -> Sequence[str]:
+class Passing:
+    """How many of the drafts to review pass a rule; each is measured once, for any number of rules."""
+
+    def __init__(self, items: Iterable[BatchItem]) -> None:
+        """None of the drafts of *items* is measured yet."""
+        self._review = sum(one.state is ItemState.REVIEW for one in items)
+        self.measured: list[MeasuredDraft] = []
+        self.done = False  #: all are measured
+        self._passes: dict[AcceptanceRule, list[bool]] = {}
+
+    def text(self, rule: AcceptanceRule) -> str:
+        """The number, as far as it is known: "12 of 19 drafts pass"."""
+        if not self._review:
+            return "No draft is to be reviewed yet"
+        passes = self._passes.setdefault(rule, [])
+        passes += [not one.objections(rule) for one in self.measured[len(passes) :]]
+        passed = sum(passes)
+        said = f"{passed:,} of {counted(self._review, 'draft')} {'passes' if passed == 1 else 'pass'}"
+        return said if self.done else f"{said} so far, {len(passes):,} checked …"
+
+
+def rule_sentences(items: Sequence[BatchItem], passing: str) -> Sequence[str]:
     """What conditions apply to: the drafts that wait, and, without another question, those to come."""
-    review = sum(one.state is ItemState.REVIEW for one in items)
     to_come = sum(one.state in {ItemState.WAITING, ItemState.DRAFTING, ItemState.FAILED} for one in items)
-    now = counted(review, "draft") if review else "no draft"
-    said = [f"Applies to this batch only, now to {now} to review."]
+    said = [f"{passing}. This applies to this batch only."]
     if to_come:
         one = to_come == 1
         drafts = "its draft when it arrives" if one else "their drafts when they arrive"
@@ -533,7 +553,7 @@ class ReviewState(Record, frozen=True):
 def review_head_lines(material: Material, state: ReviewState) -> tuple[Line, ...]:
     """Five lines."""
     item, draft, pair = state.item, state.draft, state.pair
-    lines: list[Line] = [_node(material, item)]
+    lines: list[Line] = [_node(material, state)]
     if draft is None:
         lines.append((Span(f" {state.author.words}"), Span(f" · {key_text(state.author)}", "dim")))
         lines.append((Span(f" {state.busy or item.why}", "text" if state.busy else "warn"),))
@@ -554,8 +574,12 @@ def review_head_lines(material: Material, state: ReviewState) -> tuple[Line, ...
     return tuple(lines)
 
 
-def _node(material: Material, item: BatchItem) -> Line:
-    summary, gone, spoilt = material.summary, len(material.source.gone), len(material.broken_sources)
+def _node(material: Material, state: ReviewState) -> Line:
+    item, summary = state.item, material.summary
+    gone, spoilt = len(material.source.gone), len(material.broken_sources)
+    # What is measured is counted again: the stored number may be of another text, or of an older engine.
+    now = summary.tokens if state.now is None else state.now.tokens
+    stored = "" if now == summary.tokens else f" (the database counts {summary.tokens:,})"
     kind = "leaf" if summary.kind == "leaf" else f"condensed, depth {summary.depth}"
     given = len(material.previous.nodes)
     passed = len(material.previous.passed_over)
@@ -565,7 +589,7 @@ def _node(material: Material, item: BatchItem) -> Line:
     broken = material.broken.value if material.broken else ""
     return (
         Span(" applied ·" if applied else "", "ok"),
-        Span(f" {kind} · now {summary.tokens:,} tokens", "dim"),
+        Span(f" {kind} · now {now:,} tokens{stored}", "dim"),
         Span(f" · broken: {broken}" if broken else "", "error"),
         Span(f" · {gone} of its sources {'is' if gone == 1 else 'are'} missing" if gone else "", "warn"),
         Span(f" · {spoilt} broken among its sources: repair first" if spoilt else "", "warn"),

@@ -401,10 +401,12 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         assert shown(pilot).count("2 waiting") == 1
         assert shown(pilot).count("offline") == 1
         await pilot.press("A")
+        await wait_for_text(pilot, "6 of 9 drafts pass. This applies to this batch only.")
         await asked(pilot, "nothing is invented", "e")
-        await wait_for(pilot, lambda: screen.asking)
+        await wait_for_text(pilot, f"{DEFAULT}  6 of 9 drafts pass", "every  9 of 9 drafts pass")
         await pilot.press(*"every", "enter")
-        await asked(pilot, "Accept every draft without fault", "enter")
+        await wait_for_text(pilot, "Accept every draft without fault.", "9 of 9 drafts pass.")
+        await pilot.press("enter")
         await wait_for(pilot, lambda: work.batch.finished, "all committed")
         await wait_for_text(pilot, "11 applied")
         assert dump(path) != before
@@ -465,8 +467,8 @@ async def test_an_applied_draft_leads_to_the_next_undecided_and_a_decided_batch_
         await wait_for_text(pilot, f"was {first.reason}")
         await pilot.press("enter")
         place, count = work.batch.items.index(work.batch.item(first.summary_id)) + 1, len(work.batch.items)
-        await wait_for_text(pilot, f"draft {place} of {count} · applied", "Next undecided")
-        await pilot.press("A")
+        await wait_for_text(pilot, f"draft {place} of {count} · applied", "J Next undecided")
+        await pilot.press("J")
         await wait_for_text(pilot, f"Review {others[0].summary_id}")
         assert work.batch.item(others[0].summary_id).state is ItemState.REVIEW
         await pilot.press("escape")
@@ -590,6 +592,7 @@ async def test_a_rule_that_is_none_is_refused_with_those_that_are(database_copy:
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await queue_of(pilot, 1, "R", "enter")
         assert screen.why_not("accept-rest") == "not started: P starts the drafts"
+        assert shown_lines(pilot)[-1].startswith(" P Start  space Mark  U History"), "no row has a draft yet"
         await pilot.press("P")
         await asked(pilot, "no network call", "a")
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)

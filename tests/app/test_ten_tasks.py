@@ -77,7 +77,7 @@ async def test_2_repair_them_all_with_a_look_at_each(database_copy: DatabaseFact
         first = pilot.app.screen
         assert at(first, "Review ")
         await operator.sees("+ draft 1")
-        await operator.press("A")
+        await operator.press("J")
         if pilot.app.screen is first or "Back up before" in shown(pilot):  # once a day
             await operator.press("n")
         seen = {first.subject.summary_id}
@@ -85,7 +85,7 @@ async def test_2_repair_them_all_with_a_look_at_each(database_copy: DatabaseFact
             await wait_for(pilot, lambda: _reviewed(pilot) not in (None, *seen))
             seen.add(_reviewed(pilot) or first.subject.summary_id)
             before = operator.keys
-            await operator.press("A")
+            await operator.press("J")
             assert operator.keys == before + 1
         assert query(path, "SELECT count(*) FROM lcm_tui_operations") == [(3,)]
 

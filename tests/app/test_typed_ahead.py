@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
 from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.terminal import TOO_EARLY
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.frame import CommandScreen, all_keys
@@ -106,7 +107,8 @@ async def test_a_question_is_not_answered_by_what_was_typed_before_it(database_f
         answers: list[str | None] = []
         early = time.monotonic()
         pilot.app.push_screen(Question("Sure?", (), (("a", "yes"),)), answers.append)
-        typed(pilot, "a", at=early)
+        typed(pilot, "a", "a", at=early)
+        await wait_until_said(pilot, TOO_EARLY)
         await settled(pilot)
         assert isinstance(pilot.app.screen, ModalScreen)
         typed(pilot, "a")
@@ -141,6 +143,7 @@ def test_what_decides_is_known():
     assert {name for name, one in all_keys().items() if one.decides} == {
         "apply",
         "accept-rest",
+        "apply-next",
         "undo",
         "delete",
         "vacuum",

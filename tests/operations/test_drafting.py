@@ -20,7 +20,7 @@ from lcm_core.operations.drafts import (
     DraftsHeader,
     DraftsWriter,
     forget_drafts,
-    objections_to,
+    measured,
     parse_rule,
     read_saved,
     unfinished,
@@ -412,9 +412,8 @@ class TestRules:
             assert "“You must not re-index the orders table.” became" in item.drafts[0].sentences[0]
             assert not any(draft.may_be_taken for draft in item.drafts)
             kept = replace(item.drafts[0], faults=(), sentences=())
-            refused = await objections_to(
-                parse_rule(words), kept, await batch.material(item.summary_id), batch.setting
-            )
+            found = await measured(kept, await batch.material(item.summary_id), batch.setting)
+            refused = found.objections(parse_rule(words))
             assert any(one.startswith("It reverses a rule of the source: ") for one in refused)
 
     async def test_a_lost_rule_is_named_by_the_condition_that_refuses_it(self, path: Path) -> None:

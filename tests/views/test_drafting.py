@@ -7,8 +7,9 @@ from typing import cast
 
 from lcm_core.api import Draft
 from lcm_core.operations.drafting import BatchItem, ItemState
+from lcm_core.operations.drafts import parse_rule
 
-from lcm_tui.tables.drafts import rule_sentences, tokens_sentence
+from lcm_tui.tables.drafts import Passing, rule_sentences, tokens_sentence
 
 
 def item(name: str, state: ItemState, tokens: int, drafted: int | None) -> BatchItem:
@@ -44,14 +45,15 @@ def test_the_tokens_of_a_rule_are_those_of_drafts_to_review_that_replace_summari
 
 
 def test_a_rule_says_that_it_goes_on_for_drafts_to_come() -> None:
-    now, later = rule_sentences(BATCH)
-    assert now == "Applies to this batch only, now to 3 drafts to review."
+    passing = Passing(BATCH).text(parse_rule("every"))
+    assert passing == "0 of 3 drafts pass so far, 0 checked …"
+    now, later = rule_sentences(BATCH, passing)
+    assert now.startswith(f"{passing}. ")
     assert later == (
         "1 summary of the batch has no draft yet: the conditions stay in force and accept its draft when it "
         "arrives, without asking again."
     )
-    assert rule_sentences(BATCH[:3]) == [now]
-    first, _ = rule_sentences(BATCH[4:])
-    assert first == "Applies to this batch only, now to no draft to review."
-    many = rule_sentences((BATCH[4], item("sum_f", ItemState.DRAFTING, 1, None)))[1]
+    assert rule_sentences(BATCH[:3], passing) == [now]
+    assert Passing(BATCH[4:]).text(parse_rule("every")) == "No draft is to be reviewed yet"
+    many = rule_sentences((BATCH[4], item("sum_f", ItemState.DRAFTING, 1, None)), passing)[1]
     assert many.startswith("2 summaries of the batch have no draft yet: the conditions stay in force and ac")

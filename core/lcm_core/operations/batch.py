@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 
 from lcm_core.base.errors import DatabaseError, LcmError, NotFoundError, RefusedError
@@ -36,7 +36,7 @@ from lcm_core.operations.drafting import (
     read_material,
     ready,
 )
-from lcm_core.operations.drafts import AcceptanceRule, objections_to
+from lcm_core.operations.drafts import AcceptanceRule, MeasuredDraft, measured
 from lcm_core.operations.repair import CONTAMINATED, kind_of_text
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_rewrite
 from lcm_core.store.database import Database, Reader
@@ -288,11 +288,18 @@ class Batch:
         draft = self.item(summary_id).draft
         if draft is None:
             return ("Every draft was rejected.",)
-        return await objections_to(rule, draft, await self.material(summary_id), self.setting)
+        return (await measured(draft, await self.material(summary_id), self.setting)).objections(rule)
+
+    async def to_judge(self) -> AsyncIterator[MeasuredDraft]:
+        """The drafts that a rule would judge now, one after the other: about 0.1 s each."""
+        for item in self.items:
+            draft = item.draft
+            if item.state is ItemState.REVIEW and draft is not None and draft.may_be_taken:
+                yield await measured(draft, await self.material(item.summary_id), self.setting)
 
     async def _judge(self, material: Material, draft: Draft, rule: AcceptanceRule) -> LcmError | None:
         """Take a draft if the rule does; what the commit was refused for, else None."""
-        objections = await objections_to(rule, draft, material, self.setting)
+        objections = (await measured(draft, material, self.setting)).objections(rule)
         if objections:
             self._set(replace(self.item(draft.summary_id), why=" ".join(objections)))
             return None

@@ -353,20 +353,31 @@ class AcceptanceRule(Record, frozen=True):
 EVERY: Final = AcceptanceRule()
 
 
-async def objections_to(
-    rule: AcceptanceRule, draft: Draft, material: Material, setting: DraftSetting
-) -> tuple[str, ...]:
-    """Why *rule* does not take a draft; the first words of each fit a narrow column.
+class MeasuredDraft(Record, frozen=True):
+    """A draft and what it keeps of its source, beside the present text: any rule is judged by it."""
 
-    Every rule but `EVERY` also refuses what is not worth taking (docs/spec/retention.md, "Worth taking").
-    """
+    draft: Draft
+    new: Retention
+    old: Retention
+    broken: bool  #: whether the present text is
+
+    def objections(self, rule: AcceptanceRule) -> tuple[str, ...]:
+        """Why *rule* does not take the draft; the first words of each fit a narrow column.
+
+        Every rule but `EVERY` also refuses what is not worth taking (docs/spec/retention.md, "Worth taking").
+        """
+        found = tuple(rule.objections(self.draft, self.new, self.old))
+        if found or rule == EVERY or (one := assess(self.new, None if self.broken else self.old)).good:
+            return found
+        # No reason against an edit by hand; but nothing that is taken unseen.
+        return (assess(self.new, None).sentence if one.worth is Worth.EVEN else one.sentence,)
+
+
+async def measured(draft: Draft, material: Material, setting: DraftSetting) -> MeasuredDraft:
+    """Measure a draft, and the present text."""
     new = await retention_of(material, draft.text, setting)
-    old = None if rule == EVERY else await retention_of(material, material.base.content, setting)
-    found = tuple(rule.objections(draft, new, old))
-    if found or rule == EVERY or (assessment := assess(new, None if material.broken else old)).good:
-        return found
-    # No reason against an edit by hand; but nothing that is taken unseen.
-    return (assess(new, None).sentence if assessment.worth is Worth.EVEN else assessment.sentence,)
+    old = await retention_of(material, material.base.content, setting)
+    return MeasuredDraft(draft, new, old, material.broken is not None)
 
 
 _PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
