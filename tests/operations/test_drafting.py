@@ -14,7 +14,7 @@ from lcm_core.base.files import drafts_folder
 from lcm_core.base.values import replace
 from lcm_core.change.plan import DiskFullError
 from lcm_core.operations import drafting as drafts
-from lcm_core.operations.drafting import ItemState, select_items
+from lcm_core.operations.drafting import ItemState, retention_of, select_items
 from lcm_core.operations.drafts import (
     AcceptanceRule,
     DraftsHeader,
@@ -415,6 +415,26 @@ class TestRules:
             found = await measured(kept, await batch.material(item.summary_id), batch.setting)
             refused = found.objections(parse_rule(words))
             assert any(one.startswith("It reverses a rule of the source: ") for one in refused)
+
+    @pytest.mark.parametrize(("broken", "refused"), [(False, True), (True, False)])
+    async def test_a_draft_may_keep_less_than_a_broken_text(
+        self, path: Path, broken: bool, refused: bool
+    ) -> None:
+        async with await Database.open(path) as database:
+            batch = batch_of(
+                database,
+                await leaves(database, 1),
+                Writer([good("All is well.")]),
+                rule=AcceptanceRule(nothing_invented=True, no_caution=True, retention=1.0),
+            )
+            await batch.run()
+            [item] = batch.items
+            material = await batch.material(item.summary_id)
+            found = await measured(item.drafts[0], material, batch.setting)
+            cut = await retention_of(material, material.source.text, batch.setting)
+            found = replace(found, old=cut, broken=broken)
+            why = found.objections(parse_rule("no worse"))
+            assert any(one.endswith(" % now") for one in why) is refused
 
     async def test_a_lost_rule_is_named_by_the_condition_that_refuses_it(self, path: Path) -> None:
         run(path, "UPDATE messages SET content = content || '\n\nYou must not re-index the orders table.'")

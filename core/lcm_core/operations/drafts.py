@@ -312,7 +312,7 @@ class AcceptanceRule(Record, frozen=True):
 
     nothing_invented: bool = False
     retention: float | None = None  #: share of what matters most in the source, 0 to 1, at least
-    better_retention: bool = False  #: the present text keeps no more
+    better_retention: bool = False  #: the present text keeps no more, unless it is broken
     no_caution: bool = False
     no_rule_lost: bool = False  #: every rule of the source is in the draft, and all could be checked
 
@@ -366,8 +366,9 @@ class MeasuredDraft(Record, frozen=True):
 
         Every rule but `EVERY` also refuses what is not worth taking (docs/spec/retention.md, "Worth taking").
         """
-        found = tuple(rule.objections(self.draft, self.new, self.old))
-        if found or rule == EVERY or (one := assess(self.new, None if self.broken else self.old)).good:
+        old = None if self.broken else self.old  # a cut of the source keeps most names and is no summary
+        found = tuple(rule.objections(self.draft, self.new, old))
+        if found or rule == EVERY or (one := assess(self.new, old)).good:
             return found
         # No reason against an edit by hand; but nothing that is taken unseen.
         return (assess(self.new, None).sentence if one.worth is Worth.EVEN else one.sentence,)
