@@ -88,7 +88,7 @@ HINTS = [
     [
         (120, " enter Open  c Context  s Summaries  F Search all  H Health  u Undo  ? Help  : All  q Quit "),
         (80, " enter Open  c Context  s Summaries  F Search all  u Undo  ? Help  : …  q Quit "),
-        (60, " enter  c Context  F Search all  H Health  S Sort  ?  : …  q "),
+        (60, " enter  c Context  s Summaries  F Search all  ?  : …  q "),
         (40, " enter  c Context  H Health  ?  : …  q "),
     ],
 )

@@ -16,7 +16,7 @@ from lcm_core.engine.rules import TailRules
 from lcm_core.store.coverage import read_coverage
 from textual.pilot import Pilot
 
-from lcm_tui.kit.session import read_shares, remembered_path
+from lcm_tui.kit.session import read_looks, remembered_path
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.preview import PlanScreen
 from lcm_tui.tables import coverage as views
@@ -133,7 +133,8 @@ async def test_m_folds_the_map_away_and_that_is_remembered(
                 assert screen.lines.size.height >= 3
                 assert screen.map.size.height <= size[1] // 2
                 assert screen.focused is (screen.lines if high else screen.map.rows)
-    assert read_shares(remembered_path()) == {f"dag map{'' if high else ' low'}": 0.1 if high else 0.9}
+    shares, _ = read_looks(remembered_path())
+    assert shares == {f"dag map{'' if high else ' low'}": 0.1 if high else 0.9}
 
 
 async def test_a_map_that_is_folded_away_is_not_read(
