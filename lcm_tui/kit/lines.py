@@ -422,12 +422,12 @@ class LineView(Scroller, Generic[K]):
         if not self._top <= line < self._top + self._height:
             self._show_from(line - self._height // 3)
 
-    def mark_fresh(self, keys: Collection[K]) -> None:
-        """Mark new keys for a moment."""
+    def mark_fresh(self, keys: Collection[K], *, arrived: bool = True) -> None:
+        """Mark new keys for a moment; those that *arrived* just now are counted below the rows in view."""
         if keys:
             mark = object()
             self._fresh.update(dict.fromkeys(keys, mark))
-            self._unseen.update(keys)
+            self._unseen.update(keys if arrived else ())
             self._repaint()
             if self.new_below:
                 self.post_message(self.Scrolled(self))

@@ -478,7 +478,7 @@ messages as sent it finds text.
 
     def show(self, data: ContextView) -> None:
         """Show the items, then assemble them."""
-        changed = self.items.show(data)
+        changed = self.items.show(data, arrived=not self.moving)
         self._show_counted()
         self.assembly.file_changed(items=changed)
 
@@ -504,6 +504,18 @@ messages as sent it finds text.
         self.sent.show_sent(ledger)
         self._show_text()
         self.refresh_bars()
+
+    def step_back(self) -> bool:
+        """Out of a text or a filter, the messages as sent, another budget; then the screen is left."""
+        if super().step_back():
+            return True
+        if self._as_sent:
+            self._turn_as_sent()
+        elif self.assembly.what_if is not None:
+            self._set_budget(None)
+        else:
+            return False
+        return True
 
     def _set_budget(self, budget: int | None) -> None:
         self.assembly.what_if = budget

@@ -277,8 +277,11 @@ class ItemList(LineView[RowKey]):
         number = self._conversation.conversation_id
         return await session.read(read_context, number, self._rules, session.engine_zone)
 
-    def show(self, view: ContextView) -> bool:
-        """Show it, selection and place are kept by key; whether it is another one than before."""
+    def show(self, view: ContextView, *, arrived: bool) -> bool:
+        """Show it, selection and place are kept by key; whether it is another one than before.
+
+        What is new in it has *arrived*, or it is of another moment.
+        """
         before, first = self.view, not self.was_read
         self.was_read = True
         changed = first or view != before
@@ -290,7 +293,8 @@ class ItemList(LineView[RowKey]):
             self.replace(view.keys, select=next(filter(stands_for_item, view.keys), None) if first else None)
             if not first:
                 known = set(before.keys)
-                self.mark_fresh([key for key in view.keys if stands_for_item(key) and key not in known])
+                fresh = [key for key in view.keys if stands_for_item(key) and key not in known]
+                self.mark_fresh(fresh, arrived=arrived)
         if self._wanted is not None:
             name = tuple(map(str, self._wanted))
             key = next((key for key in view.keys if tuple(map(str, key))[:2] == name), None)

@@ -299,7 +299,7 @@ focus (tab); n and N go to the next and the previous match.
             self.query_one("#heading").refresh()
             lines.lay_rows(self._place_wanted())
             if again:
-                lines.mark_fresh(lines.places_of(known.ids - before))
+                lines.mark_fresh(lines.places_of(known.ids - before), arrived=not self.moving)
         self._read_on()
 
     def _place_wanted(self) -> Place | None:

@@ -97,6 +97,5 @@ async def history(pilot: Pilot[int]) -> Screen[Any]:
 async def leave(pilot: Pilot[int]) -> None:
     """Go back to the list of conversations."""
     while not at(pilot.app.screen, "Conversations"):
-        before = pilot.app.screen
         await pilot.press("escape")
-        await wait_for(pilot, lambda before=before: pilot.app.screen is not before, "the screen before")
+        await settled(pilot)

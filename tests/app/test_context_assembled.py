@@ -72,6 +72,13 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
         assert "not sent" not in shown(pilot)
         assert screen.assembly.ledger is not None
         assert screen.assembly.ledger.assembled.budget == 16_000
+        await pilot.press("m", "escape")
+        assert screen.items.display, "back to the items, of the same budget"
+        assert screen.assembly.what_if == 16_000
+        await pilot.press("escape")
+        await wait_for_text(pilot, "of 128,000")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen)
 
 
 @pytest.mark.long

@@ -63,6 +63,7 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         await pilot.press("[")
         await wait_for_text(pilot, "as it was before 20", ": Dissolve ", "past, read-only", NODE[:12])
         assert NODE in items_of(screen)
+        assert not screen.items.new_below, "what was there before has not come now"
         assert "cannot be changed" in (screen.why_not("dissolve") or "")
         assert not {"dissolve", "compact"} & set(screen.in_key_bar()), "what the past can never do"
         await settled(pilot)
