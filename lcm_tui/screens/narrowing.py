@@ -45,6 +45,8 @@ CHOICES: Final = (
     ("5", "in-context", "in context"),
     ("6", "out-of-context", "not in it"),
     ("7", "broken", "broken"),
+    ("8", "briefs", "briefs"),
+    ("9", "files", "files"),
 )
 #: The words that a word takes the place of, as nothing is both.
 _AGAINST: Final = {
@@ -218,8 +220,8 @@ async def load_broken(reader: Reader, summary_ids: Sequence[SummaryId]) -> Colle
 
 def words_of(hit: Hit, broken: Collection[str]) -> Collection[str]:
     """The words of the choices that leave a hit; *broken*: the ids of broken summaries."""
-    if hit.kind not in (DocumentKind.MESSAGE, DocumentKind.SUMMARY):
-        return ()
+    if hit.kind in (DocumentKind.BRIEF, DocumentKind.FILE):
+        return ("briefs" if hit.kind is DocumentKind.BRIEF else "files",)
     inside = _CONTEXT[0 if hit.in_context else 1]
     if hit.kind is DocumentKind.MESSAGE:
         return hit.label, inside

@@ -663,7 +663,12 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             parts.append((Span(self._no_index, "warn"),))
         typing, low = self.query_input.has_focus, self.app.size.height < LOW
         choices = narrowing.choices_lines(self.narrowing, self.counts, width, typing=typing, low=low)
-        lines = [*flowed(parts, width, narrowing.BETWEEN), *choices]
+        told, ordered = (
+            list(flowed(some, width, narrowing.BETWEEN))
+            for some in (parts, [*parts, (Span("best first", "dim"),)])
+        )
+        several = self._found is not None and self._found.total > 1 and len(ordered) == len(told)
+        lines = [*(ordered if several else told), *choices]
         self._tallest = max(self._tallest, len(lines))  # the hits do not jump while words are typed
         return lines + [()] * (self._tallest - len(lines))
 
@@ -789,6 +794,8 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
                 ("in", "in-context", "In context", "what is in a context", "in the context"),
                 ("out", "out-of-context", "Not in it", "what is in no context", "out of context"),
                 ("broken", "broken", "Broken", "broken summaries", "failure marker; broken hits"),
+                ("briefs", "briefs", "In briefs", "focus briefs", "only briefs; by kind"),
+                ("files", "files", "In files", "large files", "only files; by kind"),
             )
         ),
         Key(

@@ -467,6 +467,15 @@ async def test_a_word_is_three_keys_away_from_a_dialog(before: str, database_cop
         await wait_for(pilot, lambda: pilot.app.screen is below, "where one was")
 
 
+async def test_every_hit_is_of_a_kind_that_can_be_chosen(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await searching(pilot, *"upload")
+        await wait_for_text(pilot, "1 tool 47+  2 user 33+  3 assistant 81+  4 summaries 37+", "8 briefs 2+")
+        assert "best first" in shown(pilot)
+        await pilot.press("tab", "8")
+        await wait_for_text(pilot, "Search briefs", "●briefs 2")
+
+
 async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path: Path):
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:

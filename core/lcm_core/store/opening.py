@@ -654,7 +654,9 @@ def _read_header(path: Path) -> tuple[bytes, int]:
     except FileNotFoundError as error:
         raise DatabaseMissingError(
             nothing_at(
-                "database", path, "Give its path with --db or LCM_DATABASE_PATH; nothing was created."
+                "database",
+                path,
+                "Give its path with --db or LCM_DATABASE_PATH, or try `lcm-tui demo`; nothing was created.",
             ),
             details={"path": str(path)},
         ) from error
