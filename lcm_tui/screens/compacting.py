@@ -297,10 +297,12 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _choices_line(self) -> Line:
         """The choices, each with its key."""
-        said = [(self.key_of("choice-1"), self.mode.title, self.mode.value)]
-        if self._why_no_target() is None:
-            said.append((self.key_of("choice-2"), self.target.title, self.target.value))
-        said.append((self.key_of("choice-3"), self.rule.title, self.rule.value))
+        target = self.target.value if self._why_no_target() is None else "(only “until under”)"
+        said = [
+            (self.key_of("choice-1"), self.mode.title, self.mode.value),
+            (self.key_of("choice-2"), self.target.title, target),
+            (self.key_of("choice-3"), self.rule.title, self.rule.value),
+        ]
         if self.what_if is not None:
             said.append((self.key_of("budget"), "budget", f"{self.budget:,}"))
         if self.tail is not None:
