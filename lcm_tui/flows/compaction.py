@@ -75,8 +75,8 @@ def refusal_of(result: object) -> str:
 
 def span_text(refs: Sequence[int | str]) -> str:
     """The sources of a pass, from the first to the last."""
-    first = f"message {refs[0]}" if isinstance(refs[0], int) else str(refs[0])
-    return first if len(refs) == 1 else f"{first} to {refs[-1]}"
+    first, *_, last = (f"m{one}" if isinstance(one, int) else one for one in (refs[0], refs[-1]))
+    return first if len(refs) == 1 else f"{first} to {last}"
 
 
 def depth_text(depth: int) -> str:

@@ -103,8 +103,8 @@ async def test_every_pass_is_shown_before_any_call(path: Path, monkeypatch: pyte
             pilot,
             "tokens  10,182 → ~",
             "cost nothing",
-            "1 leaf     message 1 to 14                  14    1,320",
-            "2 leaf     message 15 to 30                 16    1,392",
+            "1 leaf     m1 to m14                        14    1,320",
+            "2 leaf     m15 to m30                       16    1,392",
             "Pass 1 would make a leaf",
             "[2026-04-14 15:13 UTC | user]",
         )
@@ -191,7 +191,7 @@ async def test_a_draft_waits_for_a_word(path: Path):
         assert sources(path) == [FIRST]
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
-        await wait_for_text(pilot, "Keep this draft?", "message 15 to 30")
+        await wait_for_text(pilot, "Keep this draft?", "m15 to m30")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         assert screen.compaction.held is not None
@@ -289,7 +289,7 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
         assert "(#) tail: 500" in shown(pilot)
         assert "All raw messages are in the fresh tail" in shown(pilot)
         await pilot.press("number_sign", "enter")
-        await wait_for_text(pilot, "1 leaf     message 1 to 14")
+        await wait_for_text(pilot, "1 leaf     m1 to m14")
 
 
 @pytest.mark.long
@@ -377,7 +377,7 @@ async def test_a_host_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPat
             await wait_for_text(pilot, "changed", "normal")
             assert sources(path) == [[number for number in range(1, 16) if number != 3]]
             host.write(("UPDATE messages SET token_count = 1300 WHERE message_id = 16", []))
-            await wait_for_text(pilot, "leaf     message 16 to 18 ")
+            await wait_for_text(pilot, "leaf     m16 to m18 ")
 
 
 @pytest.mark.long
@@ -400,7 +400,7 @@ async def test_without_a_key_it_is_forecast_and_not_made(
     (tmp_path / "own.toml").write_text('[summary]\nprovider = "anthropic"\n')
     async with open_app(path, state_dir=tmp_path) as pilot:
         screen = await opened(pilot)
-        assert "message 1 to 14" in shown(pilot)
+        assert "m1 to m14" in shown(pilot)
         reason = screen.why_not("apply")
         assert reason
         assert "key" in reason
@@ -444,7 +444,7 @@ async def test_engines_from_1_1_on_offer_the_current_turn(
         await pilot.press("C")
         await wait_for_text(pilot, "No pass: the pane says why.")
         await pilot.press("1")
-        await wait_for_text(pilot, "mode: sweep, current turn too", "1 leaf     message 12 to 15")
+        await wait_for_text(pilot, "mode: sweep, current turn too", "1 leaf     m12 to m15")
         await pilot.press("A")
         screen = pilot.app.screen
         assert at(screen, "Compact ")

@@ -362,8 +362,8 @@ def _place(items: list[tuple[int, int | str | None]], chunk: Chunk) -> int:
 
 
 def _named(chunk: Chunk) -> str:
-    kind = "message" if chunk.due.is_leaf else "summary"
-    return f"{kind} {chunk.refs[0]} to {chunk.refs[-1]}"
+    kind, sign = ("message", "m") if chunk.due.is_leaf else ("summary", "")
+    return f"{kind} {sign}{chunk.refs[0]} to {sign}{chunk.refs[-1]}"
 
 
 def _title(draft: PassDraft) -> str:
