@@ -433,9 +433,13 @@ class TreeFinder(Finder):
         return self._go(forward=True)
 
     async def go(self, *, forward: bool) -> str | None:
-        """Go to the match after the cursor, or the one before it."""
+        """Go to the match after the cursor, or the one before it; say so when it goes round the end."""
+        before = self._tree.match_at(self._tree.selected)
         self._go(forward=forward)
-        return None
+        after, rank = self._tree.match_at(self._tree.selected), self._tree.known.rank
+        if before is None or after is None or (rank(before) < rank(after)) == forward:
+            return None
+        return "Back at the first match." if forward else "Back at the last match."
 
     def why_not_next(self) -> str | None:
         """There is a next match only when something was found."""

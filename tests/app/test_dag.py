@@ -138,6 +138,7 @@ async def test_the_broken_ones_are_counted_where_they_are_folded_and_gone_to(dat
         await pilot.press("n")
         await settled(pilot)
         assert screen.lines.summary == stops[0]
+        await wait_for_text(pilot, "Back at the first match.")
         await pilot.press("N")
         await settled(pilot)
         assert screen.lines.summary == stops[3]
