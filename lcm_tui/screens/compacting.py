@@ -297,7 +297,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _choices_line(self) -> Line:
         """The choices, each with its key."""
-        target = self.target.value if self._why_no_target() is None else "(only “until under”)"
+        target = self.target.value if self._why_no_target() is None else "–"
         said = [
             (self.key_of("choice-1"), self.mode.title, self.mode.value),
             (self.key_of("choice-2"), self.target.title, target),

@@ -270,7 +270,7 @@ async def test_a_draft_that_is_kept_is_not_paid_for_twice(path: Path, monkeypatc
 async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
     async with open_app(path, size=NARROW) as pilot:
         screen = await opened(pilot)
-        assert "target:" not in shown(pilot), "it applies to another mode"
+        assert "(2) target: –" in shown(pilot), "it applies to another mode"
         await pilot.press("equals_sign", *"9k", "enter")
         await settled(pilot)
         assert "mode: until under  (2) target: 9,000  (3) accept" in shown(pilot)
