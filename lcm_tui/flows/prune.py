@@ -15,6 +15,7 @@ from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import Planner
 from lcm_core.change.undo import Scrubbed, scrub
+from lcm_core.operations.disk import freed_by
 from lcm_core.operations.export import (
     Exported,
     Traces,
@@ -29,6 +30,7 @@ from lcm_core.store.database import Reader
 
 from lcm_tui.flows.change import Change, Choice, Confirmation, Notice, Then
 from lcm_tui.flows.ui import Ui
+from lcm_tui.tables.disk import freed_sentences
 
 # -- archive ---------------------------------------------------------------------------------------------
 
@@ -180,9 +182,11 @@ def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | N
             )
         if not deletion.plans:
             raise RefusedError("These conversations were already deleted.")
-        notes: tuple[str, ...] = (f"Each is exported to {change.folder} before it is deleted",)
         if forget:
-            notes = await asyncio.to_thread(forgetting_means, path, conversations)
+            notes: tuple[str, ...] = await asyncio.to_thread(forgetting_means, path, conversations)
+        else:
+            freed = freed_sentences(await freed_by(reader, conversations))
+            notes = (f"Each is exported to {change.folder} before it is deleted", *freed)
         first, *rest = deletion.plans
         noted = [replace(first, warnings=(*notes, *first.warnings)), *rest]
         return [replace(one, batch=batch) for one in noted]

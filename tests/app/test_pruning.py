@@ -61,6 +61,7 @@ async def test_marked_conversations_are_exported_deleted_and_brought_back(databa
         assert "● 2 marked" in shown(pilot)
         assert "●7" in shown(pilot)
         plan = await previewed(pilot, "X")
+        assert "become free inside the file" in shown(pilot)
         assert "Delete 2 conversations" in shown(pilot)
         assert column(path, IDS) == ids
         await pilot.press("a")
