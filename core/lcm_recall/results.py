@@ -75,7 +75,7 @@ class OutsideTime(Record, frozen=True):
 
 
 async def outside_time(wanted: Filter, search: Callable[[Filter], Awaitable[Found]]) -> OutsideTime | None:
-    """What *search* finds before and after the time of *wanted*; None: nothing, or no time is asked."""
+    """What *search* finds before and after the time of *wanted*; None: nothing, or *wanted* has no time."""
     before = after = None
     if wanted.since:
         before = await search(replace(wanted, since=None, before=wanted.since))

@@ -520,7 +520,7 @@ class CommandScreen(Screen[None], Still):
         return [("quit" if name == "back" and self.is_first else name) for name in shown]
 
     def say_unknown_key(self, key: str) -> None:
-        """Say that a key has no meaning here, and what it does elsewhere; a run of keys is told once."""
+        """Say that a key has no meaning here, and what it does elsewhere; a run of keys gets one notice."""
         if self.asking or isinstance(self.focused, Input | TextArea):
             return
         keys = self.session.settings.keys
