@@ -167,7 +167,6 @@ LEADING: Final = {
     Subject.BROKEN: "repair",
     Subject.DRAFTS: "repair",
     Subject.ENGINE: "engine",
-    Subject.INGESTING: "engine",
     Subject.SESSIONS: "backfill",
     Subject.NEAREST: "context",
     Subject.OPERATION: "undo",

@@ -589,7 +589,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         self._say()
         if self._opens == number and not self._searching and self.hits.hit is not None:
             self._opens = 0
-            self.work_on("open-early", self._open_unseen)
+            self.open_by("open-early", self._open_unseen)
 
     def data_changed(self) -> None:
         """The hits are those of before; a search begins when the operator says so."""

@@ -97,7 +97,7 @@ NEEDS: Final = {
     Need.EXPIRED_LEASE: "a worker died holding a lease",
     Need.OLD_RUN: "a run died with its process",
     Need.LOST_BY_FAILURE: "preparing failed for good",
-    Need.DUE_WITHOUT_BATCH: "compaction is due, nothing is prepared",
+    Need.DUE_WITHOUT_BATCH: "noted as due, nothing is prepared",
     Need.NOTHING: None,
 }
 
