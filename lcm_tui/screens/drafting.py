@@ -328,8 +328,9 @@ OFFERED: Final = (DEFAULT, "nothing invented, no rule lost", "nothing invented",
 RULES: Final = """
 Combine conditions with commas. "nothing invented": no path, id, number or name that the source does not have.
 "no rule lost": every rule of the source was checked and is in the draft. "no worse": the present text keeps
-no more of the source. "retention 80": at least 80 % of what matters most is kept. "no caution": the review
-found nothing to say. "every": any draft without a fault. They are shown once more before they apply.
+no more of the source, or is broken. "retention 80": at least 80 % of what matters most is kept. "no caution":
+the review found nothing to say. "every": any draft without a fault.
+They are shown once more before they apply.
 """
 
 

@@ -315,8 +315,6 @@ def _claims(text: str) -> Iterator[tuple[Sentence, list[Clause]]]:
 def _rules(found: Sequence[tuple[Sentence, Sequence[Clause]]]) -> list[Sentence]:
     rules: dict[str, Sentence] = {}
     for sentence, said in found:
-        if override := rule_words().override.search(sentence.text.lower()):
-            said = clauses(sentence.text[: override.start()])  # a rule against it is one
         if any(one.force in RULES for one in said):
             rules[_normal(sentence.text)] = sentence
     return sorted(rules.values(), key=lambda one: -one.place[0])[:_MAX_RULES]

@@ -83,7 +83,6 @@ class RuleWords(Record, frozen=True):
     verb_last_letters: re.Pattern[str]  #: where it is found, the word of the rule follows its verb
     condition: re.Pattern[str]  #: a piece of a sentence that is a condition
     question: re.Pattern[str]
-    override: re.Pattern[str]  #: what would have a model drop its rules, in a sentence in lower case
     behind: re.Pattern[str]  #: words for "without" that follow what they except
     ending: re.Pattern[str]  #: of a verb
     particles: re.Pattern[str]
@@ -143,7 +142,6 @@ def rule_words() -> RuleWords:
         verb_last_letters=re.compile(f"[{''.join(_values('verb_last_letters', spaced=False))}]"),
         condition=re.compile(pattern_of("condition")),
         question=re.compile(pattern_of("question")),
-        override=re.compile("|".join((*phrases_of("override"), pattern_of("override")))),
         behind=re.compile(pattern_of("behind")),
         ending=re.compile(pattern_of("ending")),
         particles=re.compile(pattern_of("particles")),
