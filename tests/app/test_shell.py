@@ -123,10 +123,10 @@ async def test_a_key_that_no_screen_has_says_so_once_in_a_run(
 ):
     monkeypatch.setattr("lcm_tui.kit.bars.READ_SECONDS", 1_000.0)
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
-        await pilot.press("9")
-        await wait_until_said(pilot, "9 is not a key here; ? lists the keys.")
+        await pilot.press("tilde")
+        await wait_until_said(pilot, "~ is not a key here; ? lists the keys.")
         count = len(said(pilot))
-        await pilot.press("9", "f2", "tilde", "down")
+        await pilot.press("tilde", "f2", "f3", "down")
         await settled(pilot)
         assert len(said(pilot)) == count
         pilot.app.notices.clear()
