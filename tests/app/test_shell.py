@@ -282,7 +282,7 @@ async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes
         await wait_for_text(pilot, "nothing here changes them")
         assert "False" not in " ".join(shown(pilot))
         await pilot.press("z")
-        await wait_until_said(pilot, "z is not a key here: ?, esc.")
+        await wait_until_said(pilot, "z is not a key here: ?, esc, enter.")
         await pilot.press("escape")
         assert first in pilot.app.screen_stack
 
