@@ -186,8 +186,8 @@ class Question(Dialog[str], Decision[str]):
     def say(self, body: Document) -> None:
         """Ask the same with another *body*, as more becomes known."""
         self._body = body
-        if self.is_mounted:
-            self.query_one(TextView).show(self._document())
+        for view in self.query(TextView):  # none before it stands there, nor after its answer
+            view.show(self._document())
             self.fit()
 
     def explained(self) -> Document:

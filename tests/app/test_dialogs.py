@@ -127,6 +127,19 @@ async def test_the_help_of_a_question_begins_with_its_answers_which_no_other_row
         assert ["↑", "↓", "j", "Scroll"] in [row[:4] for row in rows]
 
 
+async def test_a_question_that_was_answered_takes_no_more_words(database_file: DatabaseFactory):
+    """What it waits for may still be measured when its answer comes."""
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        question = Question("Leave it?", TEXT, (("q", "quit"),))
+        question.say(TEXT)
+        await put(pilot, question)
+        question.say((Block("So far 3."),))
+        assert "So far 3." in question.query_one(TextView).text
+        await pilot.press("q")
+        await wait_for(pilot, lambda: not question.is_attached, "the question gone")
+        question.say((Block("So far 4."),))
+
+
 async def test_without_colours_the_screen_below_is_dim(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
