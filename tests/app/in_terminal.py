@@ -40,6 +40,7 @@ class Operator:
     def __init__(self, database: Path, home: Path, **environment: str) -> None:
         """*home*: where settings and caches go; nothing of the user who runs the tests is read."""
         self.keys = 0
+        self._home = home
         self._screen = Screen(ROWS, COLUMNS)
         self._end, inner = pty.openpty()
         termios.tcsetwinsize(inner, (ROWS, COLUMNS))
@@ -66,10 +67,12 @@ class Operator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._process.kill()
         self._process.wait(PATIENCE_SECONDS)
         os.close(self._end)
+        logged = "".join(one.read_text() for one in self._home.rglob("lcm-tui.log"))
+        assert kind or " ERROR " not in logged, f"something failed behind the screen:\n{logged}"
 
     @property
     def screen(self) -> str:
