@@ -21,7 +21,7 @@ from lcm_tui.app import LcmApp
 from lcm_tui.cli.demo import unpack_demo
 from lcm_tui.cli.main import main as run
 from lcm_tui.screens.conversations import ConversationsScreen
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.reading import DataScreen
 
 BAR_SECONDS = 10.0
 ITEMS = 500_000

@@ -17,7 +17,8 @@ from lcm_tui.kit.commands import Key, always
 from lcm_tui.kit.listing import Marks
 from lcm_tui.kit.session import PastSession
 from lcm_tui.kit.spans import Block
-from lcm_tui.screens.frame import CommandScreen, DataScreen
+from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.reading import DataScreen
 
 if TYPE_CHECKING:
     from lcm_core.change.journal import Operation

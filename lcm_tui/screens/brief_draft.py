@@ -22,7 +22,8 @@ from lcm_tui.kit.listing import Finder, TextFinder
 from lcm_tui.kit.spans import Line, WrappedBlock, choices_line
 from lcm_tui.kit.terminal import edit_outside
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.frame import CommandScreen, DataScreen
+from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.focus import head_blocks, text_document
 
 

@@ -31,7 +31,7 @@ from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import Block, Column, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, pruning
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.focus import BRIEF_COLUMNS, ListedBrief, brief_document, sent_document, sweep_text
 

@@ -44,8 +44,9 @@ from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock, choices_line
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, picks
-from lcm_tui.screens.frame import DONE_SECONDS, DataScreen
+from lcm_tui.screens.frame import DONE_SECONDS
 from lcm_tui.screens.questions import backup_settled
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.compaction import (
     COLUMNS,

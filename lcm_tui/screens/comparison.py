@@ -40,7 +40,7 @@ from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.session import PastSession, Session
 from lcm_tui.kit.spans import Line, Span
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.comparison import codex_rows, remarks
 from lcm_tui.tables.sent import fitted
 

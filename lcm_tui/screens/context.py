@@ -45,9 +45,10 @@ from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Document, Layout, Line, text_of
 from lcm_tui.screens import actions, exporting, picks, pruning
 from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
-from lcm_tui.screens.frame import RELOAD_SECONDS, CommandScreen, DataScreen, rest_after
+from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.picks import NO_PROMPT, NOW, OPENED
 from lcm_tui.screens.pruning import Series
+from lcm_tui.screens.reading import RELOAD_SECONDS, DataScreen, rest_after
 from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.context import columns, fate_at
 from lcm_tui.tables.items import SHOWN, between_document, cut, item_document, load_item

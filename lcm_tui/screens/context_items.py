@@ -32,8 +32,8 @@ from lcm_tui.kit.listing import MARK, MarkingFinder
 from lcm_tui.kit.spans import Block, Document, Line
 from lcm_tui.kit.text import mark
 from lcm_tui.screens import actions, pruning
-from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen
-from lcm_tui.screens.text_screen import TextScreen
+from lcm_tui.screens.frame import SERIES, CommandScreen
+from lcm_tui.screens.reading import DataScreen, TextScreen
 from lcm_tui.tables.context import findings_line, item_line, line_between
 from lcm_tui.tables.items import ItemData, document, facts, load_item, name_of
 from lcm_tui.tables.sent import (

@@ -31,8 +31,9 @@ from lcm_tui.kit.panes import Desk
 from lcm_tui.kit.spans import Line
 from lcm_tui.screens import actions, picks
 from lcm_tui.screens.exporting import export_conversation
-from lcm_tui.screens.frame import SERIES, DataScreen
+from lcm_tui.screens.frame import SERIES
 from lcm_tui.screens.message_pane import PAGE, MessageList, MessagesPane, window_around
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.conversation_rows import chain_line
 from lcm_tui.tables.messages import MessageView, columns_text, parts_of
 from lcm_tui.tables.status import growth_line, ingestion_line, seq_at

@@ -26,12 +26,13 @@ from lcm_tui.screens import pruning
 from lcm_tui.screens.conversation_figures import Counting
 from lcm_tui.screens.conversation_list import ConversationList
 from lcm_tui.screens.conversation_panel import Hosting, Outlooker, Panel
-from lcm_tui.screens.frame import CommandScreen, DataScreen
+from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.pruning import (
     Series,
     open_repair,
     resume_drafts,
 )
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.conversation_rows import Row, RowKey
 from lcm_tui.tables.home import (
     Outlook,

@@ -40,7 +40,7 @@ from lcm_tui.screens.dag_tree import (
     read_wrong,
     survey,
 )
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.summaries import message_document, read_summary_document
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import ListPane
 from lcm_tui.kit.spans import Block, Column, Layout, Span, lay_out
 from lcm_tui.screens.copying import Copies, Forms
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import bytes_text, cells_of, json_of
 from lcm_tui.tables.disk import (
     DISK_COLUMNS,

@@ -22,8 +22,9 @@ from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
 from lcm_tui.screens import actions
 from lcm_tui.screens.copying import Copies
-from lcm_tui.screens.frame import SERIES, DataScreen
+from lcm_tui.screens.frame import SERIES
 from lcm_tui.screens.message_pane import PAGE, MessageList, MessagesPane, window_around
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import size_text
 from lcm_tui.tables.conversation_rows import session_state
 from lcm_tui.tables.messages import MessageView

@@ -49,8 +49,9 @@ from lcm_tui.kit.panes import Aside, Head
 from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Column, Document, Layout, Line, Span, heading, lay_out
-from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
+from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.screens.questions import AskAgain, backup_settled, wants_backup
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.drafts import (
     ITEM_COLUMNS,

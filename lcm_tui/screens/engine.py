@@ -24,7 +24,8 @@ from lcm_tui.kit.listing import Beside, Finder, ListPane, Said
 from lcm_tui.kit.spans import Column, Span, StyleName
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.copying import Copies, of_conversation
-from lcm_tui.screens.frame import DataScreen, here
+from lcm_tui.screens.frame import here
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import moment_text
 from lcm_tui.tables.engine import NEEDS, conversation_work_blocks, document_of, prepared_blocks
 

@@ -20,7 +20,8 @@ from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import Block, Column, Document, Span
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.frame import SERIES, DataScreen
+from lcm_tui.screens.frame import SERIES
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.search import LEVEL_COLUMNS, passages_document
 

@@ -25,9 +25,9 @@ from lcm_tui.kit.listing import Beside, Finder, ListPane, Paging, Said, appeared
 from lcm_tui.kit.spans import Block, Column, Document, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import pruning
-from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen
+from lcm_tui.screens.frame import SERIES, CommandScreen
 from lcm_tui.screens.pruning import Series
-from lcm_tui.screens.text_screen import TextScreen
+from lcm_tui.screens.reading import DataScreen, TextScreen
 from lcm_tui.tables.blocks import cells_of, size_text
 from lcm_tui.tables.files import FILE_COLUMNS, FileRow, stored_file
 from lcm_tui.tables.messages import exploration, file_facts, reference_facts

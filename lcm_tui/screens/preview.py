@@ -28,8 +28,9 @@ from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_line
 from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
-from lcm_tui.screens.frame import DONE_SECONDS, DataScreen
+from lcm_tui.screens.frame import DONE_SECONDS
 from lcm_tui.screens.questions import backup_settled, wal_settled
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.change import Shown, shown_of
 from lcm_tui.tables.preview import done_text
 

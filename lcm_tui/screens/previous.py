@@ -26,8 +26,8 @@ from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span, heading, text_field
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions
-from lcm_tui.screens.frame import CommandScreen, DataScreen
-from lcm_tui.screens.text_screen import TextScreen
+from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.reading import DataScreen, TextScreen
 from lcm_tui.tables.blocks import cells_of, kind_words
 from lcm_tui.tables.items import ItemData, facts
 from lcm_tui.tables.previous import CONSIDERED_COLUMNS, ConsideredSummary, considered

@@ -27,8 +27,9 @@ from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span
 from lcm_tui.kit.text import TextView, mark
 from lcm_tui.screens import actions, pruning
-from lcm_tui.screens.frame import SERIES, DataScreen
+from lcm_tui.screens.frame import SERIES
 from lcm_tui.screens.pruning import Series
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.items import SHOWN, cut
 from lcm_tui.tables.sent import fitted, message_document, searched_text, sent_columns

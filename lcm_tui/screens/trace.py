@@ -20,7 +20,7 @@ from lcm_tui.kit.listing import Finder, MarkingFinder
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, recoloured, role_style
 from lcm_tui.kit.text import mark
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import minute_text
 from lcm_tui.tables.messages import message_name
 

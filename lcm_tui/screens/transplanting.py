@@ -15,7 +15,7 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
 from lcm_tui.screens.conversation_list import ConversationList
 from lcm_tui.screens.copying import Copies, of_conversation
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.conversation_rows import COLUMNS, COUNTED, RowKey
 
 if TYPE_CHECKING:

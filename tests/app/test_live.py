@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from lcm_tui.kit import lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.session import until_calm
-from lcm_tui.screens.frame import LONGEST_REST, rest_after
+from lcm_tui.screens.reading import LONGEST_REST, rest_after
 from tests.app.host import Host
 from tests.app.screens import WAYS, leave, open_screen
 from tests.app.support import NARROW, WIDE, open_app, said, settled, shown_lines, wait_for, wait_for_text

@@ -19,7 +19,7 @@ from lcm_tui.app import LcmApp
 from lcm_tui.kit.dialog import Prompt
 from lcm_tui.kit.lines import LineView
 from lcm_tui.screens import conversation_list as pane
-from lcm_tui.screens import frame as data_screen
+from lcm_tui.screens import reading
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.dag import DagScreen
@@ -48,7 +48,7 @@ OPENED = (("enter", ConversationScreen), ("s", DagScreen), ("c", ContextScreen))
 async def test_a_screen_is_painted_first_with_what_it_has_read(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, key: str, screen: type[Screen[object]]
 ):
-    monkeypatch.setattr(data_screen, "FIRST_PAINT_SECONDS", 60.0)
+    monkeypatch.setattr(reading, "FIRST_PAINT_SECONDS", 60.0)
     async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         painted = noted_paints(monkeypatch)
