@@ -598,7 +598,7 @@ async def test_a_rule_that_is_none_is_refused_with_those_that_are(database_copy:
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
         await pilot.press("A")
         await asked(pilot, "nothing is invented", "e")
-        await wait_for(pilot, lambda: screen.asking)
+        await wait_for_text(pilot, "accept when: every, nothing invented")
         await pilot.press(*"good ones", "enter")
         line = screen.query_one(PromptLine)
         await wait_for(pilot, lambda: DEFAULT in line.problem)

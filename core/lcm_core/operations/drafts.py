@@ -384,7 +384,7 @@ async def measured(draft: Draft, material: Material, setting: DraftSetting) -> M
 _PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
 _SPLIT: Final = re.compile(r",|\band\b")
 #: What may be written on a command line, for its help.
-EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no caution, every"
+EXAMPLES: Final = "every, nothing invented, no rule lost, no worse, retention 80, no caution"
 #: What is offered first: a draft replaces a broken text when it is no worse, by whichever writer.
 DEFAULT: Final = "nothing invented, no rule lost, no worse"
 
