@@ -534,6 +534,7 @@ Drafts are saved on disk: leave at any time and continue later.
             progress=self.progress,
             spent=NO_USAGE if work is None else work.budget.spent.usage,
             running=work is not None and work.batch.running,
+            ready=work is not None and work.batch.ready,
             rule="" if rule is None else rule.words.removeprefix("accept "),
             trouble=self._trouble(),
         )

@@ -457,6 +457,7 @@ class BatchState(Record, frozen=True):
     progress: BatchProgress | None  #: None: it has not begun
     spent: Usage
     running: bool
+    ready: bool  #: there is something to draft before a decision
     rule: str  #: by which drafts are accepted unseen; empty: by none
     trouble: str  #: why it stopped
 
@@ -469,7 +470,10 @@ def head_lines(state: BatchState) -> Iterator[Line]:
         cost = "" if progress is None else f" · cost so far: {spent_text(state.spent)}"
         yield (Span(f" {state.key}{cost}", "dim"),)
     if progress is not None:
-        yield tuple(_progress(progress, running=state.running))
+        yield tuple(_progress(progress, running=state.running, ready=state.ready))
+        if progress.counts.get(ItemState.WAITING, 0) and not state.running and not state.ready:
+            said = "Waiting for your decisions: enter reviews, A accepts by conditions, L skips"
+            yield (Span(f" {said}", "warn"),)
     elif state.listed:
         from_them = counted(state.contaminated, "summary")
         apart = f"; {from_them} made from them {agree(state.contaminated, 'are')} not (key 1)"
@@ -492,7 +496,7 @@ def _chosen(state: BatchState) -> str:
     return f"{counted(state.broken, 'broken summary')}, {marked} marked"
 
 
-def _progress(progress: BatchProgress, *, running: bool) -> Iterator[Span]:
+def _progress(progress: BatchProgress, *, running: bool, ready: bool) -> Iterator[Span]:
     """How many are drafted, as a bar; what became of each; rate and remaining time."""
     done = progress.done / progress.total if progress.total else 1.0
     yield Span(" ")
@@ -503,15 +507,12 @@ def _progress(progress: BatchProgress, *, running: bool) -> Iterator[Span]:
             words = "to review" if state is ItemState.REVIEW else state_text(state)
             yield Span(f"{sign}{count:,} {words}", STATE_STYLES[state])
             sign = " · "
-    yield Span(pace(progress, running=running), "dim")
+    yield Span(_pace(progress) if running else " · paused" if ready else "", "dim")
 
 
-def pace(progress: BatchProgress, *, running: bool) -> str:
-    """Rate and remaining time, or that it is paused, behind the counts."""
+def _pace(progress: BatchProgress) -> str:
+    """Rate and remaining time, behind the counts."""
     rate, left = progress.per_minute, progress.remaining
-    if not running:
-        decide = progress.counts.get(ItemState.REVIEW, 0) + progress.counts.get(ItemState.FAILED, 0)
-        return " · paused" if progress.counts.get(ItemState.WAITING, 0) and not decide else ""
     said = "" if rate is None else f" · {rate:,.0f} a minute"
     if left is not None and progress.done < progress.total:
         said += f" · about {left:,.0f} s left" if left < 100 else f" · about {left / 60:,.0f} min left"

@@ -430,6 +430,7 @@ async def test_what_a_rule_leaves_is_selected_and_what_waits_leads_to_its_source
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
         work = screen.work
         assert work is not None
+        await wait_for_text(pilot, "Waiting for your decisions: enter reviews, A accepts by conditions")
         await settled(pilot)
         assert "P Resume" not in shown_lines(pilot)[-1], "nothing can be drafted before a decision"
         await pilot.press("A")
@@ -443,7 +444,8 @@ async def test_what_a_rule_leaves_is_selected_and_what_waits_leads_to_its_source
         waiting = next(item for item in work.batch.items if item.state is ItemState.WAITING)
         source = work.batch.waits_for(waiting.summary_id)
         screen.list.table.select(waiting.summary_id)
-        await wait_for_text(pilot, f"Waits for {source}: accept or skip that one.", "enter Source")
+        whole = f"· Source undecided: accept or skip {source}."
+        await wait_for_text(pilot, "  Source undecided: ", whole, "enter Source")
         await pilot.press("enter")
         await wait_for(pilot, lambda: screen.list.table.selected == source)
         await pilot.press("L")

@@ -276,9 +276,8 @@ class TestDecisions:
             batch = batch_of(database, items, Writer())
             await batch.run()
             assert batch.item(consumer.summary_id).state is ItemState.WAITING
-            assert batch.item(consumer.summary_id).why == (
-                f"Waits for {consumer.after[0]}: accept or skip that one."
-            )
+            why = f"Source undecided: accept or skip {consumer.after[0]}."
+            assert batch.item(consumer.summary_id).why == why
             for one in consumer.after:
                 batch.skip(one)
             await batch.run()

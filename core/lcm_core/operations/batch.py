@@ -495,7 +495,7 @@ class Batch:
         for item in self.items:
             first = self.waits_for(item.summary_id)
             if first is not None:
-                self._set(replace(item, why=f"Waits for {first}: accept or skip that one."))
+                self._set(replace(item, why=f"Source undecided: accept or skip {first}."))
 
 
 # -- when no model is asked -----------------------------------------------------------------------------
