@@ -54,3 +54,12 @@ def _notifications_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         add(self, notice)
 
     monkeypatch.setattr(Notices, "add", noted)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_fails_behind_the_screen(caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest) -> Any:
+    """A screen may look right while work behind it failed; who provokes a failure looks at the log itself."""
+    yield
+    if "caplog" not in request.function.__code__.co_varnames:
+        failed = [one.getMessage() for one in caplog.get_records("call") if one.levelname == "ERROR"]
+        assert not failed
