@@ -58,9 +58,7 @@ from lcm_tui.tables.drafts import (
     BatchState,
     Passing,
     head_lines,
-    rule_sentences,
     state_text,
-    tokens_sentence,
     whole_text,
 )
 
@@ -839,14 +837,12 @@ Drafts are saved on disk: leave at any time and continue later.
     async def _agreed(self, work: Work, rule: AcceptanceRule, passing: Passing) -> str:
         owners = {item.conversation_id for item in work.batch.items}
         in_context = await self.session.read(summaries_in_contexts, owners)
-        tokens = tokens_sentence(work.batch.items, in_context)
 
         def said() -> Document:
             return (
                 Block(f"{rule.words[0].upper()}{rule.words[1:]}."),
-                *map(Block, rule_sentences(work.batch.items, passing.text(rule))),
+                *map(Block, passing.sentences(rule, in_context)),
                 Block("Truncated and faulty drafts are never accepted. Each becomes one undoable operation."),
-                *((Block(tokens),) if tokens else ()),
             )
 
         answers = [("enter", "accept"), ("e", "other conditions…")]

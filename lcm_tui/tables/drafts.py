@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import compress
 from types import MappingProxyType
 from typing import Final
 
@@ -377,55 +378,46 @@ MEANINGS: Final = MappingProxyType(
 
 
 class Passing:
-    """How many of the drafts to review pass a rule; each is measured once, for any number of rules."""
+    """The drafts to review that pass a rule; each is measured once, for any number of rules."""
 
     def __init__(self, items: Iterable[BatchItem]) -> None:
         """None of the drafts of *items* is measured yet."""
-        self._review = sum(one.state is ItemState.REVIEW for one in items)
+        states = {ItemState.WAITING, ItemState.DRAFTING, ItemState.FAILED}
+        self._to_come = sum(one.state in states for one in items)
+        self._tokens = {one.summary_id: one.tokens for one in items if one.state is ItemState.REVIEW}
         self.measured: list[MeasuredDraft] = []
         self.done = False  #: all are measured
         self._passes: dict[AcceptanceRule, list[bool]] = {}
 
-    def text(self, rule: AcceptanceRule) -> str:
-        """The number, as far as it is known: "12 of 19 drafts pass"."""
-        if not self._review:
-            return "No draft is to be reviewed yet"
+    def _drafts(self, rule: AcceptanceRule) -> list[Draft]:
         passes = self._passes.setdefault(rule, [])
         passes += [not one.objections(rule) for one in self.measured[len(passes) :]]
-        passed = sum(passes)
-        said = f"{passed:,} of {counted(self._review, 'draft')} {'passes' if passed == 1 else 'pass'}"
-        return said if self.done else f"{said} so far, {len(passes):,} checked …"
+        return [one.draft for one in compress(self.measured, passes)]
 
+    def text(self, rule: AcceptanceRule) -> str:
+        """The number, as far as it is known: "12 of 19 drafts pass"."""
+        if not self._tokens:
+            return "No draft is to be reviewed yet"
+        passed = len(self._drafts(rule))
+        said = f"{passed:,} of {counted(len(self._tokens), 'draft')} {'passes' if passed == 1 else 'pass'}"
+        return said if self.done else f"{said} so far, {len(self.measured):,} checked …"
 
-def rule_sentences(items: Sequence[BatchItem], passing: str) -> Sequence[str]:
-    """What conditions apply to: the drafts that wait, and, without another question, those to come."""
-    to_come = sum(one.state in {ItemState.WAITING, ItemState.DRAFTING, ItemState.FAILED} for one in items)
-    said = [f"{passing}. This applies to this batch only."]
-    if to_come:
-        one = to_come == 1
-        drafts = "its draft when it arrives" if one else "their drafts when they arrive"
-        said.append(
-            f"{counted(to_come, 'summary')} of the batch {'has' if one else 'have'} no draft yet: the "
-            f"conditions stay in force and accept {drafts}, without asking again."
-        )
-    return said
-
-
-def tokens_sentence(items: Sequence[BatchItem], in_context: Container[SummaryId]) -> str:
-    """What the drafts that wait would add to the contexts, were all accepted; empty: none is in one."""
-    waiting = [one for one in items if one.state is ItemState.REVIEW and one.summary_id in in_context]
-    changes = [one.draft.tokens - one.tokens for one in waiting if one.draft is not None]
-    if not changes:
-        return ""
-    change = sum(changes)
-    verb = "adds" if change >= 0 else "takes"
-    to = "to" if change >= 0 else "from"
-    one = len(changes) == 1
-    which, them = ("replaces a summary", "it") if one else ("replace summaries", "all of these")
-    return (
-        f"Of the drafts to review, {len(changes):,} {which} of a context: accepting {them} "
-        f"{verb} {abs(change):,} tokens {to} the contexts."
-    )
+    def sentences(self, rule: AcceptanceRule, in_context: Container[SummaryId]) -> Iterator[str]:
+        """What *rule* applies to: the drafts that wait, and, without another question, those to come."""
+        yield f"{self.text(rule)}. This applies to this batch only."
+        drafts = [one for one in self._drafts(rule) if one.summary_id in in_context]
+        if drafts:
+            change = sum(one.tokens - self._tokens[one.summary_id] for one in drafts)
+            size = counted(abs(change), "token")
+            changes = f"adds {size} to" if change >= 0 else f"takes {size} from"
+            yield f"Accepting {changes} the contexts, which contain {len(drafts):,} of these summaries."
+        if self._to_come:
+            one = self._to_come == 1
+            arrive = "its draft when it arrives" if one else "their drafts when they arrive"
+            yield (
+                f"{counted(self._to_come, 'summary')} of the batch {'has' if one else 'have'} no draft yet: "
+                f"the conditions stay in force and accept {arrive}, without asking again."
+            )
 
 
 def why_text(item: BatchItem) -> str:

@@ -7,13 +7,13 @@ from typing import cast
 
 from lcm_core.api import Draft
 from lcm_core.operations.drafting import BatchItem, ItemState
-from lcm_core.operations.drafts import parse_rule
+from lcm_core.operations.drafts import EVERY, MeasuredDraft
 
-from lcm_tui.tables.drafts import Passing, rule_sentences, tokens_sentence
+from lcm_tui.tables.drafts import Passing
 
 
 def item(name: str, state: ItemState, tokens: int, drafted: int | None) -> BatchItem:
-    draft = cast(Draft, SimpleNamespace(number=1, tokens=drafted))
+    draft = cast(Draft, SimpleNamespace(number=1, tokens=drafted, summary_id=name))
     drafts = () if drafted is None else (draft,)
     chosen = None if drafted is None else 1
     owner = 1
@@ -30,30 +30,38 @@ BATCH = (
 CONTEXT = {"sum_a", "sum_b", "sum_d", "sum_e"}
 
 
-def test_the_tokens_of_a_rule_are_those_of_drafts_to_review_that_replace_summaries_of_a_context() -> None:
-    assert tokens_sentence(BATCH, CONTEXT) == (
-        "Of the drafts to review, 2 replace summaries of a context: accepting all of these adds 250 tokens "
-        "to the contexts."
-    )
+def passing_of(items: tuple[BatchItem, ...], *passing: str) -> Passing:
+    """All drafts of *items* are measured; those of the summaries *passing* pass any rule."""
+    found = Passing(items)
+    for one in items:
+        said = () if one.summary_id in passing else ("no",)
+        measured = SimpleNamespace(draft=one.draft, objections=lambda _, said=said: said)
+        found.measured += [cast(MeasuredDraft, measured)] if one.state is ItemState.REVIEW else []
+    found.done = True
+    return found
+
+
+def test_the_tokens_of_a_rule_are_those_of_drafts_that_pass_it_and_replace_summaries_of_a_context() -> None:
+    both, *_ = [*passing_of(BATCH, "sum_a", "sum_b").sentences(EVERY, CONTEXT)][1:]
+    assert both == "Accepting adds 250 tokens to the contexts, which contain 2 of these summaries."
+    one, *_ = [*passing_of(BATCH, "sum_a", "sum_c").sentences(EVERY, CONTEXT)][1:]
+    assert one == "Accepting adds 200 tokens to the contexts, which contain 1 of these summaries."
     shorter = (item("sum_a", ItemState.REVIEW, 1_700, 200),)
     assert (
-        "1 replaces a summary of a context: accepting it takes 1,500 tokens from the contexts."
-        in tokens_sentence(shorter, CONTEXT)
+        "takes 1,500 tokens from the contexts" in [*passing_of(shorter, "sum_a").sentences(EVERY, CONTEXT)][1]
     )
-    assert tokens_sentence(BATCH, ()) == ""
-    assert tokens_sentence(BATCH[3:], CONTEXT) == ""
+    none = [[*passing_of(BATCH[:3], *one).sentences(EVERY, CONTEXT)] for one in ((), ("sum_c",))]
+    assert [len(one) for one in none] == [1, 1]
 
 
 def test_a_rule_says_that_it_goes_on_for_drafts_to_come() -> None:
-    passing = Passing(BATCH).text(parse_rule("every"))
-    assert passing == "0 of 3 drafts pass so far, 0 checked …"
-    now, later = rule_sentences(BATCH, passing)
-    assert now.startswith(f"{passing}. ")
+    now, later = Passing(BATCH).sentences(EVERY, CONTEXT)
+    assert now == "0 of 3 drafts pass so far, 0 checked …. This applies to this batch only."
     assert later == (
         "1 summary of the batch has no draft yet: the conditions stay in force and accept its draft when it "
         "arrives, without asking again."
     )
-    assert rule_sentences(BATCH[:3], passing) == [now]
-    assert Passing(BATCH[4:]).text(parse_rule("every")) == "No draft is to be reviewed yet"
-    many = rule_sentences((BATCH[4], item("sum_f", ItemState.DRAFTING, 1, None)), passing)[1]
+    assert [*Passing(BATCH[:3]).sentences(EVERY, CONTEXT)] == [now]
+    assert Passing(BATCH[4:]).text(EVERY) == "No draft is to be reviewed yet"
+    _, many = Passing((BATCH[4], item("sum_f", ItemState.DRAFTING, 1, None))).sentences(EVERY, CONTEXT)
     assert many.startswith("2 summaries of the batch have no draft yet: the conditions stay in force and ac")
