@@ -122,9 +122,7 @@ class Notices:
 SHORTEST_PLACE = 22
 #: Commands that keep their place in the key bar however many there are.
 ALWAYS = frozenset({"help", "back", "quit", "palette"})
-#: What is kept besides in a bar of 80 cells: the undo, or the way to one where a screen has none itself.
-UNDO, UNDOES = "undo", "history"
-#: In a narrower bar these words are left out: there the keys that only this screen has are said first.
+#: In a bar of so many cells these words are left out: there the keys that only this screen has come first.
 NARROW = 80
 PLAIN = frozenset({"Open", "Help", "Back", "Quit"})
 #: What leads to the commands that had no room.
@@ -271,6 +269,16 @@ class KeyHint(Record, frozen=True):
     available: bool
     shown: bool = True  #: it can be used now, or on another row
 
+    @property
+    def written(self) -> str:
+        """The key; one that is a bracket stands in brackets, else two of them read as a pair."""
+        return f"({self.key})" if self.key in "[]{}()" else self.key
+
+    @property
+    def width(self) -> int:
+        """Cells of key and title with the blanks around them."""
+        return 2 + cell_width(f"{self.written} {self.title}".rstrip())
+
 
 class KeyBar(_Bar):
     """The keys of this screen; a click on one is the key."""
@@ -288,7 +296,7 @@ class KeyBar(_Bar):
         for _, hint in self._placed(width):
             spans += [
                 Span(" "),
-                Span(hint.key, "key" if hint.available else "dim"),
+                Span(hint.written, "key" if hint.available else "dim"),
                 Span(f" {hint.title} " if hint.title else " ", "text" if hint.available else "dim"),
             ]
         if _width(spans) > width:
@@ -298,40 +306,30 @@ class KeyBar(_Bar):
     async def on_click(self, event: events.Click) -> None:
         """Do what the key does that was clicked."""
         for start, hint in self._placed(self.size.width):
-            if start <= event.x < start + _width_of(hint):
+            if start <= event.x < start + hint.width:
                 await self.screen.run_action(f"run('{hint.command}')")
                 return
 
     def _placed(self, width: int) -> list[tuple[int, KeyHint]]:
-        every = self._hints()
-        hints = [hint for hint in every if hint.shown]
+        hints = [hint for hint in self._hints() if hint.shown]
         left = width + 1  # the last one needs no blank behind it
-        if sum(map(_width_of, hints)) > left:
+        if sum(hint.width for hint in hints) > left:
             hints = [replace(hint, title=MORE) if hint.command == REST else hint for hint in hints]
-            if width < NARROW:
+            if width <= NARROW:
                 hints = [replace(hint, title="") if hint.title in PLAIN else hint for hint in hints]
-        kept = ALWAYS
-        if width >= NARROW:
-            undo = next((hint for hint in every if hint.command == UNDO), None)
-            if undo is None or undo.available:
-                kept |= {UNDOES if undo is None else UNDO}
         fitting: set[str] = set()
         # Sorting is stable: of those that come next alike, the order is that of the screen.
-        for hint in sorted(hints, key=lambda one: (one.command not in kept, not one.available)):
-            if hint.command in kept or _width_of(hint) <= left:
-                left -= _width_of(hint)
+        for hint in sorted(hints, key=lambda one: (one.command not in ALWAYS, not one.available)):
+            if hint.command in ALWAYS or hint.width <= left:
+                left -= hint.width
                 fitting.add(hint.command)
         placed: list[tuple[int, KeyHint]] = []
         at = 0
         for hint in hints:
             if hint.command in fitting:
                 placed.append((at, hint))
-                at += _width_of(hint)
+                at += hint.width
         return placed
-
-
-def _width_of(hint: KeyHint) -> int:
-    return 2 + cell_width(f"{hint.key} {hint.title}".rstrip())
 
 
 def refresh_bars(root: Widget) -> None:

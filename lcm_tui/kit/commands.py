@@ -195,12 +195,12 @@ SEARCH = Key[object](
 SEARCH_EVERYWHERE = Key[object](
     "search-everywhere",
     "F",
-    "Search all",
+    "Search",
     "Search everywhere: every message, tool call, summary, brief and file of the database.",
     words="what was said; who said; where was it said; find text; grep; search; look for; find message; "
     "full text; remember; recall; when did we talk about; mentioned",
 )
-NEXT = Key[object]("next", "n", "Next", "Go to the next match.", hidden=True)
+NEXT = Key[object]("next", "n", "Next", "Go to the next match.")
 PREVIOUS_MATCH = Key[object](
     "previous-match", "N", "Previous match", "Go to the previous match.", hidden=True
 )

@@ -743,7 +743,11 @@ messages as sent it finds text.
         *pruning.edit_keys(summary_id, hidden=False),
         actions.trace_key(item, hidden=False),
         commands.BUDGET.does(_ask_budget),
+        commands.COMPARE.does(
+            lambda s: compare(s, s.conversation, s.assembly), lambda s: s.assembly.why_none()
+        ),
         actions.dissolve_key(summary_id, _why_unread),
+        actions.ITS_COMPACT,
         Key(
             "prompt",
             "Q",
@@ -753,10 +757,6 @@ messages as sent it finds text.
             words="what if; simulate; test message",
             where="the context",
         ),
-        commands.COMPARE.does(
-            lambda s: compare(s, s.conversation, s.assembly), lambda s: s.assembly.why_none()
-        ),
-        actions.ITS_COMPACT,
         actions.ITS_SNAPSHOTS,
         pruning.rewrite_key(summary_id),
         commands.EXPORT.does(

@@ -586,11 +586,12 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         commands.OPEN.does(_open, _why_not_open),
         _of_selected(commands.CONTEXT, places.Context),
         commands.SEARCH_EVERYWHERE,
-        commands.HEALTH.does(lambda s: s.open(places.Health(s.list.conversation))),  # as long as u has room
+        commands.HEALTH.does(lambda s: s.open(places.Health(s.list.conversation))),
         _of_selected(commands.SUMMARIES, places.Summaries),
+        _of_selected(commands.COMPACT, places.Compaction),
+        commands.DISK.does(lambda s: s.open(places.Disk()), hidden=False),
         pruning.repair_key(lambda s: s.list.conversation),
         commands.UNDO.does(_undo, _why_no_undo, of_row=False),
-        _of_selected(commands.COMPACT, places.Compaction),
         Key(
             "transplant",
             "t",

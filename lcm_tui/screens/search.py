@@ -793,7 +793,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
                 ("summaries", "summaries", "In summaries", "summaries", "only summaries; by kind"),
                 ("in", "in-context", "In context", "what is in a context", "in the context"),
                 ("out", "out-of-context", "Not in it", "what is in no context", "out of context"),
-                ("broken", "broken", "Broken", "broken summaries", "failure marker; broken hits"),
+                ("broken", "broken", "Only broken", "broken summaries", "failure marker; broken hits"),
                 ("briefs", "briefs", "In briefs", "focus briefs", "only briefs; by kind"),
                 ("files", "files", "In files", "large files", "only files; by kind"),
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from lcm_core.base.text import cell_width
-from lcm_core.base.values import replace
 from textual.app import App, ComposeResult
 
 from lcm_tui.kit.bars import KeyBar, KeyHint, TitleBar, refresh_bars
@@ -77,7 +76,7 @@ HINTS = [
     KeyHint(key, title, command, True)
     for key, title, command in (
         ("enter", "Open", "open"), ("c", "Context", "context"), ("s", "Summaries", "summaries"),
-        ("F", "Search all", "search"), ("H", "Health", "health"), ("u", "Undo", "undo"),
+        ("F", "Search", "search"), ("H", "Health", "health"), ("u", "Undo", "undo"),
         ("?", "Help", "help"), (":", "All", "palette"), ("q", "Quit", "quit"),
     )
 ]  # fmt: skip
@@ -86,10 +85,10 @@ HINTS = [
 @pytest.mark.parametrize(
     ("width", "expected"),
     [
-        (120, " enter Open  c Context  s Summaries  F Search all  H Health  u Undo  ? Help  : All  q Quit "),
-        (80, " enter Open  c Context  s Summaries  F Search all  u Undo  ? Help  : …  q Quit "),
-        (60, " enter  c Context  s Summaries  F Search all  ?  : …  q "),
-        (40, " enter  c Context  H Health  ?  : …  q "),
+        (120, " enter Open  c Context  s Summaries  F Search  H Health  u Undo  ? Help  : All  q Quit "),
+        (80, " enter  c Context  s Summaries  F Search  H Health  u Undo  ?  : …  q "),
+        (60, " enter  c Context  s Summaries  F Search  u Undo  ?  : …  q "),
+        (40, " enter  c Context  F Search  ?  : …  q "),
     ],
 )
 def test_the_keys_of_every_screen_give_their_words_for_keys_of_this_one(width: int, expected: str):
@@ -123,17 +122,10 @@ async def test_a_bar_is_painted_when_it_says_something_else(monkeypatch: pytest.
         assert painted == ["KeyBar"]
 
 
-def test_an_undo_with_nothing_to_undo_takes_no_room():
-    def bar(hints: list[KeyHint]) -> str:
-        return "".join(span.text for span in KeyBar(lambda: hints).compose_line(80))
-
-    not_now = [
-        replace(hint, available=hint.command != "undo", shown=hint.command != "undo") for hint in HINTS
-    ]
-    assert "F Search all  u Undo  ?" in bar(HINTS)
-    assert "F Search all  H Health  ?" in bar(not_now)
-    history = [replace(hint, command="history") if hint.command == "undo" else hint for hint in HINTS]
-    assert "F Search all  u Undo  ?" in bar(history), "the way to an undo stays"
+def test_keys_that_are_brackets_do_not_read_as_one_pair():
+    change = [KeyHint("[", "Previous", "previous", True), KeyHint("]", "Next", "next", True)]
+    line = KeyBar(lambda: change).compose_line(80)
+    assert "".join(span.text for span in line) == " ([) Previous  (]) Next "
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
@@ -172,19 +164,52 @@ async def test_a_key_that_another_row_allows_keeps_its_place(database_file: Data
         assert "dissolve" in keys[0]
 
 
-async def test_the_daily_keys_are_in_the_bar_at_60_columns(database_file: DatabaseFactory):
-    async with open_app(database_file("0.15.3-damaged"), size=(60, 15)) as pilot:
+@pytest.mark.parametrize(
+    ("size", "home", "context", "dag", "health"),
+    [
+        (
+            NARROW,
+            "enter  c Context  F Search  H Health  s Summaries  C Compact  & Disk  ?  : …  q",
+            "enter  m As sent  e Edit  L Lines  B Budget  D Compare  d Dissolve  ?  : …  esc",
+            "enter  m Map  e Edit  L Lines  d Dissolve  ! Broken  n Next  ?  : …  esc",
+            "enter  x Fix  R Repair  space Mark  1 Full check  T All/this one  ?  : …  esc",
+        ),
+        (
+            (60, 15),
+            "enter  c Context  F Search  H Health  C Compact  ?  : …  q",
+            "enter  m As sent  e Edit  L Lines  B Budget  ?  : …  esc",
+            "enter  m Map  e Edit  L Lines  d Dissolve  ?  : …  esc",
+            "enter  x Fix  R Repair  space Mark  c Context  ?  : …  esc",
+        ),
+        (
+            (50, 15),
+            "enter  c Context  F Search  H Health  ?  : …  q",
+            "enter  m As sent  e Edit  L Lines  ?  : …  esc",
+            "enter  m Map  e Edit  L Lines  ?  : …  esc",
+            "enter  x Fix  R Repair  space Mark  ?  : …  esc",
+        ),
+    ],
+)
+async def test_the_keys_that_matter_most_are_in_the_bar_of_a_narrow_terminal(
+    database_file: DatabaseFactory, size: tuple[int, int], home: str, context: str, dag: str, health: str
+):
+    async with open_app(database_file("0.15.3-damaged"), size=size) as pilot:
 
-        def bar() -> str:
-            return shown(pilot).splitlines()[-1].rstrip()
+        async def bar_after(*keys: str) -> str:
+            await pilot.press(*keys)
+            await settled(pilot)
+            return shown(pilot).splitlines()[-1].strip()
 
+        assert await bar_after() == home
+        await pilot.press("c")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context"))
         await settled(pilot)
-        assert bar() == " enter  c Context  F Search all  H Health  S Sort  ?  : …  q"
-        await pilot.press("s")
+        assert await bar_after("home") == context
+        await pilot.press("escape", "s")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         await settled(pilot)
-        assert bar() == " enter  m Map  e Edit  L Lines  d Dissolve  ?  : …  esc"
-        await pilot.press("escape", "H")
+        assert await bar_after("exclamation_mark", "home") == dag
+        await pilot.press("escape", "escape", "H")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Health"))
-        await wait_for(pilot, lambda: "c Context" in bar())
-        assert bar() == " enter  x Fix  R Repair  space Mark  c Context  ?  : …  esc"
+        await settled(pilot)
+        assert await bar_after() == health

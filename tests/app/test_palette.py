@@ -21,13 +21,13 @@ EXACT = 0.85
 
 #: What a stranger types on the first screen, and the titles of which one has to be among the first three.
 PHRASES = {
-    "what was said": "Search all",
-    "who said that": "Search all",
-    "where was it said": "Search all",
-    "search": "Search all",
-    "grep": "Search all",
-    "find text": "Search all",
-    "recall": "Search all",
+    "what was said": "Search",
+    "who said that": "Search",
+    "where was it said": "Search",
+    "search": "Search",
+    "grep": "Search",
+    "find text": "Search",
+    "recall": "Search",
     "left out": "Context",
     "what was left out": "Context",
     "why full": "Context",
