@@ -116,7 +116,9 @@ class Column(Record, frozen=True):
     grows: bool = False  #: takes what is left
     keep: int = 0  #: columns with the smallest values are dropped first on a narrow screen
     timed: str = ""  #: of the one with times: a shorter title, for the zone beside it
-    wish: int = 0  #: cells that the one with ``grows`` takes before columns of a `keep` below `LESSER` do
+    #: Cells that the one with ``grows`` takes before columns of a `keep` below `LESSER` do; another one may
+    #: take them while it sorts.
+    wish: int = 0
 
 
 #: Columns of a smaller ``keep`` give way to what the growing one wishes.

@@ -25,7 +25,7 @@ from lcm_tui.kit.spans import Block, Document, Span, StyleName, heading, role_st
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.conversation_list import ConversationList
 from lcm_tui.screens.frame import CommandScreen
-from lcm_tui.tables.conversation_rows import Row, troubles
+from lcm_tui.tables.conversation_rows import Row, troubles, words_of
 from lcm_tui.tables.messages import parts_of
 
 # -- what is read ----------------------------------------------------------------------------------------
@@ -116,12 +116,12 @@ def _wrong(row: Row, about: About | None, verdict: Verdict | None) -> Iterator[B
         kinds = "" if about is None else ", ".join(f"{count:,} {kind}" for kind, count in about.kinds)
         yield _named("✗", "error", counted(broken, "broken summary") + (f": {kinds}" if kinds else ""))
     yield from found
-    for _, words in troubles(row):
+    for words in words_of(troubles(row)):
         if not words.endswith((" broken", " finding", " findings", " suspicious")):
             yield _named("!", "warn", words)
     if verdict is None or row.sums is None:
         yield Block("checking …", "dim")
-    elif not troubles(row):
+    elif not words_of(troubles(row)):
         yield Block("nothing that the quick check or the counts show", "ok")
 
 
@@ -146,7 +146,7 @@ def _named(sign: str, style: StyleName, words: str) -> Block:
 def _presses(row: Row, screen: CommandScreen) -> Iterator[Block]:
     """The keys that do something about it, then those that show it."""
     broken = row.sums is not None and row.sums.broken
-    crowded = any(words.startswith("context ") for _, words in troubles(row))
+    crowded = any(words.startswith("context ") for words in words_of(troubles(row)))
     yield heading("What to press")
     for said, command, words in (
         (broken, "repair", "rewrites the broken summaries"),

@@ -34,6 +34,7 @@ from lcm_tui.tables.conversation_rows import (
     troubles_by_agent,
     wider,
     with_sessions,
+    words_of,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +43,13 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=16)
 def _layouts(columns: Sequence[Column], width: int, sorts: str) -> Sequence[Layout]:
-    """The columns, as many at a time as have room; asked for each row."""
-    kept = [replace(one, keep=max(one.keep, SORTED)) if one.name == sorts else one for one in columns]
+    """The columns, as many at a time as have room; asked for each row. The one that sorts is the widest."""
+    kept = [
+        replace(one, keep=max(one.keep, SORTED), width=max(one.width, min(one.wish, width - 28)))
+        if one.name == sorts
+        else one
+        for one in columns
+    ]
     return lay_out_in_turn(kept, width)
 
 
@@ -97,7 +103,7 @@ class ConversationList(ListPane[RowKey]):
         self._scale = Scale()
         self._in_order: Sequence[RowKey] | None = None  #: every row; None: to be sorted again
         #: What is wrong with the conversations of each agent, while they are sorted by that.
-        self._agents: Mapping[str, tuple[int, str]] = {}
+        self._agents: Mapping[str, Sequence[tuple[float, str]]] = {}
         self._places: dict[RowKey, Any] = {}  #: by what a row was sorted, until it changes
         self._in_database: int | None = None  #: how many rows are; None: to be counted again
 
@@ -314,7 +320,10 @@ class ConversationList(ListPane[RowKey]):
         """The rows that hold the words in any column, sorted: a letter changes no order."""
         if self._in_order is None:
             by_agent = self.sorted_by == AGENT_TROUBLE.name
-            self._agents = troubles_by_agent(self.rows.values()) if by_agent else {}
+            agents = troubles_by_agent(self.rows.values()) if by_agent else {}
+            if self._agents != agents:
+                self._agents = agents
+                self.table.redraw()
             self._in_order = ordered(
                 self.rows, self._places, self.sorted_by, turned=self.turned, agents=self._agents
             )
@@ -354,7 +363,7 @@ class ConversationList(ListPane[RowKey]):
         one = self.rows[key].conversation
         if self.sorted_by == AGENT_TROUBLE.name and one is not None:
             agent = one.agent or ""
-            _, said = self._agents.get(agent, (0, ""))
+            said = ", ".join(words_of(self._agents.get(agent, ())))
             cells = {**cells, AGENT_TROUBLE.name: Span(f"{agent or UNRECORDED}: {said or 'nothing'}", "dim")}
         return {**cells, "id": Span(f"{MARK}{key}", "warn")} if key in self._marked else cells
 

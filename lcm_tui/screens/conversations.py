@@ -121,10 +121,10 @@ Expensive columns fill in after a moment (…). – means that this version of t
 filters over all columns; a row must contain every word. If a narrow screen cannot show all columns, the
 heading ends in ›: l shows the others, h goes back. S lists the columns to sort by (S again takes the next
 one), I reverses the order; the arrow in the heading is beside the column that sorts (↓: the largest value is
-on top). "trouble" says what is wrong, and sorts by its weight: 20 for each finding of the checks of the
-structure and for work of the engine that does not go on, 15 where the host is ahead, 10 for each broken
-summary, 8 for a context above its budget (4 above 70 %), 2 for what is only suspicious. Where there are
-several agents, "agent trouble" sorts these by the sum over their conversations, the worst agent on top.
+on top). "trouble" says what is wrong, and sorts the most broken summaries first; of as many broken ones the
+most findings, then work of the engine that does not go on, messages that the host has newer, the context
+fullest above 70 % of its budget, and what is only suspicious. Where there are several agents, "agent trouble"
+sorts these in the same way by all their conversations together.
 
 t copies the summaries of the selected conversation to the front of another one's context. V rejoins a session
 that a rollover split. space marks conversations (esc unmarks all): K archives the marked ones (no data is

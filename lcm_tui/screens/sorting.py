@@ -32,10 +32,11 @@ class SortMenu(Dialog[None]):
 
     ABOUT = (
         "The columns to sort by; a letter goes to one that begins with it. The arrow is beside the one that "
-        "sorts now (↓: the largest value is on top); enter on it turns the order round."
+        "sorts now (↓: the largest value is on top); enter on it turns the order round. Trouble: the most "
+        "broken summaries first, then findings, a stuck engine, newer messages, a full context, suspicions."
     )
     DEFAULT_CSS = """
-    SortMenu .box { width: 46; }
+    SortMenu .box { width: 50; }
     SortMenu LineView { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -69,7 +70,7 @@ class SortMenu(Dialog[None]):
         sorting = self._listed.sorting()
         title = self._titles[name]
         arrow = sorting.arrow if name == sorting.column else " "
-        note = {TROUBLE: "the worst on top", AGENT_TROUBLE.name: "the worst agent on top"}.get(name, "")
+        note = {TROUBLE: "most broken, then findings", AGENT_TROUBLE.name: "the same, by agent"}.get(name, "")
         space = " " * (_TITLE - cell_width(title))
         return ((Span(f" {arrow} ", "key"), Span(f"{title}{space}"), Span(note, "dim")),)
 

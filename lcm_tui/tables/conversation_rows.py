@@ -150,37 +150,35 @@ class Row(Record, frozen=True):
         return self.entry.conversation if self.entry else None
 
 
-def troubles(*rows: Row) -> Sequence[tuple[int, str]]:
-    """What is wrong with conversations, in words, each with its weight, always in this order."""
+def troubles(*rows: Row) -> Sequence[tuple[float, str]]:
+    """What can be wrong with conversations, how much of it there is and in words: what they are sorted by."""
     broken = sum(0 if row.sums is None else row.sums.broken for row in rows)
     findings, suspicious = (sum(getattr(row, name) for row in rows) for name in ("findings", "suspicious"))
-    stuck, newer = sum(row.stuck for row in rows), [row.newer for row in rows if row.newer]
-    shares = [
-        row.sums.context_tokens / row.budget if row.sums is not None and row.budget else 0.0 for row in rows
-    ]
-    crowded = sum(8 if share > 1 else 4 if share > HIGH_SHARE else 0 for share in shares)
-    found = [
-        (20 * findings, counted(findings, "finding")),
-        (20 * stuck, "engine stuck"),
-        (15 * len(newer), f"{sum(newer):,} newer"),
-        (10 * broken, f"{broken:,} broken"),
-        (crowded, f"context {max(shares, default=0.0):.0%}"),
-        (2 * suspicious, f"{suspicious:,} suspicious"),
-    ]
-    return [one for one in found if one[0]]
+    newer = sum(row.newer for row in rows)
+    shares = [row.sums.context_tokens / row.budget for row in rows if row.sums is not None and row.budget]
+    fullest = max((share for share in shares if share > HIGH_SHARE), default=0.0)
+    return (
+        (broken, f"{broken:,} broken"),
+        (findings, counted(findings, "finding")),
+        (sum(row.stuck for row in rows), "engine stuck"),
+        (newer, f"{newer:,} newer"),
+        (fullest, f"context {fullest:.0%}"),
+        (suspicious, f"{suspicious:,} suspicious"),
+    )
 
 
-def troubles_by_agent(rows: Iterable[Row]) -> dict[str, tuple[int, str]]:
-    """What is wrong with the conversations of each agent: its weight, and in words."""
+def words_of(found: Sequence[tuple[float, str]]) -> list[str]:
+    """The words of what there is."""
+    return [words for number, words in found if number]
+
+
+def troubles_by_agent(rows: Iterable[Row]) -> dict[str, Sequence[tuple[float, str]]]:
+    """What is wrong with the conversations of each agent together."""
     of_agent: dict[str, list[Row]] = {}
     for row in rows:
         if row.conversation is not None:
             of_agent.setdefault(row.conversation.agent or "", []).append(row)
-    found = {agent: troubles(*held) for agent, held in of_agent.items()}
-    return {
-        agent: (sum(weight for weight, _ in one), ", ".join(words for _, words in one))
-        for agent, one in found.items()
-    }
+    return {agent: troubles(*held) for agent, held in of_agent.items()}
 
 
 def with_sessions(rows: Mapping[RowKey, Row], sessions: Collection[HostSession]) -> dict[RowKey, Row]:
@@ -320,14 +318,14 @@ def _broken_cell(value: int | None, _: Row, __: Drawing) -> Span:
     return Span(f"✗{value}", "error") if value else Span("")
 
 
-def _trouble(row: Row) -> int | None:
-    return None if row.sums is None else sum(weight for weight, _ in troubles(row))
+def _trouble(row: Row) -> Sequence[tuple[float, str]]:
+    return () if row.sums is None else troubles(row)
 
 
-def _trouble_cell(value: int | None, row: Row, _: Drawing) -> Span:
-    if value is None:
+def _trouble_cell(value: Sequence[tuple[float, str]], _: Row, __: Drawing) -> Span:
+    if not value:
         return Span(PENDING, "dim")
-    return Span(", ".join(words for _, words in troubles(row)), "error" if value >= 10 else "warn")
+    return Span(", ".join(words_of(value)), "error" if words_of(value[:4]) else "warn")
 
 
 def _at(*paths: str) -> Callable[[Row], Any]:
@@ -405,7 +403,7 @@ CONVERSATION_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
                cell=_share_cell),
     ListColumn("broken", "broken", 6, right=True, keep=80, counted=True, value=_at("sums.broken"),
                cell=_broken_cell),
-    ListColumn("trouble", "trouble", 24, keep=62, counted=True, value=_trouble, cell=_trouble_cell),
+    ListColumn("trouble", "trouble", 24, keep=62, wish=35, counted=True, value=_trouble, cell=_trouble_cell),
     ListColumn("activity", "last activity", 16, keep=85, timed="last", heading="Last message",
                agents="lastMessageAt", time=True, value=_at("entry.last_activity"), cell=_activity_cell),
 )
@@ -414,7 +412,7 @@ CONVERSATION_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
 COLUMNS: Final = tuple(column for column in CONVERSATION_COLUMNS if column.width)
 #: Beside them while the list is sorted by it: the worst agent first, and of each the worst conversation.
 AGENT_TROUBLE: Final[ListColumn[Row, Drawing]] = ListColumn(
-    "agent_trouble", "agent trouble", 30, keep=62, counted=True, value=_trouble
+    "agent_trouble", "agent trouble", 30, keep=62, wish=42, counted=True, value=_trouble
 )
 COUNTED: Final = frozenset(column.name for column in (*COLUMNS, AGENT_TROUBLE) if column.counted)
 
@@ -499,7 +497,7 @@ def ordered(
     column: str,
     *,
     turned: bool,
-    agents: Mapping[str, tuple[int, str]],
+    agents: Mapping[str, Sequence[tuple[float, str]]],
 ) -> Sequence[RowKey]:
     """The keys in the order of a column; sessions that only the host knows are below, newest first.
 
@@ -519,6 +517,6 @@ def ordered(
     listed.sort(key=places.__getitem__, reverse=falls(column) != turned)
     if agents:
         named = {key: (row.conversation and row.conversation.agent) or "" for key, row in rows.items()}
-        listed.sort(key=lambda key: (agents[named[key]][0], named[key]), reverse=not turned)
+        listed.sort(key=lambda key: (agents[named[key]], named[key]), reverse=not turned)
     disk.sort(reverse=True)
     return [*listed, *(path for _, path in disk)]

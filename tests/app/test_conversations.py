@@ -28,7 +28,7 @@ from lcm_tui.screens.conversation_list import TROUBLE
 from lcm_tui.screens.conversation_panel import Outlooker
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.tables import conversation_rows
-from lcm_tui.tables.conversation_rows import AGENT_TROUBLE, COLUMNS, Row, falls, troubles
+from lcm_tui.tables.conversation_rows import AGENT_TROUBLE, COLUMNS, Row, falls, troubles, words_of
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -395,7 +395,7 @@ def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
     if column in ("activity", "state"):
         return text
     if column == "trouble":
-        return sum(weight for weight, _ in troubles(row))
+        return troubles(row)
     return int(text.replace(",", "").replace("✗", "") or 0)
 
 
@@ -455,15 +455,15 @@ async def test_trouble_comes_first_with_its_reason(
         screen = first_screen(pilot)
         await wait_for(pilot, lambda: screen.outlooker.outlook.verdict, "the verdict")
         await pilot.press("S")
-        await wait_for_text(pilot, "the worst on top")
-        await pilot.press("g", "enter")
-        await wait_for_text(pilot, "by trouble ↓", "5 findings, 11 broken")
+        await wait_for_text(pilot, "most broken, then findings")
+        await pilot.press("enter")  # trouble is selected
+        await wait_for_text(pilot, "by trouble ↓", "11 broken, 5 findings, 3 suspicious")
         assert pilot.app.screen is screen
         assert "↓trouble" in heading_of(pilot) or "trouble ↓" in heading_of(pilot)
         rows = [screen.list.rows[key] for key in screen.list.table.keys]
-        weights = [sum(weight for weight, _ in troubles(row)) for row in rows]
-        assert weights == sorted(weights, reverse=True)
-        assert weights[0] > 0
+        counts = [(row.sums.broken, row.findings, row.newer, row.suspicious) for row in rows if row.sums]
+        assert counts == sorted(counts, reverse=True)
+        assert max(findings for _, findings, _, _ in counts) > 0
 
 
 @pytest.mark.parametrize("size", [NARROW, (160, 50)])
@@ -475,28 +475,26 @@ async def test_the_agent_with_the_most_trouble_comes_first_with_the_reason(
         screen = first_screen(pilot)
         await wait_for(pilot, lambda: screen.outlooker.outlook.verdict, "the verdict")
         await pilot.press("S")
-        await wait_for_text(pilot, "the worst agent on top")
+        await wait_for_text(pilot, "the same, by agent")
         await pilot.press("g", "down", "enter")
-        await wait_for_text(
-            pilot, "by agent trouble ↓", "main: 7 findings, 14", "research: 2 findings, 7 broken"
-        )
+        await wait_for_text(pilot, "by agent trouble ↓", "main: 14 broken", "research: 7 broken")
         agents = [row.conversation.agent for key in screen.list.table.keys if (row := screen.list.rows[key])]
         assert [agent for agent, _ in groupby(agents)] == ["main", "research", "ops"]
-        weights = [sum(weight for weight, _ in troubles(screen.list.rows[key])) for key in (1, 2, 4, 6)]
+        counts = [troubles(screen.list.rows[key]) for key in (1, 2, 4, 6)]
         assert list(screen.list.table.keys)[:4] == [1, 2, 4, 6]
-        assert weights == sorted(weights, reverse=True)
+        assert counts == sorted(counts, reverse=True)
         await pilot.press("I")
         await wait_for_text(pilot, "by agent trouble ↑")
         assert list(screen.list.table.keys)[-1] == 1
         await pilot.press("S", "g", "enter")
-        await wait_for(pilot, lambda: "main: 7 findings" not in shown(pilot), "no column of agents")
+        await wait_for(pilot, lambda: "main: 14" not in shown(pilot), "no column of agents")
 
 
 async def test_with_one_agent_nothing_is_sorted_by_agents(database_file: DatabaseFactory):
     async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("S")
-        await wait_for_text(pilot, "the worst on top")
+        await wait_for_text(pilot, "most broken, then findings")
         assert "agent trouble" not in shown(pilot)
 
 
@@ -557,7 +555,7 @@ async def test_a_sort_goes_to_the_first_row_and_the_sort_list_offers_another_col
         await settled(pilot)
         assert screen.list.table.selected == worst
         await pilot.press("down")
-        await pilot.click(Heading, offset=(heading_of(pilot).index("broken") + 3, 0))
+        await pilot.click(Heading, offset=(heading_of(pilot).index("id") + 1, 0))
         await settled(pilot)
         assert screen.list.table.cursor == 0
 
@@ -574,7 +572,7 @@ async def test_a_sort_goes_to_the_first_row_and_the_sort_list_offers_another_col
     ],
 )
 def test_what_is_wrong_is_said_in_words_always_in_the_same_order(row: Row, words: list[str]):
-    assert [said for _, said in troubles(row)] == words
+    assert words_of(troubles(row)) == words
 
 
 # -- sessions on disk --------------------------------------------------------------------------------------
