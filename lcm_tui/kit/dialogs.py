@@ -159,19 +159,20 @@ class Question(Dialog[str], Decision[str]):
         *,
         leave: str = "cancel",
         decides: bool = True,
-        enter: str = "",
+        enter: bool = True,
     ) -> None:
         """*answers*: keys and words; ``esc`` is added and does what *leave* says, which is nothing.
 
-        ``enter`` gives the answer *enter*; where it gives none it says which key the first answer has.
+        ``enter`` gives the first answer too; without *enter*, for what cannot be undone, it says its key.
         Without *decides* an answer only leads to another screen, so it may be typed ahead.
         """
         super().__init__()
         self.decides = decides
         self._title = title
         self._body = body
-        self._answers = (*answers, ("esc", leave))
-        self._enter = enter
+        (key, words), *others = answers
+        first = f"enter {key}" if enter and key != "enter" else key
+        self._answers = ((first, words), *others, ("esc", leave))
 
     def compose_box(self) -> ComposeResult:
         """The question and its keys."""
@@ -179,7 +180,7 @@ class Question(Dialog[str], Decision[str]):
 
     def _document(self) -> Document:
         lines = [
-            Block(spans=(Span(f"{key:<7}", "key"), Span(words)), indent=7) for key, words in self._answers
+            Block(spans=(Span(f"{keys:<9}", "key"), Span(words)), indent=9) for keys, words in self._answers
         ]
         return (heading(self._title), *self._body, Block(), *lines)
 
@@ -212,33 +213,30 @@ class Question(Dialog[str], Decision[str]):
 
     @property
     def _letters(self) -> Sequence[str]:
-        return [key for key, _ in self._answers[:-1]]
+        return [key for keys, _ in self._answers[:-1] for key in keys.split()]
 
     def keys_here(self) -> Sequence[str]:
         """The answers, too."""
-        return (*self._letters, *(("enter",) if self._enter else ()), *super().keys_here())
+        return (*self._letters, *super().keys_here())
 
     def on_key(self, event: events.Key) -> None:
         """A key that is an answer."""
-        for key in self._letters:
-            if event.key == key or event.character == key:
+        for keys, _ in self._answers[:-1]:
+            if {event.key, event.character} & {*keys.split()}:
                 event.stop()
-                self.dismiss(key)
+                self.dismiss(keys.split()[-1])
                 return
         if event.key == "enter":
             event.stop()
-            if self._enter:
-                self.dismiss(self._enter)
-            else:
-                key, words = self._answers[0]
-                self.app.notify(f"Press {key} for: {words.rstrip('…')}.", timeout=4)
+            key, words = self._answers[0]
+            self.app.notify(f"Press {key} for: {words.rstrip('…')}.", timeout=4)
 
     @on(TextView.Clicked)
     def _clicked(self, event: TextView.Clicked) -> None:
         """A click on an answer gives it."""
         at = event.block - (len(event.view.document) - len(self._answers))
         if at >= 0:
-            self.dismiss("" if at == len(self._answers) - 1 else self._answers[at][0])
+            self.dismiss("" if at == len(self._answers) - 1 else self._answers[at][0].split()[-1])
 
     def action_leave(self) -> None:
         """Leave."""

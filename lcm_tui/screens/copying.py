@@ -109,9 +109,7 @@ def copy(screen: Copying) -> None:
         if key:
             screen.work_on("copy", _copy, screen, found, chosen[key])
 
-    screen.app.push_screen(
-        Question("Copy to the clipboard", (), answers, decides=False, enter="y"), callback=take
-    )
+    screen.app.push_screen(Question("Copy to the clipboard", (), answers, decides=False), callback=take)
 
 
 async def _copy(screen: Copying, copies: Copies, form: str) -> None:

@@ -215,6 +215,7 @@ day stay. This cannot be undone.
             f"Remove {counted(len(strays), 'large file')} ({size})? This cannot be undone.",
             tuple(map(Block, [*names, *more])),
             (("a", "remove them"),),
+            enter=False,
         )
         if await self.app.push_screen_wait(question) != "a":
             return

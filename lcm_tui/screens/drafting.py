@@ -662,11 +662,9 @@ Drafts are saved on disk: leave at any time and continue later.
             *(Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)),
             Block("You review every draft; nothing is saved automatically."),
         )
-        free = not forecast.once.calls  # nothing is sent: `enter` starts too
-        answers = (("a", "start (or enter)" if free else "start"), ("w", "choose another writer (model)…"))
-        answer = await self.app.push_screen_wait(
-            Question(f"Draft {counted(len(chosen), 'summary')}?", said, answers, enter="a" if free else "")
-        )
+        answers = (("a", "start"), ("w", "choose another writer (model)…"))
+        question = Question(f"Draft {counted(len(chosen), 'summary')}?", said, answers)
+        answer = await self.app.push_screen_wait(question)
         if answer == "w":
             await self.preparation.choose_author(author)
         elif answer:

@@ -340,7 +340,7 @@ MIB: Final = 1024 * 1024
 DRAWN_SECONDS: Final = 0.1
 GAUGE: Final = 40
 KEYS: Final = (
-    ("b enter", "back up and continue"),
+    ("enter b", "back up and continue"),
     ("n", "no backup: continue without one"),
     ("esc", "cancel"),
 )

@@ -57,11 +57,11 @@ async def test_a_message_is_copied_in_five_forms(talk: Path) -> None:
         await pilot.press("g", "y")
         await wait_for_text(
             pilot,
-            "y      id        m1",
-            "t      text      the whole text",
-            "m      Markdown",
-            "j      JSON",
-            "c      command   lcm-tui show m1 --db",
+            "enter y  id        m1",
+            "t        text      the whole text",
+            "m        Markdown",
+            "j        JSON",
+            "c        command   lcm-tui show m1 --db",
         )
         await pilot.press("escape")
         assert await copied(pilot, "y") == "m1"

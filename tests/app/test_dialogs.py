@@ -18,7 +18,16 @@ from lcm_tui.kit.spans import Block, heading
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.questions import AskAgain, BackupOffer, TwoTexts
-from tests.app.support import NARROW, WIDE, open_app, settled, shown_lines, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    open_app,
+    settled,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
 from tests.conftest import DatabaseFactory
 
 TEXT = (Block("A text over a few lines. " * 12),)
@@ -120,7 +129,7 @@ async def test_the_help_of_a_question_begins_with_its_answers_which_no_other_row
         await wait_for(pilot, lambda: pilot.app.screen is not question, "the help")
         lines = pilot.app.screen.query_one(TextView).text.splitlines()
         rows = [line.split() for line in lines[lines.index("Keys of this dialog") + 1 :]]
-        assert [row[:2] for row in rows[:3]] == [["k", "Keep"], ["q", "Quit."], ["g", "Go"]]
+        assert [row[:3] for row in rows[:3]] == [["enter", "k", "Keep"], ["q", "Quit."], ["g", "Go", "on."]]
         assert rows[3][:3] == ["?", "F1", "Help"]
         later = [word for row in rows[3:] for word in row]
         assert not {"k", "q", "g"} & {*later}
@@ -138,6 +147,15 @@ async def test_a_question_that_was_answered_takes_no_more_words(database_file: D
         await pilot.press("q")
         await wait_for(pilot, lambda: not question.is_attached, "the question gone")
         question.say((Block("So far 4."),))
+
+
+async def test_enter_does_not_do_what_cannot_be_undone(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        question = Question("Remove them?", TEXT, (("a", "remove them"),), enter=False)
+        await put(pilot, question)
+        await pilot.press("enter")
+        await wait_until_said(pilot, "Press a for: remove them.")
+        assert pilot.app.screen is question
 
 
 async def test_without_colours_the_screen_below_is_dim(

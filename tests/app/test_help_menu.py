@@ -83,7 +83,7 @@ async def test_another_key_is_given_kept_and_used_at_once(database_file: Databas
         await pilot.press("question_mark", *"disk", "f2")
         await wait_for_text(pilot, "Press the key for “Disk”")
         await pilot.press("c")
-        await wait_for_text(pilot, "c is the key of Context", "esc    leave the keys as they are")
+        await wait_for_text(pilot, "c is the key of Context", "esc      leave the keys as they are")
         await pilot.press("escape")
         await wait_for(pilot, lambda: "c is the key of Context" not in shown(pilot))
         assert tomllib.loads(config.read_text())["keys"] == {"files": "f6"}
@@ -108,7 +108,7 @@ async def test_the_key_of_another_command_is_swapped_and_the_cursor_stays(
         await pilot.press("question_mark", "down", "f2")
         await wait_for_text(pilot, "Press the key for “Context”")
         await pilot.press("X")
-        await wait_for_text(pilot, "X is the key of Delete", "s      swap: Context is X and Delete is c")
+        await wait_for_text(pilot, "X is the key of Delete", "enter s  swap: Context is X and Delete is c")
         await pilot.press("s")
         await wait_until_said(pilot, "Context is X and Delete is c now; config.toml keeps it.")
         keys = {"context": "X", "delete": "c", "files": "f6"}

@@ -523,7 +523,7 @@ async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_i
         await wait_for(pilot, lambda: screen._begins, "a start that waits")
         assert "the question follows" in str(screen.why_not("apply"))
         known.set()
-        await asked(pilot, "start (or enter)", "enter")
+        await asked(pilot, "enter a  start", "enter")
         await wait_for(pilot, lambda: screen.work is not None, "the batch")
         await wait_for(pilot, lambda: not screen.work or not screen.work.batch.running, "its drafts")
         drafts = len(screen.work.batch.items) if screen.work is not None else 0

@@ -107,11 +107,11 @@ async def test_a_question_is_not_answered_by_what_was_typed_before_it(database_f
         answers: list[str | None] = []
         early = time.monotonic()
         pilot.app.push_screen(Question("Sure?", (), (("a", "yes"),)), answers.append)
-        typed(pilot, "a", "a", at=early)
+        typed(pilot, "a", "enter", at=early)
         await wait_until_said(pilot, TOO_EARLY)
         await settled(pilot)
         assert isinstance(pilot.app.screen, ModalScreen)
-        typed(pilot, "a")
+        typed(pilot, "enter")
         await wait_for(pilot, lambda: bool(answers))
         assert answers == ["a"]
 
