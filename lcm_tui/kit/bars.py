@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from enum import Enum
@@ -23,16 +22,15 @@ from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.spans import Block, Document, Layout, Line, Sorting, Span, StyleName, heading_of
 
 # -- notices ---------------------------------------------------------------------------------------------
-# What the app says in passing: one sentence at a time in the line of the title, and for a minute in the help.
+# What the app says in passing: one sentence at a time in the line of the title, and the last one in the help.
 
 #: Who presses a key when a notice has stood for so long has read it.
 READ_SECONDS = 2.5
 #: What tells of finished work is shown for at least so long, over other screens too; what is shown for less
 #: belongs to the screen that says it.
 DONE_SECONDS: Final = 12
-#: So long the help shows again what tells of finished work or of trouble, and so many notices at most.
+#: So long the help can show again what tells of finished work or of trouble.
 LATELY_SECONDS: Final = 60.0
-_LATELY: Final = 5
 #: What a notice looks like, by its severity; one is not replaced by a lesser one before a key.
 _LOOKS: Final[Mapping[str, StyleName]] = {"information": "ok", "warning": "warn", "error": "error"}
 
@@ -52,19 +50,24 @@ class Notice(Record, frozen=True):
         return self.severity != "error" and self.seconds < DONE_SECONDS
 
     @property
+    def lasts(self) -> float:
+        """Seconds that the help can show it again."""
+        return self.seconds if self.passing else LATELY_SECONDS
+
+    @property
     def over(self) -> bool:
         """Whether its time has passed."""
         return self.severity != "error" and time.monotonic() >= self.at + self.seconds
 
 
 class Notices:
-    """The notice that stands, and those of the last minute."""
+    """The notice that stands, and the last one."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         """*changed* is called when another one stands, or none."""
         self._changed = changed
         self._standing: Notice | None = None
-        self._said: deque[Notice] = deque(maxlen=_LATELY)
+        self._last: Notice | None = None
         self._key_at = 0.0
 
     @property
@@ -74,8 +77,7 @@ class Notices:
 
     def add(self, notice: Notice) -> None:
         """Say something: the newest replaces the one before."""
-        said = [one for one in self._said if one.text != notice.text]
-        self._said = deque([*said, notice], self._said.maxlen)
+        self._last = notice
         ranks, before = list(_LOOKS), self.standing
         if (
             before is None
@@ -100,15 +102,12 @@ class Notices:
         if self._standing is not None and self._standing.passing and self._standing.by is screen:
             self.clear()
 
-    def lately(self) -> Document:
-        """What still holds of what was said, the newest first."""
-        since = time.monotonic() - LATELY_SECONDS
-        said = [
-            one
-            for one in reversed(self._said)
-            if (not one.over if one.passing else one.at > since or one is self.standing)
-        ]
-        return tuple(Block(spans=(Span("▌", _LOOKS[one.severity]), Span(one.text)), indent=1) for one in said)
+    def latest(self) -> Document:
+        """The one that stands, else the last one, of finished work and of trouble for a minute."""
+        one = self.standing or self._last
+        if one is None or (one is not self.standing and time.monotonic() >= one.at + one.lasts):
+            return ()
+        return (Block(spans=(Span("▌", _LOOKS[one.severity]), Span(one.text)), indent=1),)
 
     def _stand(self, notice: Notice | None) -> None:
         self._standing = notice
@@ -181,7 +180,7 @@ class TitleBar(_Bar):
     where: reactive[str] = reactive("", layout=False)
     note: reactive[str] = reactive("", layout=False)
     live: reactive[Sequence[Line]] = reactive(((),), layout=False)  #: the same, shorter and shorter
-    notice: reactive[Notice | None] = reactive(None, layout=False)  #: what stands here in place of these
+    notice: reactive[Notice | None] = reactive(None, layout=False)  #: what stands between these
     help_key = "F1"  #: which shows a notice whole that has no room
 
     def __init__(self, position: Callable[[], str] = str) -> None:
@@ -207,21 +206,27 @@ class TitleBar(_Bar):
         self.set_class(notice is not None, "-notice")
 
     def _notice_line(self, notice: Notice, width: int) -> Line:
-        """The place, where it has room, and the notice; when it is cut, the key that shows it whole.
+        """The notice between what this is the title of and the shortest state of the file.
 
-        The last sentence says what to do next, so the others are cut first.
+        A note that counts is left out, then the name of the place is clipped. The last sentence says what
+        to do next, so the others are cut first.
         """
-        where, look = safe_line(f"{self.where}  ") if self.where else "", _LOOKS[notice.severity]
-        text = safe_line(" ".join(notice.text.split()))
-        if cell_width(f" {where}▌{text}") > width:
-            where = ""
-        if (room := width - 2) < cell_width(text) + cell_width(where):
-            more, (others, _, last) = f" {self.help_key}", text.rpartition(". ")
+        text, state = safe_line(" ".join(notice.text.split())), self.live[-1]
+        note = "" if self.note[:1].isdigit() else clip(safe_line(self.note), width // 3)
+        note = f"  {note}  " if note else "  " if self.where else ""
+        beside = width - cell_width(note) - _width(state) - 3
+        named = max(beside - cell_width(text), width // 3 - cell_width(note), width // 10)
+        where = clip(safe_line(self.where), named)
+        room, more = beside - cell_width(where), ""
+        if room < cell_width(text):
+            more, (others, _, last) = f" {self.help_key} more", text.rpartition(". ")
             room -= len(more)
             if others and (left := room - cell_width(last) - 1) > room // 3:
                 text = f"{clip(others, left)} {last}"
-            return Span(" "), Span(f"▌{clip(text, room)}", look), Span(more, "key")
-        return Span(" "), Span(where, "title"), Span(f"▌{text}", look)
+            text = clip(text, room)
+        said = Span(f"▌{text}", _LOOKS[notice.severity])
+        space = Span(" " * (room - cell_width(text) + 1))
+        return Span(" "), Span(where, "title"), Span(note, "dim"), said, Span(more, "key"), space, *state
 
     def compose_line(self, width: int) -> Line:
         """The place and the note first; of the state of the file as much as has room beside them.

@@ -311,6 +311,10 @@ class Dialog(ModalScreen[T]):
 
     @on(events.ScreenResume)
     def _is_in_front(self) -> None:
+        """A notice stands beside the title of the screen below."""
+        own = self.query_one(TitleBar)
+        for bar in self.app.screen_stack[-2].query(TitleBar):
+            own.where, own.note, own.live = bar.where, bar.note, bar.live
         cast(Keyed, self.app).tell_front_news()
 
     @on(TitleBar.Clicked)
@@ -482,8 +486,8 @@ class HelpScreen(Dialog[None]):
             self.dismiss()
 
     def compose_box(self) -> ComposeResult:
-        """What was said lately, and one text to scroll."""
-        if said := cast(Keyed, self.app).notices.lately():
+        """The last notice, and one text to scroll."""
+        if said := cast(Keyed, self.app).notices.latest():
             self._document = (*said, Block(), *self._document)
         yield TextView(self._document)
 

@@ -110,9 +110,9 @@ class HelpMenu(Dialog[str]):
         self._more = TextView(id="help-more")
 
     def compose_box(self) -> ComposeResult:
-        """What was said and what the screen shows, the filter, the keys, and the selected one whole."""
+        """The last notice and what the screen shows, the filter, the keys, and the selected one whole."""
         paragraphs = reflowed(self._explained.explained()).split("\n\n")
-        if said := cast(Keyed, self.app).notices.lately():
+        if said := cast(Keyed, self.app).notices.latest():
             self._most = max(self._most, self.app.size.height // 3)
         yield TextView((*said, *map(Block, paragraphs[: 1 if said else 2])))
         yield Input(placeholder="type to filter", id="help-filter")

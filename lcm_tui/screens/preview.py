@@ -416,10 +416,9 @@ if there are any.
         if not operations:
             self.app.notify("Done.", timeout=DONE_SECONDS)
         else:
-            last = operations[-1]
-            back = "redo" if last.kind == "undo" else "undo"
+            back = "redo" if operations[-1].kind == "undo" else "undo"
             keys = actions.undo_keys(self, self.app.screen if back == "undo" else self)
-            which = f"it: {keys} ({last.id})" if len(operations) == 1 else f"them: {keys}"
+            which = f"it: {keys}" if len(operations) == 1 else f"them: {keys}"
             what = done_text([one.title for one in operations], "Applied")
             self.app.notify(f"{what}. To {back} {which}.", timeout=DONE_SECONDS)
         for problem in dict.fromkeys(one.search for one in done if one.search):

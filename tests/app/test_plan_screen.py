@@ -103,8 +103,7 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
         await wait_for(pilot, lambda: screen.selected_id() == SOURCES[0], "the first restored source")
         at = before.index(NODE)
         assert [ref for _, ref in context_of(path, 1)] == [*before[:at], *SOURCES, *before[at + 1 :]]
-        [operation] = column(path, "SELECT id FROM lcm_tui_operations")
-        await wait_until_said(pilot, f"To undo it: u ({operation})")
+        await wait_until_said(pilot, f"Applied: Dissolve summary {NODE} into 2 summaries. To undo it: u.")
         await pilot.press("u")
         await previewed(pilot)
         await wait_for_text(pilot, f"Undo: Dissolve summary {NODE}")

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from lcm_tui.kit.bars import DONE_SECONDS, KeyBar, Notice, Notices
+from lcm_tui.kit.bars import DONE_SECONDS, KeyBar, Notice, Notices, TitleBar
 from lcm_tui.kit.commands import key_problems, key_title, textual_keys
 from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.dialogs import reflowed
@@ -25,6 +25,7 @@ from lcm_tui.kit.text import TextView
 from lcm_tui.screens.anywhere import GoTo
 from lcm_tui.screens.files import FilesScreen
 from lcm_tui.screens.frame import EVERYWHERE, all_keys
+from lcm_tui.tables.home import PAST
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import (
     NARROW,
@@ -99,11 +100,26 @@ async def test_escape_never_quits(database_file: DatabaseFactory):
         await wait_for(pilot, lambda: pilot.app.notices.standing is None)
 
 
-def test_the_help_repeats_finished_work_for_a_minute_and_other_notices_while_they_stand():
+def test_the_help_repeats_what_was_done_last_for_a_minute_and_other_notices_while_they_stand():
     notices, before = Notices(lambda: None), time.monotonic() - 20
-    notices.add(Notice("In passing.", "warning", 11, None, before))
     notices.add(Notice("Done.", "information", DONE_SECONDS, None, before))
-    assert [text_of(block.spans) for block in notices.lately()] == ["▌Done."]
+    notices.add(Notice("Done again.", "information", DONE_SECONDS, None, before))
+    assert [text_of(block.spans) for block in notices.latest()] == ["▌Done again."]
+    notices.add(Notice("In passing.", "warning", 11, None, before))
+    assert not notices.latest()
+
+
+def test_a_notice_leaves_the_name_and_the_state_of_the_title_in_sight():
+    bar = TitleBar()
+    bar.set_reactive(TitleBar.where, "Context 2  main telegram:direct:4242")
+    bar.set_reactive(TitleBar.live, (PAST,))
+    bar.set_reactive(TitleBar.notice, Notice(LONG, "warning", 5, None, 0.0))
+    said = text_of(bar.compose_line(80))
+    assert (len(said), said[:20], said[-16:]) == (80, " Context 2  main tel", "past, read-only ")
+    assert "▌A sentence that says" in said
+    bar.set_reactive(TitleBar.note, "preview: not applied yet")
+    said = text_of(bar.compose_line(80))
+    assert said.startswith(" Context…  preview: not applied yet  ▌A sentence")
 
 
 async def test_a_key_that_only_another_screen_has_says_so(database_file: DatabaseFactory):
@@ -441,7 +457,8 @@ async def test_a_notice_takes_no_row_and_is_there_once(database_file: DatabaseFa
         before = shown_lines(pilot)
         for text in ("Copied sum_75db599221512f6c", "Nothing is selected.", "Nothing is selected."):
             pilot.app.notify(text)
-        await wait_for(pilot, lambda: shown_lines(pilot)[0] == " Conversations  ▌Nothing is selected.")
+        await wait_for_text(pilot, " Conversations  ▌Nothing is selected.  ")
+        assert shown_lines(pilot)[0].endswith(" live"), "what is told of the file stays in sight"
         assert shown_lines(pilot)[1:] == before[1:], "list, head and keys are as they were"
         pilot.app.notices.clear()
         await wait_for(pilot, lambda: shown_lines(pilot) == before)
@@ -458,11 +475,12 @@ async def test_a_notice_that_is_cut_is_whole_in_the_help(
         await settled(pilot)
         pilot.app.notify("The first one.")
         pilot.app.notify(LONG.strip(), severity="warning")
-        await wait_for_text(pilot, "▌A sentence that says at length")
-        assert shown_lines(pilot)[0].endswith("… F1")
+        await wait_for_text(pilot, "▌A sentence that says")
+        assert shown_lines(pilot)[0].startswith(" Conversation")
+        assert shown_lines(pilot)[0].endswith("… F1 more live")
         await pilot.press("f1")
         await wait_for(pilot, lambda: LONG.strip() in " ".join(" ".join(text_in_frame(pilot)).split()))
-        await wait_for_text(pilot, "The first one.")
+        assert "The first one." not in shown(pilot)
         await pilot.press("escape")
         await settled(pilot)
         await pilot.press("slash", "f1")  # the help of a line that is typed
@@ -477,7 +495,10 @@ async def test_a_dialog_shows_a_notice_in_the_same_place(database_file: Database
         await settled(pilot)
         before = shown_lines(pilot)
         await pilot.press("Z")
-        await wait_for(pilot, lambda: shown_lines(pilot)[0].startswith(" ▌Z is not a key here"))
+        await wait_for(
+            pilot, lambda: shown_lines(pilot)[0].startswith(" Conversations  ▌Z is not a key here")
+        )
+        assert shown_lines(pilot)[0].endswith(" live")
         assert shown_lines(pilot)[1:] == before[1:]
 
 
