@@ -25,6 +25,7 @@ from lcm_core.operations.compact import (
     compaction_setting,
     forecast_passes,
     load_for_compaction,
+    noted_debt,
     noted_model,
     refuse_fallback,
     warnings_of,
@@ -164,6 +165,7 @@ class PlannedCompaction(Record, frozen=True):
     forecast: CompactionForecast[Any]
     model: Modelling | None  #: None: nobody can write
     warnings: tuple[str, ...] = ()  #: each without a full stop
+    debt: str = ""  #: what the engine noted as due
 
     @property
     def cost(self) -> float | None:
@@ -187,15 +189,17 @@ async def plan_compaction(
     """
     owner = conversation.conversation_id
 
-    async def read(reader: Reader) -> tuple[CompactionSetting, WeighedContext, tuple[str, ...]]:
+    async def read(reader: Reader) -> tuple[CompactionSetting, WeighedContext, tuple[str, ...], str]:
         noted = await noted_model(reader, owner)
         setting = wish.setting(reader.schema, settings, conversation.session_key, noted)
         context = await load_for_compaction(reader, owner, setting.rendering)
-        return setting, context, await warnings_of(reader, owner)
+        debt = await noted_debt(reader, owner, setting, context.tokens)
+        return setting, context, await warnings_of(reader, owner), debt
 
-    setting, context, warnings = await database.read(read)
+    setting, context, warnings, debt = await database.read(read)
     forecast = await asyncio.to_thread(forecast_passes, context, setting, wish.operation)
-    return PlannedCompaction(owner, wish, setting, forecast, model, warnings if forecast.passes else ())
+    said = warnings if forecast.passes else ()
+    return PlannedCompaction(owner, wish, setting, forecast, model, said, debt)
 
 
 # -- the run ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation
 from lcm_core.base.text import parse_budget, step
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.compact import CompactionSetting, ForecastPass, PassDraft, read_source
 from lcm_core.operations.selection import Mode
@@ -40,6 +40,7 @@ from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import TwoPanes
+from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock, choices_line
 from lcm_tui.kit.text import TextView
@@ -56,6 +57,7 @@ from lcm_tui.tables.compaction import (
     head_lines,
     held_document,
     nothing_document,
+    outcome_words,
 )
 
 # -- choices ---------------------------------------------------------------------------------------------
@@ -70,6 +72,13 @@ MODES: Final = {
     "leaf, then condense": Mode.LEAF,
     "until under": Mode.UNTIL_UNDER,
     "single root": Mode.SINGLE_ROOT,
+}
+#: What each makes, where its name leaves that open.
+MEANT: Final = {
+    "sweep": "all messages outside the fresh tail, then summaries",
+    "one leaf": "the oldest messages, once",
+    "until under": "sweeps down to the target",
+    "single root": "everything into one summary",
 }
 _SHARE: Final = re.compile(r"([1-9][0-9]?|100) ?%")
 _COUNT: Final = re.compile(r"[0-9]{1,6}")
@@ -103,6 +112,11 @@ def target_of(text: str) -> Target | None:
         return Target(int(share[1]))
     tokens = parse_budget(text)
     return None if tokens is None else Target(tokens=tokens)
+
+
+def _mode_problem(named: Sequence[str], text: str) -> str | None:
+    """Why a text is no mode."""
+    return None if not text.strip() or text.strip() in named else f"“{text}” is not a mode."
 
 
 def _target_problem(text: str) -> str | None:
@@ -186,12 +200,13 @@ Each row is one new summary: its sources, their stored tokens, and its expected 
 
 ~ marks estimates: later passes depend on the length of earlier drafts. Leaving costs nothing.
 
-Digits change the options. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one that
-also takes finished tool calls of the current turn, as engines from 1.1 on do after an overflow, one leaf, one
-leaf and the condensing that follows it, sweeps until the context is below the target, or a single root.
-Accept: every draft, ask for each one, or stop when no model gave a shorter text instead of truncating it. =
-sets a target size, in tokens (40k) or as a share of the budget (60%); # how many of the newest messages to
-protect; B, + and - change the budget.
+Digits change the options. Mode opens a list that says what each would do now: a sweep (leaves until only the
+fresh tail is raw, then condensed), one that also takes finished tool calls of the current turn, as engines
+from 1.1 on do after an overflow, one leaf, one leaf and the condensing that follows it, sweeps until the
+context is below the target, or a single root. Where nothing is to be compacted, enter protects fewer of the
+newest messages until something is. Accept: every draft, ask for each one, or stop when no model gave a
+shorter text instead of truncating it. = sets a target size, in tokens (40k) or as a share of the budget
+(60%); # how many of the newest messages to protect; B, + and - change the budget.
 
 a drafts the next pass and shows it, with what it keeps, loses and invents and which items of the context it
 would replace; a again accepts it. A runs all that remain as option 3 says. Each draft is written
@@ -280,16 +295,12 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         """The mode, and the tokens to come under."""
         return MODES[self.mode.value], self._targets[self.target.value].of(self.budget)
 
-    def wish(self) -> CompactionWish:
-        """What is chosen, together."""
-        mode, target = self.wanted()
-        return CompactionWish(
-            mode,
-            self.budget,
-            target if mode is Mode.UNTIL_UNDER else None,
-            self.tail,
-            current_turn=self.mode.value == CURRENT_TURN,
-        )
+    def wish(self, mode: str = "") -> CompactionWish:
+        """What is chosen, together; with another *mode*, by its name."""
+        name = mode or self.mode.value
+        under = MODES[name] is Mode.UNTIL_UNDER
+        target = self.wanted()[1] if under else None
+        return CompactionWish(MODES[name], self.budget, target, self.tail, current_turn=name == CURRENT_TURN)
 
     def setting(self) -> CompactionSetting:
         """How the database is compacted, without what its engine has noted."""
@@ -318,13 +329,6 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         self._redraw_head()
         self.load()
 
-    def _turn_mode(self) -> None:
-        self.mode.turn()
-        rules = engine_rules(self.session.database.schema).compaction
-        if self.mode.value == CURRENT_TURN and not rules.compacts_current_turn:
-            self.mode.turn()
-        self._renew()
-
     def _turn_target(self) -> None:
         self.target.turn()
         self._renew()
@@ -337,7 +341,33 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         wanted = MODES[self.mode.value] is Mode.UNTIL_UNDER
         return None if wanted else "The target applies only to the mode “until under”"
 
-    # -- typing them -------------------------------------------------------------------------------------
+    # -- picking them ------------------------------------------------------------------------------------
+
+    async def _plan(self, wish: CompactionWish) -> PlannedCompaction:
+        session = self.session
+        return await plan_compaction(session.database, session.settings, self.conversation, wish, self._model)
+
+    async def _ask_mode(self) -> None:
+        """Ask for the mode; the list says what each would do now, what saves most first."""
+        named = [one for one in MODES if one != CURRENT_TURN or self._takes_current_turn]
+
+        async def picks() -> Sequence[Pick]:
+            found = [(one, (await self._plan(self.wish(one))).forecast) for one in named]
+            found.sort(key=lambda one: one[1].tokens_after - one[1].tokens_before)
+            width = max(map(len, named))
+            return [
+                Pick(one, one.ljust(width), f"{outcome_words(seen)}  {MEANT.get(one, '')}")
+                for one, seen in found
+            ]
+
+        text = await self.ask("Mode", check=partial(_mode_problem, named), picks=picks)
+        if text is not None and text.strip():
+            self.mode.value = text.strip()
+            self._renew()
+
+    @property
+    def _takes_current_turn(self) -> bool:
+        return engine_rules(self.session.database.schema).compaction.compacts_current_turn
 
     async def _ask_target(self) -> None:
         """Ask what the context is to come under; the mode becomes the one that it belongs to."""
@@ -348,8 +378,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             return
         self._targets = {**TARGETS, target.words: target}
         self.target = Choice("target", tuple(self._targets), chosen=target.words)
-        under = next(words for words, mode in MODES.items() if mode is Mode.UNTIL_UNDER)
-        self.mode = Choice("mode", tuple(MODES), chosen=under)
+        self.mode.value = next(words for words, mode in MODES.items() if mode is Mode.UNTIL_UNDER)
         self._renew()
 
     async def _ask_tail(self) -> None:
@@ -361,11 +390,27 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         )
         if text is None:
             return
-        text = text.strip()
-        tail = int(text) if text else None
+        self._protect(int(text) if text.strip() else None)
+
+    def _protect(self, tail: int | None) -> None:
         if tail != self.tail:
             self.tail = tail
             self._renew()
+
+    async def _protect_fewer(self) -> None:
+        """Protect half of the newest messages, or a quarter …, until compacting saves something."""
+        count, found = self.setting().bounds().fresh_tail_count, None
+        while count:
+            count //= 2
+            seen = (await self._plan(replace(self.wish(), tail=count))).forecast
+            if seen.passes:
+                found = found if seen.saves_little and found is not None else count
+                if not seen.saves_little:
+                    break
+        if found is None:
+            self.app.notify("Nothing to compact, whatever is protected.", timeout=4)
+        else:
+            self._protect(found)
 
     async def _ask_budget(self) -> None:
         """Ask for the budget."""
@@ -395,11 +440,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
                 self._model = await asyncio.to_thread(choose_writer, self.session.settings)
             except LcmError as error:
                 problem = error.message
-        session = self.session
         try:
-            planned = await plan_compaction(
-                session.database, session.settings, self.conversation, wish, self._model
-            )
+            planned = await self._plan(wish)
         except LcmError as error:
             return Outlook(wish, None, error.message, problem)
         self._spent = time.monotonic() - begun
@@ -420,7 +462,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         done = self.compaction.done
         self._coming = {number: one for number, one in self._coming.items() if number > len(done)}
         nothing = self._outlook.refusal or (
-            "Reading the context …" if self._outlook.planned is None else "No pass: the pane says why."
+            "Reading the context …" if self._outlook.planned is None else "No pass: the text says why."
         )
         self.list.show(Passes(done, self._coming, self.compaction.held), nothing=nothing)
         self._say_state()
@@ -477,7 +519,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     def _show_text(self) -> None:
         number, held = self.list.table.selected, self.compaction.held
         if number is None:
-            keys = {name: self.key_of(name) for name in ("choice-1", "tail", "under")}
+            keys = {name: self.key_of(name) for name in ("open", "choice-1", "tail", "under")}
             self.text.show(nothing_document(self._outlook, *self.wanted(), keys))
         elif held is not None and number == len(self.compaction.done) + 1:
             self.work_on("detail", self._load_held, number, held)
@@ -508,12 +550,17 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             source = self._sources.get(passes.refs(number))
             self.text.show(passes.document(number, source), keep_place=True)
 
-    def _why_no_pass(self) -> str | None:
-        return "no pass is selected" if self.list.table.selected is None else None
+    def _why_not_open(self) -> str | None:
+        if self.list.table.selected is None and self._outlook.planned is None:
+            return "still loading: try again in a moment"
+        return None
 
-    def _open_text(self) -> None:
-        """Show the text whole."""
-        self.app.push_screen(WholeScreen(self.text.document))
+    async def _open(self) -> None:
+        """Show the text whole; without a pass, look for one."""
+        if self.list.table.selected is None:
+            await self._protect_fewer()
+        else:
+            self.app.push_screen(WholeScreen(self.text.document))
 
     # -- making passes -----------------------------------------------------------------------------------
 
@@ -656,14 +703,17 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             help="Run every remaining pass, and accept the waiting draft.",
         ),
         commands.OPEN.does(
-            _open_text, _why_no_pass, title="Whole text", help="Open the text of the selected pass."
+            _open,
+            _why_not_open,
+            title="Whole text",
+            help="Open the text of the selected pass; without a pass, protect fewer of the newest messages.",
+            title_now=lambda s: "Protect fewer" if s.list.table.selected is None else "",
         ),
         commands.CHOICE_1.does(
-            _turn_mode,
+            _ask_mode,
             _why_running,
             title="Mode",
-            help="Change the mode: sweep (1.1: current turn too), one leaf, leaf then condense, until under, "
-            "single root.",
+            help="Pick the mode: the list says what each would do now.",
         ),
         commands.CHOICE_2.does(
             _turn_target,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from lcm_core.base.text import agree, counted, safe_text
 from lcm_core.base.text import some as listed
 from lcm_core.base.values import Record, replace
-from lcm_core.operations.compact import ForecastPass, PassDone, PassDraft
+from lcm_core.operations.compact import CompactionForecast, ForecastPass, PassDone, PassDraft
 from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
 from lcm_core.writers.acceptance import Level
 from lcm_core.writers.retention import Checked, Retention
@@ -96,6 +96,7 @@ def _facts(shown: PlannedCompaction) -> list[tuple[str, Cell]]:
         ),
         *([("Current turn", "finished tool calls too")] if setting.takes_current_turn else []),
         ("Compaction threshold", f"{rules.compaction.threshold(setting.budget):,} tokens"),
+        *([("Debt", shown.debt)] if shown.debt else []),
     ]
     if not seen.passes:
         return [*rows, ("Tokens", f"{seen.tokens_before:,}")]
@@ -287,6 +288,13 @@ class Passes(Record, frozen=True):
 # -- the head --------------------------------------------------------------------------------------------
 
 
+def outcome_words(seen: CompactionForecast[Any]) -> str:
+    """What a choice comes to."""
+    if not seen.passes:
+        return "nothing to do"
+    return f"{counted(len(seen.passes), 'pass')}, {seen.tokens_before:,} → ~{seen.tokens_after:,}"
+
+
 def head_lines(outlook: Outlook, run: CompactionRun) -> list[Block]:
     """What it comes to, who writes, and what was made so far."""
     blocks: list[Block] = []
@@ -330,14 +338,11 @@ def _numbers(planned: PlannedCompaction) -> list[Block]:
         tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing to compact in this mode"
         blocks = [_fact("tokens", tokens), stays]
     else:
-        blocks = [
-            _fact(
-                "tokens",
-                f"{before:,} → ~{after:,}, {before / budget:.1%} → ~{after / budget:.1%} of {budget:,}",
-            ),
-            _fact("calls", _calls(planned)),
-            stays,
-        ]
+        tokens = f"{before:,} → ~{after:,}, {before / budget:.1%} → ~{after / budget:.1%} of {budget:,}"
+        little = ": saves next to nothing" if seen.saves_little else ""
+        blocks = [_fact("tokens", f"{tokens}{little}"), _fact("calls", _calls(planned)), stays]
+    if planned.debt:
+        blocks.append(_fact("debt", planned.debt))
     if model is not None:
         key = f", key {model.key}" if model.key else ""
         rules = f"; rules of {setting.rendering.rules.name}"
@@ -412,8 +417,9 @@ def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[st
     if seen.tail_from is None:
         why = "There is no raw message to compact, and no run of summaries long or large enough."
     can = (
-        f"{keys['choice-1']} changes the mode (a single root condenses everything), {keys['tail']} "
-        f"shrinks the fresh tail for this screen, {keys['under']} sets a target size."
+        f"{keys['open']} protects fewer of the newest messages until there is a pass ({keys['tail']}: as "
+        f"many as you say), {keys['choice-1']} lists what other modes would do, {keys['under']} sets a "
+        "target size."
     )
     return (heading("Why"), Block(why), Block(), Block(can, "dim"))
 
@@ -441,7 +447,7 @@ def done_document(number: int, one: PassDone, source: str | None) -> Document:
         heading(f"Pass {number}: {name}"),
         text_field("from", f"{span_text(chunk.refs)}, {len(chunk.refs):,} in all", width=9),
         text_field("tokens", f"{chunk.tokens:,}{size}", width=9),
-        text_field("level", state, style, width=9),
+        text_field("state", state, style, width=9),
     ]
     if one.is_kept:
         note = "Not accepted, but kept: running this pass again reuses it without another call."
@@ -465,7 +471,6 @@ def held_document(number: int, draft: PassDraft, kept: Retention | None) -> Docu
         text_field("from", f"{span_text(chunk.refs)}, {len(chunk.refs):,} in all", width=9),
         text_field("tokens", f"{chunk.tokens:,} → {draft.text.tokens:,}", width=9),
         text_field("places", shift_text(chunk.due.run), width=9),
-        text_field("level", draft.text.way, width=9),
         *(kept_fields(kept) if kept is not None else (text_field("keeps", "…", "dim", width=9),)),
         *draft_blocks(draft),
         *(lost_blocks(kept) if kept is not None else ()),
@@ -516,9 +521,10 @@ def lost_blocks(kept: Retention) -> Iterator[Block]:
 def draft_blocks(draft: PassDraft) -> list[Block]:
     """The text of a draft, and what it cost."""
     text = draft.text
-    calls = f"{text.calls} {'call' if text.calls == 1 else 'calls'}, {cost_text(text.usage.cost_usd)}"
+    called = f"{counted(text.calls, 'call')}, cost {cost_text(text.usage.cost_usd)}"
+    way = "" if text.level is Level.NORMAL and not text.is_cut else f" ({text.way})"
     return [
-        text_field("by", f"{draft.model}, {calls}", width=9),
+        text_field("by", f"{draft.model}{way}, {called}", width=9),
         Block(),
         heading("The summary"),
         Block(text.content),

@@ -135,7 +135,7 @@ async def test_a_bar_leaves_out_what_no_row_allows_at_every_width(
     async with open_app(database_file("0.15.3"), size=size) as pilot:
         for key, absent in (
             ("U", ("undo", "open")),
-            ("C", ("apply", "accept-rest", "open")),
+            ("C", ("apply", "accept-rest")),
             ("&", ("vacuum",)),
         ):
             await settled(pilot)

@@ -80,6 +80,15 @@ async def opened(pilot: Pilot[int], conversation_id: int = 1):
     return screen
 
 
+async def pick_mode(pilot: Pilot[int], mode: str) -> None:
+    """Pick a mode by its whole name."""
+    await pilot.press("1")
+    await wait_for_text(pilot, "single root")
+    await pilot.press(*mode, "enter")
+    await wait_for_text(pilot, f"mode: {mode} ")
+    await settled(pilot)
+
+
 async def made(pilot: Pilot[int], screen, count: int) -> None:
     """So many summaries have been made, and nothing more is."""
     await wait_for(pilot, lambda: len(screen.compaction.made) >= count and not screen.compaction.running)
@@ -109,8 +118,7 @@ async def test_every_pass_is_shown_before_any_call(path: Path, monkeypatch: pyte
             "[2026-04-14 15:13 UTC | user]",
         )
         for mode in ("one leaf", "leaf, then condense", "until under", "single root"):
-            await pilot.press("1")
-            await settled(pilot)
+            await pick_mode(pilot, mode)
             assert f"mode: {mode} " in shown(pilot)
         assert "depth 1" in "\n".join(str(screen.list.draw(number, 79)) for number in screen.list.table.keys)
         assert screen.why_not("choice-2")
@@ -284,10 +292,14 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
         assert screen.wanted() == ("until-under", 128_000), "after what was typed it begins anew"
         await pilot.press("equals_sign", *"much", "enter")
         await wait_until_refused(pilot, "“much” is neither a number of tokens")
-        await pilot.press("escape", *"1111", "number_sign", *"500", "enter")
+        await pilot.press("escape")
+        await pick_mode(pilot, "sweep")
+        await pilot.press("number_sign", *"500", "enter")
         await settled(pilot)
         assert "(#) tail: 500" in shown(pilot)
         assert "All raw messages are in the fresh tail" in shown(pilot)
+        await pilot.press("enter")
+        await wait_for_text(pilot, "(#) tail: 62", "1 leaf     m1 to m14")
         await pilot.press("number_sign", "enter")
         await wait_for_text(pilot, "1 leaf     m1 to m14")
 
@@ -384,8 +396,7 @@ async def test_a_host_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPat
 async def test_one_leaf_and_no_more(path: Path):
     async with open_app(path) as pilot:
         screen = await opened(pilot)
-        await pilot.press("1")
-        await settled(pilot)
+        await pick_mode(pilot, "one leaf")
         assert screen.list.table.keys == [1]
         await pilot.press("A")
         await made(pilot, screen, 1)
@@ -442,11 +453,22 @@ async def test_engines_from_1_1_on_offer_the_current_turn(
         assert at(first, "Conversations")
         assert first.list.table.select(1)
         await pilot.press("C")
-        await wait_for_text(pilot, "No pass: the pane says why.")
+        await wait_for_text(pilot, "No pass: the text says why.")
         await pilot.press("1")
+        await wait_for_text(pilot, "sweep, current turn too  1 pass, ")
+        await pilot.press("enter")
         await wait_for_text(pilot, "mode: sweep, current turn too", "1 leaf     m12 to m15")
         await pilot.press("A")
         screen = pilot.app.screen
         assert at(screen, "Compact ")
         await made(pilot, screen, 1)
     assert sources(path)[-1] == [12, 13, 14, 15]
+
+
+async def test_a_noted_debt_is_compared_with_the_context_of_now(database_copy: DatabaseFactory):
+    """The engine's list says that compaction is due; here it says why none is made."""
+    async with open_app(database_copy("1.1.1-next"), size=NARROW) as pilot:
+        await settled(pilot)
+        assert pilot.app.screen.list.table.select(2)
+        await pilot.press("C")
+        await wait_for_text(pilot, "debt    not due now: noted 2026-09-20 10:18 UTC, over 150,000 tokens")

@@ -235,6 +235,22 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
     return tuple(found)
 
 
+async def noted_debt(reader: Reader, owner: ConversationId, setting: CompactionSetting, tokens: int) -> str:
+    """What the engine noted as due, and whether a context of so many *tokens* still is; empty: nothing.
+
+    Source: docs/spec/compaction.md, "What is noted beside a conversation".
+    """
+    for row in await rows_by(reader, MAINTENANCE, "conversation_id", [owner]):
+        if row.get("pending"):
+            over = _threshold(row, setting.rendering.rules.compaction, setting.noted_holds)
+            since = parse_utc(_text_of(row, "requested_at"))
+            noted = f"noted{f' {since:%Y-%m-%d %H:%M} UTC' if since else ''}"
+            if over < 0:
+                return f"due, {noted}"
+            return f"{'not due now' if tokens <= over else 'due'}: {noted}, over {over:,} tokens"
+    return ""
+
+
 async def _published_first(
     reader: Reader, conversation_id: ConversationId, lost: Mapping[str, str]
 ) -> list[str]:
@@ -973,6 +989,8 @@ async def refuse_fallback(draft: PassDraft) -> PassDraft:
 
 #: Passes that are forecast at most; a context of 46,000 messages makes some 300.
 MOST_PASSES = 5_000
+#: The part of a context that a compaction worth its calls saves at least.
+WORTH: Final = 0.02
 
 
 class ForecastPass(Record, frozen=True):
@@ -1001,6 +1019,11 @@ class CompactionForecast(Record, Generic[T], frozen=True):
     tail_tokens: int
     damaged: int  #: items that no pass may touch: their row is gone, foreign, or there twice
     result: T | None  #: None: there are more passes than are forecast
+
+    @property
+    def saves_little(self) -> bool:
+        """Whether the context hardly becomes smaller."""
+        return self.tokens_before - self.tokens_after < self.tokens_before * WORTH
 
     @property
     def calls(self) -> int:
