@@ -169,9 +169,9 @@ which they were condensed, and below a leaf its messages. Messages unfold leaf b
 conversation there.
 
 D1 D2 … is a condensed summary of that depth. "below" counts the summaries below it as stored, or a leaf's
-messages; "ord" is its ordinal in the context, if it is there; "broken" names what is wrong with its text and
-how many broken summaries a folded row hides (✗5 below; fallback ✗5 where it is broken, too), or says stale:
-one of its sources was rewritten since. ! goes to the first broken summary, n and N to the next and the
+messages; "ordinal" is its place in the context, from 0 on; "broken" says what is wrong with its text (✗
+fallback), how many broken summaries a folded row hides ("5 below"; "✗ +5 below" if it is broken itself), or
+stale: one of its sources was rewritten since. ! goes to the first broken summary, n and N to the next and the
 previous one. "begins" shows how its text begins. Of an id there is as much as has room (y copies all of it).
 ×2 means that two summaries use it: O goes to the next place. Headings at the end list what no row in the
 context leads to: orphans, cycles, and ids without a row.

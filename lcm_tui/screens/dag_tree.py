@@ -528,13 +528,13 @@ _TOKENS = Column("tokens", "tokens", 6, right=True, keep=85)
 _BELOW = Column("below", "below", 6, right=True)
 _TIME = Column("time", "covers", 16, timed="in")
 _MODEL = Column("model", "model", 14)
-_CONTEXT = Column("context", "ord", 4, right=True, keep=90)
-_BROKEN = Column("broken", "broken", 12, keep=92)
-PREVIEW = Column("preview", "begins", 14, grows=True)
+_CONTEXT = Column("context", "ordinal", 7, right=True, keep=90)
+_BROKEN = Column("broken", "broken", 11, keep=92)
+PREVIEW = Column("preview", "begins", 12, grows=True)
 #: What a wider list has besides, the first first, with the cells that it takes and those that it leaves the
 #: beginnings.
 EXTRAS = (
-    ("time", 17, 14),
+    ("time", 17, 12),
     ("below", 7, 24),
     ("deep", 6, 28),
     ("whole times", 9, 34),
@@ -572,7 +572,7 @@ def columns_for(width: int, id_cells: int = FEWEST_ID_CELLS, *, shared: bool = T
         *([_BELOW] if "below" in extras else ()),
         *([replace(_TIME, width=22) if whole else _TIME] if "time" in extras else ()),
         *([_MODEL] if "model" in extras else ()),
-        replace(_CONTEXT, title="ordinal", width=7) if whole else _CONTEXT,
+        _CONTEXT,
         _BROKEN,
     )
     return lay_out(shown if left < PREVIEW.width else (*shown, PREVIEW), width)
@@ -605,14 +605,17 @@ class Painter(Record, frozen=True):
             count = len(self.known.survey.graph.unreachable)
         head = Span(f"{self._mark(place)} {said} ", "error" if style == "error" else "warn")
         hidden = self._hidden(place)
-        return (head, Span(f"{count:,}  ", "title"), Span(f"{hidden} below" if hidden else "", "error"))
+        return (
+            head,
+            Span(f"{count:,}  ", "title"),
+            Span(f"{hidden:,} broken below" if hidden else "", "error"),
+        )
 
-    def _hidden(self, place: Place) -> str:
+    def _hidden(self, place: Place) -> int:
         """How many broken summaries a folded row hides."""
         if place in self.tree.unfolded or place.step is None or place.repeats:
-            return ""
-        number = self.known.broken_below(place.step)
-        return f"✗{number}" if number else ""
+            return 0
+        return self.known.broken_below(place.step)
 
     def _mark(self, place: Place) -> str:
         if place.step is None or not self.known.can_unfold(place.step) or place.repeats:
@@ -674,13 +677,13 @@ class Painter(Record, frozen=True):
         kind = known.broken.get(summary_id) or (entry.broken if entry is not None else None)
         hidden = self._hidden(place)
         if kind is not None:
-            return Span(f"{kind} {hidden}" if hidden else broken_text(kind), "error")
+            return Span(f"✗ +{hidden} below" if hidden else broken_text(kind), "error")
         if place.repeats:
             return Span("↺ cycle", "error")
         if entry is not None and entry.summary.conversation_id != known.conversation_id:
-            return Span(f"✗ in conv {entry.summary.conversation_id}", "error")
+            return Span(f"✗ conv {entry.summary.conversation_id}", "error")
         if hidden:
-            return Span(f"{hidden} below", "error")
+            return Span(f"  {hidden} below", "error")  # no ✗: the row itself is sound
         if entry is not None and not entry.source_summaries and not entry.source_messages:
             return Span("no source", "warn")
         return Span("stale" if summary_id in known.stale else "", "warn")
