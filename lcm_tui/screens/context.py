@@ -355,22 +355,23 @@ raw messages.
 The head says how much of the budget they take and how far the next compaction is; below it, what is wrong,
 left out or adjusted.
 
-The second line is what the context is made of: tokens of summaries and of the fresh tail, and what is always
-sent. A click on a part leads to its first item.
+The second line is what the context is made of: stored tokens of summaries and of the fresh tail, and the
+tokens that the tail is sent as. A click on a part leads to its first item.
 
-"stored" are the engine's stored counts, "sent" is what the item costs as sent under the budget. Items the
-model does not receive are dimmed, marked -, and "sent" names why: missing (the database lacks it), in brief
-(a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty (no text is
-left to send), unpaired (a tool call or its result without the other). The line above the list says why the
-selected item is dropped; its text and its own screen say so too. ~ marks a message adjusted for the provider,
-* one kept for the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in "stored": the stored
-count matches neither of the engine's two counting rules.
+"ordinal" is the engine's number of the item, from 0 on; the title counts from 1. "stored" are the engine's
+counts, "sent" is what the item costs as sent under the budget. Items the model does not receive are dimmed,
+marked -, and "sent" names why: missing (the database lacks it), in brief (a focus brief replaces it), cut:
+budget, cut: prompt, cut: limit (the engine's hard limit), empty (no text is left to send), unpaired (a tool
+call or its result without the other). The line above the list says why the selected item is dropped; its text
+and its own screen say so too. ~ marks a message adjusted for the provider, * one kept for the prompt. "total"
+is the running total of stored tokens. 202 ≠ ~187 in "stored": the stored count matches neither of the
+engine's two counting rules.
 
-"always sent" is the fresh tail as it is sent, the newest items that the budget never drops. "in no summary"
+The budget never drops the fresh tail. With a token limit other items may be "always sent". "in no summary"
 counts messages that are left out and that no summary which is sent covers: the model sees them in no form.
-"pastes as a note" are users' messages of which a file holds what was pasted, and only a note of it is sent.
-+ and - change the budget, B sets it, and everything is recalculated:
-a what-if of this screen, named in its title; other screens go by the configured budget.
+"pastes as a note" are users' messages of which a file holds what was pasted, and only a note of it is sent. +
+and - change the budget, B sets it, and everything is recalculated: a what-if of this screen, named in its
+title; other screens go by the configured budget.
 
 Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
 it best instead of the newest. % turns the hard limit off: whole messages as JSON are larger than the

@@ -241,7 +241,7 @@ class SentThen:
             said, same = how_true(rebuilt.found)
             parts = ((Span("Whole request", "heading"),), (Span(said, "ok" if same else "warn"),))
             return (fitted(parts, width),)
-        line = snapshot_line(rebuilt.ledger, self.one.sent[key], key, rebuilt.place(key), width)
+        line = snapshot_line(rebuilt.ledger, self.one.sent[key], rebuilt.place(key), width)
         return (mark(line, self.finder.needle),)
 
     def _searched(self, key: int) -> str:

@@ -204,7 +204,7 @@ def _preview(text: str, row: ItemRow, drawing: ItemCells) -> Span:
 #: All that is said of an item, in order.
 ITEM_COLUMNS: Final[tuple[ListColumn[ItemRow, ItemCells], ...]] = (
     ListColumn("mark", "", 1, keep=99, value="findings", cell=_mark),
-    ListColumn("ordinal", "#", 5, right=True, keep=98, heading="Ordinal", json="ordinal",
+    ListColumn("ordinal", "ordinal", 7, right=True, keep=98, heading="Ordinal", json="ordinal",
                value="entry.item.ordinal", text=str,
                cell=lambda value, _, __: Span(str(value), "error" if value < 0 else "dim")),
     ListColumn("type", json="itemType", value="entry.item.item_type"),

@@ -10,7 +10,7 @@ from typing import Final
 
 from lcm_core.base.diff import compare_texts, unified_text
 from lcm_core.base.records import SummaryId
-from lcm_core.base.text import agree, counted, depth_name, some
+from lcm_core.base.text import counted, depth_name, some
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
 from lcm_core.operations.drafts import AcceptanceRule, MeasuredDraft
@@ -467,8 +467,7 @@ def head_lines(state: BatchState) -> Iterator[Line]:
             said = "Waiting for your decisions: enter reviews, A accepts by conditions, L skips"
             yield (Span(f" {said}", "warn"),)
     elif state.listed:
-        from_them = counted(state.contaminated, "summary")
-        apart = f"; {from_them} made from them {agree(state.contaminated, 'are')} not (key 1)"
+        apart = f"; (1) also marks {counted(state.contaminated, 'summary')} made from them"
         yield (Span(f" {_chosen(state)}", "title"), Span(apart if state.contaminated else "", "warn"))
         estimate = f" · {state.estimate}" if state.estimate else ""
         yield (Span(f" Not started · P asks before starting{estimate}", "dim"),)

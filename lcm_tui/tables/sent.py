@@ -64,7 +64,7 @@ def assembled_blocks(
         ("Rules", one.rules),
         ("Tokens", f"{one.estimated_tokens:,} of {one.budget:,} ({one.estimated_tokens / one.budget:.1%})"),
         ("As sent", f"{one.sent_tokens:,} tokens with all fields; {one.stored_tokens:,} are stored for them"),
-        ("Sent", f"{counted(len(one.messages), 'message')} of {_context(one)}, {one.selection}"),
+        ("Sent", f"{counted(len(one.messages), 'message')} of {_context(one)}, {one.selection.words}"),
         ("Always sent", f"{tail_words(one)}; {one.remaining:,} left for the rest"),
         ("Shares", _shares(one)),
         ("History", f"{meta.raw_history_tokens or 0:,} tokens, {debt:,} of them raw before the tail"),
@@ -283,7 +283,7 @@ def budget_line(head: ContextHead, width: int, *, plain: bool) -> Line:
 
 
 def made_of_line(head: ContextHead, width: int, *, plain: bool) -> Line:
-    """Summaries, the fresh tail, what is always sent, and how far the next compaction is.
+    """Summaries, the fresh tail and its tokens as sent, and how far the next compaction is.
 
     Where it has room, each depth and role in its colour.
     """
@@ -292,7 +292,9 @@ def made_of_line(head: ContextHead, width: int, *, plain: bool) -> Line:
         return ()
     one = None if head.ledger is None else head.ledger.assembled
     summaries = sum(group.tokens for group in totals.groups if group.depth is not None)
-    always: Line = (Span("always sent "), Span(PENDING if one is None else f"{one.shares.tail:,}"))
+    is_tail = one is None or one.tail.first_ordinal == tail.first_ordinal
+    sent = PENDING if one is None else f"{one.shares.tail:,}"
+    always: Line = (Span(f"{'sent as' if is_tail else 'always sent'} {sent}"),)
     parts: list[Line] = [
         (Span(SUMMARIES, "d2"), Span(f" {summaries:,}")),
         (Span(FRESH_TAIL, "tail"), Span(f" {tail.tokens:,}")),
@@ -522,7 +524,6 @@ class SentCells(Record, frozen=True):
 
     ledger: Ledger
     mark: str  #: the operator's
-    number: int  #: what it is listed as
 
 
 def _is_made_up(origin: Origin) -> bool:
@@ -541,6 +542,11 @@ def _preview(said: str, row: SentRow, drawing: SentCells) -> Span:
     repairs = drawing.ledger.repairs_of(row.message)
     adjusted = " · ".join(dict.fromkeys(str(repair.what) for repair in repairs))
     return Span(f"{adjusted} · {said}", "warn") if adjusted else Span(said)
+
+
+def ordinal_cell(ordinal: int | None) -> Span:
+    """The place of an item in its context; of what was made up there is none."""
+    return Span(NO_VALUE if ordinal is None else str(ordinal), "dim")
 
 
 def _name(name: str, row: SentRow, drawing: SentCells) -> Span:
@@ -595,8 +601,9 @@ def _of_origin(path: str) -> tuple[ListColumn[Any, Any], ...]:
 #: All that is said of a message that is sent, in order.
 SENT_COLUMNS: Final[tuple[ListColumn[SentRow, SentCells], ...]] = (
     ListColumn("mark", "", 1, keep=99, value="at", cell=_sign),
-    ListColumn("number", "#", 5, right=True, keep=98, heading="#", value=lambda row: row.at + 1,
-               cell=lambda _, __, drawing: Span(f"{drawing.number}", "dim")),
+    ListColumn("number", heading="#", right=True, value=lambda row: row.at + 1),
+    ListColumn("item", "ordinal", 7, right=True, keep=98, value="origin.ordinal",
+               cell=lambda value, _, __: ordinal_cell(value)),
     ListColumn("role", "role", 10, keep=97, heading="Role", json="role",
                value=lambda row: str(row.message.role), text=lambda role: Role(role).word,
                cell=lambda _, row, __: Span(row.message.role.word, role_as_sent(row.message))),
@@ -655,10 +662,10 @@ def sent_columns(width: int) -> Layout:
     return lay_out(_IN_APP, width)
 
 
-def sent_line(ledger: Ledger, at: int, width: int, mark: str = "", *, ranked: int | None = None) -> Line:
-    """A message as a line; *mark* is the operator's; *ranked*: its place, where the ledger has another."""
-    drawing = SentCells(ledger, mark, (at if ranked is None else ranked) + 1)
-    return row_of(sent_columns(width), cells_of(SENT_COLUMNS, SentRow(ledger.assembled, at), drawing))
+def sent_line(ledger: Ledger, at: int, width: int, mark: str = "") -> Line:
+    """A message as a line; *mark* is the operator's."""
+    cells = cells_of(SENT_COLUMNS, SentRow(ledger.assembled, at), SentCells(ledger, mark))
+    return row_of(sent_columns(width), cells)
 
 
 def account_line(ledger: Ledger, width: int) -> Line:
@@ -667,7 +674,7 @@ def account_line(ledger: Ledger, width: int) -> Line:
     return fitted(
         (
             (Span("Whole request", "heading"),),
-            (Span(f"{one.metadata.source}, {one.selection}"),),
+            (Span(f"{one.metadata.source}, {one.selection.words}"),),
             (Span(f"system prompt: {one.system.kind}", "dim"),),
             (Span(f"prompt cache: {one.metadata.cache.state}", "dim"),),
             (Span(f"hash {one.messages_hash}", "dim"),),
@@ -772,7 +779,7 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
     sensitive = ", changing the prompt would lose it" if meta.cache.mutation_sensitive else ""
     rows: list[tuple[str, str]] = [
         ("source", f"{meta.source}{reason}, {authority} for the size of the prompt"),
-        ("rules", f"{one.rules}, selection {one.selection}"),
+        ("rules", f"{one.rules}, {one.selection.words}"),
         ("context", f"{counted(meta.context_items, 'item')}, {meta.raw_messages:,} of them raw messages"),
         ("sent", f"{counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
         ("estimated", f"{one.estimated_tokens:,} tokens before adjustments; stored {one.stored_tokens:,}"),

@@ -19,7 +19,7 @@ from lcm_core.store.listing import DamagedSnapshot, Snapshot, SnapshotItem
 from lcm_tui.kit.spans import Block, Document, Line, Span, heading, row_of, text_field
 from lcm_tui.tables.blocks import Cell, Facts, ListColumn, Note, OutputBlock, OutputColumn, Table, When
 from lcm_tui.tables.context import NO_VALUE, number
-from lcm_tui.tables.sent import sent_columns, sent_line
+from lcm_tui.tables.sent import ordinal_cell, sent_columns, sent_line
 
 # -- one snapshot ----------------------------------------------------------------------------------------
 # What was noted of it, as a text, and its messages as lines.
@@ -103,13 +103,13 @@ def lost_document(item: SnapshotItem) -> Document:
     )
 
 
-def snapshot_line(ledger: Ledger, item: SnapshotItem, at: int, place: int | None, width: int) -> Line:
-    """The message *at* that number as a line; *place*: where it stands among those of today, if it does."""
+def snapshot_line(ledger: Ledger, item: SnapshotItem, place: int | None, width: int) -> Line:
+    """A message as a line; *place*: where it is among those of today, if it is."""
     if place is not None:
-        return sent_line(ledger, place, width, ranked=at)
+        return sent_line(ledger, place, width)
     cells = {
         "mark": Span("✗", "error"),
-        "number": Span(f"{at + 1}", "dim"),
+        "item": ordinal_cell(item.ordinal),
         "role": Span("?", "dim"),
         "from": Span(item.name, "key"),
         "sent": Span(number(item.tokens, 7)),

@@ -609,7 +609,7 @@ async def test_the_head_is_two_lines_where_nothing_is_wrong(
         assert lines[1].endswith("░▏")
         assert "fresh tail 2,339" in lines[2]
         assert "compaction" in lines[2]
-        assert lines[3].split()[:3] == ["#", "kind", "id"]
+        assert lines[3].split()[:3] == ["ordinal", "kind", "id"]
 
 
 async def test_a_low_head_has_one_line_of_what_is_wrong(database_file: DatabaseFactory):

@@ -55,7 +55,7 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await assembled(pilot, 1)
         assert " · sent 4,430 ▕" in account(pilot)[0]
-        assert account(pilot)[1].endswith("· always sent 3,079 · 92,696 to compaction")
+        assert account(pilot)[1].endswith("· sent as 3,079 · 92,696 to compaction")
         assert shown_lines(pilot)[4].split()[:5] == ["0", "D3", "sum_4c4bd529…", "282", "379"]
         await pilot.press("B", *"3500", "enter")
         await wait_for_text(pilot, "5 not sent", "compaction is due")
@@ -148,6 +148,10 @@ async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
         await pilot.press("m")
         await wait_for(pilot, lambda: "tool call exec" in screen.text.text or "text" in screen.text.text)
         assert screen.sent.selected == ("message", 851, 0), "it stays where it was"
+        heading, selected = (
+            next(line for line in shown_lines(pilot) if word in line) for word in ("role ", "m851")
+        )
+        assert (heading.split()[0], selected.split()[1]) == ("ordinal", "7"), "one number in both lists"
         assert "role: assistant" in screen.text.text
         await pilot.press("k")
         await wait_for(pilot, lambda: "role: tool\n" in screen.text.text)
@@ -360,7 +364,7 @@ async def test_what_is_in_no_summary_and_what_is_a_note_is_said(
         await wait_for_text(pilot, "more than 3,600; no summary covers it")
         await pilot.press("end")
         await wait_for_text(
-            pilot, "a note for 20,061 pasted b", "only a note is sent, not what the user pasted"
+            pilot, "a note for 20,061 pasted", "only a note is sent, not what the user pasted"
         )
         await pilot.press("m", "end")
         await wait_for_text(pilot, "only this note is sent, not what the user pasted")

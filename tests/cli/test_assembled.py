@@ -47,7 +47,7 @@ def test_the_json_is_what_the_engine_was_recorded_to_send(database_file: Databas
 def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory):
     text = run(*SHOW, "--db", database_file("0.15.3")).out
     assert "1,484 of 1,500 (98.9%)" in text
-    assert "17 messages of 28 items (2 summaries, 26 messages), chronological" in text
+    assert "17 messages of 28 items (2 summaries, 26 messages), the newest that fit" in text
     assert "always sent from here" in text
     assert "older than ordinal 10, which does not fit" in text
     assert "the engine drops 9 messages (hard limit): the oldest, and what may not come first or last" in text

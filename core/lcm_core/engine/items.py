@@ -337,6 +337,18 @@ class SelectionRule(StrEnum):
     CHRONOLOGICAL = "chronological"  #: from the newest back, to the first that does not fit
     PROMPT_AWARE = "prompt-aware"  #: those that match the prompt best
 
+    @property
+    def words(self) -> str:
+        """The rule for people; the value is what programs get."""
+        return _RULE_WORDS[self]
+
+
+_RULE_WORDS: Final = {
+    SelectionRule.FULL_FIT: "everything fits",
+    SelectionRule.CHRONOLOGICAL: "the newest that fit",
+    SelectionRule.PROMPT_AWARE: "chosen by the prompt",
+}
+
 
 class Tail(Record, frozen=True):
     """The protected end of a context as the assembler sees it."""
