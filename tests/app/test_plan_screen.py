@@ -19,6 +19,7 @@ from textual.screen import ModalScreen
 
 from lcm_tui.flows import change as flow
 from lcm_tui.flows.change import Change, Choice
+from lcm_tui.kit.text import TextView
 from lcm_tui.screens import conversation_panel as outlook
 from lcm_tui.screens import preview as plan_module
 from lcm_tui.screens.context import ContextScreen
@@ -142,6 +143,21 @@ async def test_the_panes_show_edits_and_sql_and_any_line_whole(
         await pilot.press("escape", "tab", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the item")
         await wait_for_text(pilot, NODE, "Condensed memory covering")
+
+
+async def test_enter_on_a_line_of_the_diff_shows_its_whole_row(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
+        await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
+        await previewed(pilot)
+        await pilot.press("m")
+        await wait_for_text(pilot, "[Diff")
+        await pilot.press(*"jj", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the row")
+        key = f"parent_summary_id: {SOURCES[0]}", f"summary_id: {NODE}"
+        whole = pilot.app.screen.query_one(TextView).text
+        assert whole.splitlines() == [f"== summary_parents {NODE}", "ordinal: 0", *key]
 
 
 @pytest.mark.long

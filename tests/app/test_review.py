@@ -151,6 +151,24 @@ async def test_a_draft_is_reviewed_and_put_in_exactly_as_shown(database_copy: Da
     assert value(path, MODEL, LEAF) == "extractive"
 
 
+async def test_the_present_text_has_one_number_of_tokens_and_the_stored_one_is_named(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3-damaged")
+    run(path, f"UPDATE summaries SET token_count = 7 WHERE summary_id = '{LEAF}'")
+    async with open_app(path, size=MIDDLING) as pilot:
+        screen = await review_of(pilot, LEAF, 8)
+        await wait_for(pilot, lambda: screen.before, "both texts measured")
+        now, draft = screen.before[0].tokens, screen.subject.draft
+        assert draft is not None
+        await wait_for_text(
+            pilot,
+            f" now {now:,} tokens (the database counts 7)",
+            f" · {draft.tokens:,} tokens",
+            f"tokens {now:>20,}{draft.tokens:>13,}",
+        )
+
+
 @pytest.mark.long
 async def test_half_of_a_draft_is_taken_by_hand(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")

@@ -14,13 +14,15 @@ from textual import events
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
+from lcm_tui.flows.drafts import Wanted
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.terminal import TOO_EARLY
 from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.frame import CommandScreen, all_keys
 from lcm_tui.screens.preview import PlanScreen
-from tests.app.support import at, open_app, said, settled, wait_for, wait_until_said
+from tests.app.support import at, go_to, open_app, said, settled, wait_for, wait_until_said
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
@@ -114,6 +116,28 @@ async def test_a_question_is_not_answered_by_what_was_typed_before_it(database_f
         typed(pilot, "enter")
         await wait_for(pilot, lambda: bool(answers))
         assert answers == ["a"]
+
+
+async def test_what_is_typed_behind_the_start_of_drafts_waits_for_its_question(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    async def slow(screen: DraftingScreen) -> None:
+        await asyncio.sleep(0.3)
+        await begin(screen)
+
+    begin = DraftingScreen._begin
+    monkeypatch.setattr(DraftingScreen, "_begin", slow)
+    async with open_app(database_copy("0.15.3-damaged")) as pilot:
+        screen = await go_to(pilot, DraftingScreen(Wanted("repair", 2), "Repair"))
+        await wait_for(pilot, lambda: screen.preparation.forecast is not None, "the estimate")
+        marked = len(screen.preparation.marks)
+        typed(pilot, "P", "space", "a")
+        await wait_until_said(pilot, TOO_EARLY)
+        assert isinstance(pilot.app.screen, Question)
+        assert len(screen.preparation.marks) == marked, "space is no key of the list behind it"
+        assert screen.work is None
+        typed(pilot, "a")
+        await wait_for(pilot, lambda: screen.work is not None, "the batch")
 
 
 @pytest.mark.long
