@@ -177,6 +177,17 @@ def test_10_one_pass_compacted_and_the_context_beside_that_before_it(home: Path,
     assert value(path, "SELECT count(*) FROM summaries") == before + 1
 
 
+@pytest.mark.long
+def test_10_one_pass_where_nothing_is_due(path: Path, home: Path) -> None:
+    with Operator(path, home) as operator:
+        operator.sees("Conversations  8")
+        operator.press("C", "Compact 1", "nothing to compact in this mode", "enter Protect fewer")
+        operator.press("enter", "(#) tail: 8", "3,304 → ~2,453")
+        operator.press("a", "ordinals 4 to 13 become one summary")
+        operator.press("a", "Back up before this change?")
+        assert operator.keys <= 4
+
+
 def test_11_the_context_beside_that_before_the_last_compaction(path: Path, home: Path) -> None:
     with Operator(path, home) as operator:
         operator.sees("Conversations  8")
@@ -240,7 +251,7 @@ def test_14_another_key_and_another_theme(path: Path, home: Path) -> None:
 def test_15_the_conversation_that_is_worst_and_why(path: Path, home: Path) -> None:
     with Operator(path, home) as operator:
         operator.sees("✗7", "✗ 16 broken summaries")  # without a key
-        operator.press("S", "the worst on top")
+        operator.press("S", "most broken, then findings")
         operator.press("enter", "trouble")
         operator.waits(lambda: _first_row(operator).startswith("3 research main"), "the worst on top")
         assert "✗7" in _first_row(operator)
