@@ -57,7 +57,7 @@ def help_rows(screen: Explained) -> list[HelpRow]:
 
 
 def _titles_of(keys: str) -> str:
-    return " ".join(key_title(key) for key in keys.split(","))
+    return ", ".join(key_title(key) for key in keys.split(","))
 
 
 def group_of(key: Key[object]) -> str:
