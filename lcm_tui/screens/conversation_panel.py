@@ -526,8 +526,8 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
 #: From this size of a terminal on, the panel has two columns.
 WIDE: Final = (130, 40)
 #: Its lines, by the height of the terminal, from the start on: the list below stays where it is while they
-#: are read. 80x24 has room for what is only on disk below a change.
-LINES: Final = ((30, 7), (24, 6), (0, 4))
+#: are read. At 80x24 a change that is made pushes no other line out.
+LINES: Final = ((24, 7), (0, 4))
 
 
 class PanelLines(LineView[PanelKey]):

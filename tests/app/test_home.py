@@ -16,9 +16,10 @@ from lcm_core.store.remembered import Verdict
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
+from lcm_tui.kit.spans import Span
 from lcm_tui.screens import conversation_panel as reading
 from lcm_tui.screens.preview import PlanScreen
-from lcm_tui.tables.home import Outlook, PanelKey, Subject, panel_line
+from lcm_tui.tables.home import Changed, Filled, Outlook, PanelKey, Sized, Subject, panel_keys, panel_line
 from tests.app.support import (
     NARROW,
     WIDE,
@@ -326,6 +327,22 @@ async def test_what_was_undone_together_is_one_line_and_offers_no_undo(database_
         assert not line.rstrip().endswith(" u")
         await pilot.press("u")
         await wait_until_said(pilot, "there is no change to undo")
+
+
+def test_a_change_pushes_no_other_line_out_of_80x24():
+    outlook = Outlook(
+        "lcm.db",
+        "0.15.3",
+        broken=1,
+        ingesting=(Span("✗ 1 message missing"),),
+        sessions=3,
+        nearest=[Filled(number, "main", 10, 100, 75) for number in (1, 2)],
+        largest=[Sized(number, "main", 10) for number in (1, 2)],
+    )
+    most = next(most for height, most in reading.LINES if height <= NARROW[1])
+    before = {key.subject for key in panel_keys(outlook, most)}
+    changed = replace(outlook, changes=[Changed("op_1", "Archive", "03-02 15:36", True)])
+    assert {key.subject for key in panel_keys(changed, most)} == before | {Subject.OPERATION}
 
 
 async def test_an_empty_database_has_one_line(database_copy: DatabaseFactory):
