@@ -303,12 +303,9 @@ def _spread(one: Spread) -> str:
 def anchor_words(one: ConversationWork) -> str:
     """How many messages are proven to come from the transcript; what is not proven is no fault."""
     proven = one.anchored(*PROOF)
-    others = sum(anchor.count for anchor in one.anchors) - proven
-    total = proven + others + one.without_anchor
-    words = f"{proven:,} of {counted(total, 'message')} proven"
-    if others:
-        words += f", {others:,} not (kept; no action needed)"
-    return words + (f", {one.without_anchor:,} never judged" if one.without_anchor else "")
+    total = sum(anchor.count for anchor in one.anchors) + one.without_anchor
+    words = f"{proven:,} of {counted(total, 'message')} matched to the host's transcript"
+    return words + ("; the others are kept, no action needed" if proven < total else "")
 
 
 def epoch_words(one: ConversationWork) -> str | None:
