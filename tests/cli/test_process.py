@@ -49,7 +49,7 @@ def test_what_is_wrong_with_a_given_path_is_said_before_the_terminal_is_missed(t
     missing, folder = tmp_path / "nowhere.db", tmp_path
     for result in (start("--db", missing), start(env={"LCM_DATABASE_PATH": str(missing)})):
         assert (result.returncode, result.stdout) == (3, "")
-        assert result.stderr.startswith(f"There is no database at {missing}.")
+        assert result.stderr.startswith(f"There is no database at {missing}. Open one with `lcm-tui PATH`")
         assert result.stderr.count("\n") == 1
     assert "is a folder" in start("--db", folder).stderr
     assert list(tmp_path.iterdir()) == []

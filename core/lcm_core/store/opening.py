@@ -656,7 +656,7 @@ def _read_header(path: Path) -> tuple[bytes, int]:
             nothing_at(
                 "database",
                 path,
-                "Give its path with --db or LCM_DATABASE_PATH, or try `lcm-tui demo`; nothing was created.",
+                "Open one with `lcm-tui PATH`, --db or LCM_DATABASE_PATH, or try `lcm-tui demo`.",
             ),
             details={"path": str(path)},
         ) from error
