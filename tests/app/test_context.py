@@ -100,7 +100,7 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
         assert lines[2].startswith("── fresh tail: 25 messages, 1,987 stored tokens ──")
         assert lines[3].split()[:7] == ["│", "1", "user", "m569", "#91", "104", "111"]
         await wait_for_text(pilot, "2,235 stored tokens of 128,000 = 1.7 % · sent ")
-        assert head(pilot)[1].startswith(" summaries 248 · fresh tail 1,987 · always sent ")
+        assert head(pilot)[1].startswith(" summaries 248 · fresh tail 1,987 · sent as ")
         assert "2,027 with the focus brief" in head(pilot)[2]
         assert shown_lines(pilot)[0].startswith(" Context 2  main telegram:direct:4242")
 
@@ -114,7 +114,7 @@ async def test_damage_is_shown_where_it_is(database_file: DatabaseFactory):
         await pilot.press("escape")
         await opened(pilot, 4)
         last = next(line for line in rows(pilot) if "m286" in line)
-        assert last.startswith("✗    13 message   m286")
+        assert last.startswith("✗      13 message   m286")
         assert last.endswith("row is gone: the engine skips it")
         assert "1 dangling" in head(pilot)[2]
 
@@ -128,7 +128,7 @@ async def test_a_stored_count_that_no_estimator_gives_stands_beside_ours(databas
         await opened(pilot, 1)
         await wait_for(pilot, lambda: "202 ≠ ~201" in shown(pilot))
         line = next(line for line in rows(pilot) if "sum_bb69" in line)
-        assert line.startswith("!     3 D2")
+        assert line.startswith("!       3 D2")
         assert not any("≠" in other for other in rows(pilot) if other != line)
 
 

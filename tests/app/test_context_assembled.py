@@ -133,7 +133,7 @@ async def test_what_is_mended_is_marked_and_told(database_copy: DatabaseFactory)
         await pilot.press("m", "j")
         await wait_for(pilot, lambda: screen.sent.selected and screen.sent.selected[0] == "synthetic")
         [line] = [line for line in shown_lines(pilot) if "synthetic" in line]
-        assert line.split()[:2] == ["+", "7"]
+        assert line.split()[:2] == ["+", "5"]
         await pilot.press("enter")
         await wait_for_text(
             pilot, "synthetic: the engine adds it so that the tool call before it has a", "an error"
@@ -148,10 +148,10 @@ async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
         await pilot.press("m")
         await wait_for(pilot, lambda: "tool call exec" in screen.text.text or "text" in screen.text.text)
         assert screen.sent.selected == ("message", 851, 0), "it stays where it was"
-        heading, selected = (
-            next(line for line in shown_lines(pilot) if word in line) for word in ("role ", "m851")
-        )
-        assert (heading.split()[0], selected.split()[1]) == ("ordinal", "7"), "one number in both lists"
+        [heading, selected] = [
+            line.split() for line in shown_lines(pilot) if "stands for" in line or " 7 a" in line
+        ]
+        assert (heading[0], selected[1:4]) == ("ordinal", ["7", "assistant", "m851"]), "as in the other list"
         assert "role: assistant" in screen.text.text
         await pilot.press("k")
         await wait_for(pilot, lambda: "role: tool\n" in screen.text.text)

@@ -123,7 +123,7 @@ async def test_what_does_not_stand_any_more_is_told(database_copy: DatabaseFacto
         await pilot.press("enter")
         await wait_for_text(pilot, "This is only part of what was sent: 1 row")
         [line] = [line for line in shown_lines(pilot) if "✗" in line]
-        assert line.split()[:4] == ["✗", "3", "?", "sum_07742015d971b59d"]
+        assert line.split()[:4] == ["✗", "2", "?", "sum_07742015d971b59d"]
         await pilot.press("j", "j", "j")
         await wait_for_text(pilot, "Its row was deleted from the database")
         await pilot.press("D")
