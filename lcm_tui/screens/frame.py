@@ -201,6 +201,11 @@ def all_keys() -> Mapping[str, Key[Any]]:
     """The keys of all screens by name, as none of them in particular says them; each screen is imported."""
     for module in pkgutil.iter_modules([str(Path(__file__).parent)], f"{__package__}."):
         importlib.import_module(module.name)
+    return known_keys()
+
+
+def known_keys() -> Mapping[str, Key[Any]]:
+    """The same, of the screens that are imported already."""
     found: dict[str, Key[Any]] = dict(SHARED)
     kinds: list[type[CommandScreen]] = [CommandScreen]
     for kind in kinds:  # which grows
@@ -494,7 +499,7 @@ class CommandScreen(Screen[None], Still):
         if self.asking or isinstance(self.focused, Input | TextArea):
             return
         keys = self.session.settings.keys
-        elsewhere = (one for one in all_keys().values() if key in keys.get(one.id, one.key).split(","))
+        elsewhere = (one for one in known_keys().values() if key in keys.get(one.id, one.key).split(","))
         found = next((one for one in elsewhere if one.id not in self.commands), None)
         unknown, said = (
             f"is not a key here; {self.key_of('help')} lists the keys.",
