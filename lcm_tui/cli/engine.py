@@ -7,26 +7,25 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
+from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import UsageError
 from lcm_core.base.setting_values import Json
 from lcm_core.base.times import iso_or_none, iso_z, sort_key
-from lcm_core.base.values import Record, replace, to_json
+from lcm_core.base.values import Record, to_json
 from lcm_core.change.backup import default_target
-from lcm_core.change.prepared import changed_since
+from lcm_core.operations.debt import LABEL, plan_close_debt
 from lcm_core.operations.engine_work import (
-    LABEL,
     BatchState,
     ConversationWork,
     EngineWork,
     Step,
     claimable,
-    engine_work,
-    plan_close_debt,
+    read_work,
     running,
     took,
 )
 from lcm_core.store.database import Reader
-from lcm_core.store.engine_work import NodeRow, PreparedText, TurnCount, engine_rows, prepared_texts
+from lcm_core.store.engine_work import NodeRow, PreparedText, TurnCount, prepared_texts
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
@@ -87,7 +86,7 @@ def engine(
             details={"option": "include-content"},
         )
     moment = datetime.now(UTC) if at is None else at.moment(run.clock)
-    found = run.read(_load, conversation, moment, include_content)
+    found = run.read(_load, run.settings.engine, conversation, moment, include_content)
     work = found.work
     if conversation is not None:
         [one] = work.conversations
@@ -126,10 +125,11 @@ def _close_debt(run: Run, named: Named, flags: SqlFlags) -> Answer:
     return changing.run_change(run, "engine", ClosingDebt(plan, "", lambda _: target), flags)
 
 
-async def _load(reader: Reader, named: Named | None, now: datetime, show_prepared: bool) -> _Found:
+async def _load(
+    reader: Reader, engine: EngineSettings, named: Named | None, now: datetime, show_prepared: bool
+) -> _Found:
     owner = await owner_if_named(reader, named)
-    rows = replace(await engine_rows(reader, owner), changed_by=await changed_since(reader))
-    work = engine_work(rows, now)
+    work = await read_work(reader, engine, now, owner)
     texts = await prepared_texts(reader, work.rows.nodes) if show_prepared else []
     return _Found(work, texts)
 

@@ -33,8 +33,8 @@ from lcm_core.change.undo import (
 )
 from lcm_core.checks.check import Limits
 from lcm_core.engine.rules import IngestRules, ingest_rules
+from lcm_core.operations.debt import LABEL, plan_close_debt
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.operations.engine_work import LABEL, plan_close_debt
 from lcm_core.operations.fix import Keep
 from lcm_core.operations.fixing import Fixes, plan_fixes
 from lcm_core.operations.merge import plan_merge

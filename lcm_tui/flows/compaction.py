@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, Protocol
 
 from lcm_core.base.errors import LcmError, RefusedError
@@ -25,11 +26,12 @@ from lcm_core.operations.compact import (
     compaction_setting,
     forecast_passes,
     load_for_compaction,
-    noted_debt,
-    noted_model,
     refuse_fallback,
+    utc_now,
     warnings_of,
 )
+from lcm_core.operations.debt import noted_model
+from lcm_core.operations.engine_work import EngineWork, read_work
 from lcm_core.operations.selection import (
     Compaction,
     Mode,
@@ -52,6 +54,8 @@ from lcm_core.writers.wire import CachingSummarizer, ReplyCache, StoppableSummar
 from lcm_core.writers.writer import SummaryWriter
 
 from lcm_tui.flows.drafts import Modelling
+from lcm_tui.tables.blocks import moment_text
+from lcm_tui.tables.engine import debt_words
 
 # -- words for both faces --------------------------------------------------------------------------------
 
@@ -165,7 +169,7 @@ class PlannedCompaction(Record, frozen=True):
     forecast: CompactionForecast[Any]
     model: Modelling | None  #: None: nobody can write
     warnings: tuple[str, ...] = ()  #: each without a full stop
-    debt: str = ""  #: what the engine noted as due
+    debt: str | None = None  #: what the engine noted as due, in words
 
     @property
     def cost(self) -> float | None:
@@ -189,16 +193,17 @@ async def plan_compaction(
     """
     owner = conversation.conversation_id
 
-    async def read(reader: Reader) -> tuple[CompactionSetting, WeighedContext, tuple[str, ...], str]:
+    async def read(reader: Reader) -> tuple[CompactionSetting, WeighedContext, tuple[str, ...], EngineWork]:
         noted = await noted_model(reader, owner)
         setting = wish.setting(reader.schema, settings, conversation.session_key, noted)
         context = await load_for_compaction(reader, owner, setting.rendering)
-        debt = await noted_debt(reader, owner, setting, context.tokens)
-        return setting, context, await warnings_of(reader, owner), debt
+        work = await read_work(reader, settings.engine, utc_now(), owner, urgent=True)
+        return setting, context, await warnings_of(reader, owner), work
 
-    setting, context, warnings, debt = await database.read(read)
+    setting, context, warnings, work = await database.read(read)
     forecast = await asyncio.to_thread(forecast_passes, context, setting, wish.operation)
     said = warnings if forecast.passes else ()
+    debt = debt_words(partial(moment_text, zone=settings.clock), work.conversations[0])
     return PlannedCompaction(owner, wish, setting, forecast, model, said, debt)
 
 

@@ -38,6 +38,7 @@ from lcm_tui.tables.home import (
 )
 
 if TYPE_CHECKING:
+    from lcm_core.base.engine_settings import EngineSettings
     from lcm_core.base.findings import CheckResult
     from lcm_core.operations.drafts import SavedDrafts
     from lcm_core.store.opening import FileState
@@ -384,8 +385,8 @@ class Outlooker:
         session = self._screen.session
         if not session.database.schema.has("pending_compaction_batches"):
             return
-        await imported("lcm_core.operations.engine_work", "lcm_core.store.engine_work")
-        stuck = await session.read(_needs)
+        await imported("lcm_core.operations.engine_work")
+        stuck = await session.read(_needs, session.settings.engine)
         self._list.note(stuck=dict.fromkeys(stuck, 1))
         self._say(replace(self.outlook, engine_needs=len(stuck)))
 
@@ -468,12 +469,11 @@ async def recent_changes(reader: Reader, conversation_id: ConversationId | None 
     return lines_of([ListedOperation(one, undone[one.id] is None, undone[one.id]) for one in found])
 
 
-async def _needs(reader: Reader) -> list[ConversationId]:
-    """Which conversations need a look; no message is read for it."""
-    from lcm_core.operations.engine_work import Need, engine_work
-    from lcm_core.store.engine_work import urgent_rows
+async def _needs(reader: Reader, engine: EngineSettings) -> list[ConversationId]:
+    """Which conversations need a look."""
+    from lcm_core.operations.engine_work import Need, read_work
 
-    work = engine_work(await urgent_rows(reader), datetime.now(UTC))
+    work = await read_work(reader, engine, datetime.now(UTC), urgent=True)
     return [one.conversation_id for one in work.conversations if one.need is not Need.NOTHING]
 
 

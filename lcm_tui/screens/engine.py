@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar, Final
 
+from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.base.values import Record, replace
-from lcm_core.change.prepared import changed_since
-from lcm_core.operations.engine_work import ConversationWork, DebtState, EngineWork, Need, engine_work
+from lcm_core.base.values import Record
+from lcm_core.operations.engine_work import ConversationWork, DebtState, EngineWork, Need, read_work
 from lcm_core.store.database import Reader
-from lcm_core.store.engine_work import PreparedText, engine_rows, prepared_texts
+from lcm_core.store.engine_work import PreparedText, prepared_texts
 from textual import on
 from textual.app import ComposeResult
 
@@ -44,10 +44,9 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-async def load_work(reader: Reader) -> Found:
+async def load_work(reader: Reader, engine: EngineSettings) -> Found:
     """Everything but prepared texts, in one transaction."""
-    rows = replace(await engine_rows(reader, None), changed_by=await changed_since(reader))
-    work = engine_work(rows, clock())
+    work = await read_work(reader, engine, clock())
     return Found(work, {one.conversation_id: one for one in work.conversations})
 
 
@@ -71,6 +70,7 @@ COLUMNS = (
 _DEBT: Mapping[DebtState, tuple[str, StyleName]] = {
     DebtState.NONE: ("–", "dim"),
     DebtState.DUE: ("due", "text"),
+    DebtState.BELOW: ("not due", "dim"),
     DebtState.WAITS: ("waits", "text"),
     DebtState.FAILED: ("failed", "warn"),
     DebtState.RUNNING: ("running", "text"),
@@ -230,7 +230,7 @@ writes nothing else. Engines before 1.0 prepare nothing.
 
     async def fetch(self) -> Found:
         """The state of all conversations."""
-        return await self.session.read(load_work)
+        return await self.session.read(load_work, self.session.settings.engine)
 
     def show(self, data: Found) -> None:
         """Show it; the cursor stays on its conversation."""

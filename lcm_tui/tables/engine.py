@@ -264,6 +264,10 @@ def debt_words(when: When, one: ConversationWork) -> str | None:
             return None
         case DebtState.DUE:
             return f"due, {requested}" + (f"; {failed}" if failed else "")
+        case DebtState.BELOW:
+            sizes = "" if one.below is None else f" ({one.below.tokens:,} of {one.below.threshold:,} tokens)"
+            words = f"noted as due {when(row.requested_at)}, below the threshold now{sizes}"
+            return words + (f"; {failed}" if failed else "")
         case DebtState.WAITS:
             return f"waits until {when(row.next_attempt_after)}, {requested}; {failed or 'it failed before'}"
         case DebtState.FAILED:

@@ -463,12 +463,3 @@ async def test_engines_from_1_1_on_offer_the_current_turn(
         assert at(screen, "Compact ")
         await made(pilot, screen, 1)
     assert sources(path)[-1] == [12, 13, 14, 15]
-
-
-async def test_a_noted_debt_is_compared_with_the_context_of_now(database_copy: DatabaseFactory):
-    """The engine's list says that compaction is due; here it says why none is made."""
-    async with open_app(database_copy("1.1.1-next"), size=NARROW) as pilot:
-        await settled(pilot)
-        assert pilot.app.screen.list.table.select(2)
-        await pilot.press("C")
-        await wait_for_text(pilot, "debt    not due now: noted 2026-09-20 10:18 UTC, over 150,000 tokens")

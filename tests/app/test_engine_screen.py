@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from lcm_core.api import Options, resolve
-from lcm_core.operations.engine_work import Need, engine_work
-from lcm_core.store.engine_work import engine_rows
+from lcm_core.operations.engine_work import Need, read_work
 from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
+from lcm_tui.cli.demo import unpack_demo
 from lcm_tui.screens import engine as reads
+from lcm_tui.screens.compacting import CompactingScreen
 from lcm_tui.screens.engine import EngineScreen
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import (
@@ -26,6 +27,7 @@ from tests.app.support import (
     settled,
     shown,
     wait_for,
+    wait_for_text,
     wait_until_last_said,
 )
 from tests.conftest import DatabaseFactory
@@ -117,6 +119,18 @@ def test_how_it_looks(
     assert snap_compare(app, terminal_size=size, run_before=walk)
 
 
+async def test_engine_and_compact_say_one_thing_of_debt_below_its_threshold(tmp_path: Path) -> None:
+    said = "noted as due 2026-03-02 23:26:47Z, below the threshold now (2,235 of 96,000 tokens)"
+    async with open_app(unpack_demo(tmp_path / "home").database, size=WIDE) as pilot:
+        screen = await engine(pilot)
+        assert screen.list.table.select(2)
+        await wait_for(pilot, lambda: said in " ".join(screen.text.text.split()), "the debt")
+        assert screen.list.selected is not None
+        assert screen.list.selected.need is Need.NOTHING
+        await go_to(pilot, CompactingScreen(screen.list.selected.conversation))
+        await wait_for_text(pilot, f"debt    {said}")
+
+
 async def test_the_first_screen_says_how_many_conversations_need_a_look_and_leads_to_them(
     database_file: DatabaseFactory,
 ) -> None:
@@ -125,7 +139,8 @@ async def test_the_first_screen_says_how_many_conversations_need_a_look_and_lead
         assert at(screen, "Conversations")
         await wait_for(pilot, lambda: "conversations need a look" in shown(pilot), "the line of the engine")
         needs = screen.outlooker.outlook.engine_needs
-        found = engine_work(await screen.session.read(engine_rows, None), datetime.now(UTC))
+        session = screen.session
+        found = await session.read(read_work, session.settings.engine, datetime.now(UTC))
         assert needs == sum(one.need is not Need.NOTHING for one in found.conversations) > 0
         await pilot.press("Y")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Engine"), "the screen of the engine")

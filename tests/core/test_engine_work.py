@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lcm_core.api import Conversation
 from lcm_core.base.times import iso_z, sql_utc
 from lcm_core.base.values import replace
+from lcm_core.operations.debt import BelowThreshold
 from lcm_core.operations.engine_work import (
     Need,
     Step,
@@ -87,13 +88,14 @@ def worked(
     *,
     active: bool = True,
     length: int = 4,
+    below: Mapping[int, BelowThreshold] | None = None,
 ):
     """The state of one conversation with a context of *length* messages."""
     stamp = ""
     conversation = Conversation(ONE, "s", "k", active, None, None, None, None, stamp, stamp)
     items = [PlacedItem(ONE, at, None) for at in range(length)]
     rows = EngineRows([conversation], batches, nodes, items, debts, [], [], [], [])
-    return engine_work(rows, NOW)
+    return engine_work(rows, NOW, below)
 
 
 def state_of(one: NodeRow, *, active: bool) -> str:
@@ -409,6 +411,7 @@ def test_what_needs_a_look_and_how_badly() -> None:
     later = [batch(status="stale", failure="summary was empty"), batch("c", made=1)]
     assert need(later) is Need.NOTHING, "a newer batch goes on"
     assert need([], [], [due]) is Need.DUE_WITHOUT_BATCH
+    assert need([], [], [due], below={ONE: BelowThreshold(9, 9)}) is Need.NOTHING
     assert need([batch()], [], [due]) is Need.NOTHING
     assert need([], [], [due], active=False) is Need.NOTHING
     for reason in (

@@ -11,7 +11,7 @@ from lcm_core.api import Plan, RefusedError, StalePlanError
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Cells, RowChange
 from lcm_core.change.preview import preview_plan
-from lcm_core.operations.engine_work import plan_close_debt
+from lcm_core.operations.debt import plan_close_debt
 
 from tests.change.support import dump, planned, reading, undo
 from tests.conftest import DatabaseFactory

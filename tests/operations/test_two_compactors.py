@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from lcm_core.api import StalePlanError
 from lcm_core.operations import compact as running
-from lcm_core.operations.compact import HostCompactsError, still_resting
+from lcm_core.operations.debt import HostCompactsError, still_resting
 from lcm_core.operations.selection import PassMade, PassMoved
 
 from tests.change.host import CHUNK, Host

@@ -10,17 +10,16 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
 from lcm_core.base.engine_settings import EngineSettings
-from lcm_core.base.errors import RefusedError
 from lcm_core.base.javascript import well_formed
 from lcm_core.base.records import ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.base.text import counted
-from lcm_core.base.times import engine_moment, iso_z, parse_utc, sql_utc
+from lcm_core.base.times import engine_moment, iso_z, sql_utc
 from lcm_core.base.tokens import Estimator, as_engine_read, estimate
 from lcm_core.base.values import Record, Struct, replace
 from lcm_core.change.commit import Committed, commit_plan
@@ -33,7 +32,6 @@ from lcm_core.change.plan import (
     Edit,
     Moved,
     Plan,
-    RowChange,
     StalePlanError,
     Symbol,
     SymbolKind,
@@ -45,16 +43,16 @@ from lcm_core.change.preview import STOP_THE_HOST, rehearse
 from lcm_core.checks.check import tool_part
 from lcm_core.checks.summaries import file_ids
 from lcm_core.engine.previous import joined
-from lcm_core.engine.rules import CompactionRules, SourceRules, configured, engine_rules
+from lcm_core.engine.rules import SourceRules, configured, engine_rules
 from lcm_core.engine.sessions import (
     UNKNOWN_MODEL,
     NotedThreshold,
     RuntimeModel,
     settings_for_session,
-    still_holds,
 )
+from lcm_core.operations.debt import HostCompactsError, holds_for, host_since, plan_state, still_resting
 from lcm_core.operations.engine_work import engine_work
-from lcm_core.operations.rows import context_item, new_summary_id, recorded_files, update
+from lcm_core.operations.rows import context_item, new_summary_id, recorded_files
 from lcm_core.operations.selection import (
     Bounds,
     Compaction,
@@ -77,9 +75,9 @@ from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.engine_work import engine_rows
 from lcm_core.store.messages import RowOfTool, contents_of, tool_rows
-from lcm_core.store.rows import StoredRow, rows_by
-from lcm_core.store.schema import GREATEST, LEAST, Schema, number
-from lcm_core.store.state import MAINTENANCE, TELEMETRY, active_batches, cache_telemetry
+from lcm_core.store.rows import rows_by
+from lcm_core.store.schema import GREATEST, LEAST, Schema
+from lcm_core.store.state import MAINTENANCE, active_batches
 from lcm_core.writers.acceptance import Escalated, Level, escalate, target_tokens
 from lcm_core.writers.request import ProviderAuthError, Summarizer, SummarizerError, Usage
 from lcm_core.writers.source import (
@@ -235,22 +233,6 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
     return tuple(found)
 
 
-async def noted_debt(reader: Reader, owner: ConversationId, setting: CompactionSetting, tokens: int) -> str:
-    """What the engine noted as due, and whether a context of so many *tokens* still is; empty: nothing.
-
-    Source: docs/spec/compaction.md, "What is noted beside a conversation".
-    """
-    for row in await rows_by(reader, MAINTENANCE, "conversation_id", [owner]):
-        if row.get("pending"):
-            over = _threshold(row, setting.rendering.rules.compaction, setting.noted_holds)
-            since = parse_utc(_text_of(row, "requested_at"))
-            noted = f"noted{f' {since:%Y-%m-%d %H:%M} UTC' if since else ''}"
-            if over < 0:
-                return f"due, {noted}"
-            return f"{'not due now' if tokens <= over else 'due'}: {noted}, over {over:,} tokens"
-    return ""
-
-
 async def _published_first(
     reader: Reader, conversation_id: ConversationId, lost: Mapping[str, str]
 ) -> list[str]:
@@ -267,12 +249,6 @@ async def _published_first(
         f"The engine would first publish {ready} ({tokens}, {place}) "
         "without a call; lcm-tui publishes nothing and makes every summary with a call of its own"
     ]
-
-
-async def noted_model(reader: Reader, conversation_id: ConversationId) -> RuntimeModel:
-    """The model of the last call that the engine noted: what its next compaction most likely goes by."""
-    noted = await cache_telemetry(reader, conversation_id)
-    return UNKNOWN_MODEL if noted is None else RuntimeModel(noted.provider, noted.model)
 
 
 async def read_chunk(reader: Reader, context: WeighedContext, due: Pass, rendering: Rendering) -> Chunk:
@@ -546,153 +522,6 @@ async def _event(
     return edits
 
 
-# -- what the engine notes beside a conversation --------------------------------------------------------
-
-
-async def plan_state(
-    reader: Reader,
-    conversation_id: ConversationId,
-    rules: CompactionRules,
-    tokens: int,
-    *,
-    now: datetime,
-    leaves: bool,
-    batch: str | None = None,
-    noted_holds: Callable[[NotedThreshold], bool] = lambda _: True,
-) -> Plan:
-    """What is to be noted after passes that left *tokens* in the context; empty when nothing is.
-
-    Rows that are there are updated; none is made: an engine that has not noted anything has nothing to
-    correct. Source: docs/spec/compaction.md, "What is noted beside a conversation".
-
-    Telemetry counts from here when *leaves* were made. A debt that is pending, and not being worked on, is
-    paid when the context is at or below its threshold; else its counts are corrected. *noted_holds* says
-    whether the threshold that it has noted still counts (docs/spec/thresholds.md, "Debt").
-    """
-    edits: list[RowChange] = []
-    if leaves:
-        edits += [
-            update(TELEMETRY, row, _telemetry(now))
-            for row in await rows_by(reader, TELEMETRY, "conversation_id", [conversation_id])
-        ]
-    for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
-        if row.get("pending") and not row.get("running"):
-            edits.append(update(MAINTENANCE, row, _debt(row, rules, tokens, now, noted_holds)))
-    return Plan(
-        kind="compact",
-        title="Note the compaction beside the conversation",
-        conversation_id=conversation_id,
-        edits=tuple(edit for edit in edits if edit.row.columns),
-        batch=batch,
-    )
-
-
-def _telemetry(now: datetime) -> Mapping[str, Cell]:
-    return {
-        "last_leaf_compaction_at": iso_z(now),
-        "turns_since_leaf_compaction": 0,
-        "tokens_accumulated_since_leaf_compaction": 0,
-        "updated_at": sql_utc(now),
-    }
-
-
-def _debt(
-    row: StoredRow,
-    rules: CompactionRules,
-    tokens: int,
-    now: datetime,
-    noted_holds: Callable[[NotedThreshold], bool],
-) -> Mapping[str, Cell]:
-    revision = row.get("maintenance_revision")
-    changed: dict[str, Cell] = {
-        "current_token_count": tokens,
-        "projected_token_count": tokens,
-        "maintenance_revision": revision + 1 if isinstance(revision, int) else revision,
-        "updated_at": sql_utc(now),
-    }
-    if tokens <= _threshold(row, rules, noted_holds):
-        changed |= {
-            "pending": 0,
-            "last_finished_at": iso_z(now),
-            "last_failure_summary": None,
-            "retry_attempts": 0,
-            "next_attempt_after": None,
-        }
-    return changed
-
-
-def _threshold(row: StoredRow, rules: CompactionRules, noted_holds: Callable[[NotedThreshold], bool]) -> int:
-    """Tokens above which the debt was made, by what it noted, unless that is stale."""
-    budget, share = row.get("token_budget"), row.get("context_threshold")
-    if not isinstance(budget, int):
-        return -1
-    noted = NotedThreshold(
-        share if isinstance(share, float | int) else None,
-        _text_of(row, "context_threshold_source"),
-        number(row.get("context_fresh_tail_count")),
-        number(row.get("context_leaf_chunk_tokens")),
-    )
-    use_noted = noted.share is not None and (noted.source is None or noted_holds(noted))
-    return int(budget * (noted.share if use_noted and noted.share is not None else rules.context_threshold))
-
-
-def _text_of(row: StoredRow, column: str) -> str | None:
-    value = row.get(column)
-    return value if isinstance(value, str) else None
-
-
-# -- whether the host is compacting ----------------------------------------------------------------------
-
-
-#: A note that is older stayed behind when the host died: no compaction of the engine takes longer than 300 s.
-STUCK: Final = timedelta(minutes=10)
-
-
-class HostCompactsError(RefusedError):
-    """The host compacts the conversation: two at once could take messages out of the context.
-
-    An engine up to 0.15 remembers the ordinals of a chunk, asks its model, and then takes out whatever is at
-    those ordinals. A pass of ours in between moves them. It notes that it has begun, so we wait for it.
-    Source: docs/spec/compaction.md, "Two that compact at once".
-    """
-
-    def __init__(self, conversation_id: int, since: str) -> None:
-        super().__init__(
-            f"The host compacts conversation {conversation_id} itself, since {since}; two compactions at "
-            "once could remove messages from its context. Nothing more was changed: wait until the host has "
-            "finished, or stop it.",
-            code="HOST_COMPACTS",
-        )
-
-
-async def host_since(reader: Reader, conversation_id: ConversationId, now: datetime) -> str | None:
-    """Since when the host compacts a conversation, as it noted; None when it does not, or died over it."""
-    for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
-        since = row.get("last_started_at")
-        moment = parse_utc(since) if isinstance(since, str) else None
-        if row.get("running") and moment is not None and abs(now - moment) < STUCK:
-            return str(since)
-    return None
-
-
-async def still_resting(reader: Reader, conversation_id: ConversationId, now: datetime) -> list[RowChange]:
-    """What a plan holds so that it is stale, and not committed, when the host begins before it is.
-
-    Raises:
-        StalePlanError: it has begun since somebody looked.
-    """
-    if await host_since(reader, conversation_id, now) is not None:
-        raise StalePlanError(
-            [Moved(f"conversation {conversation_id}", "left alone", "compacted by the host")]
-        )
-    return [
-        RowChange(MAINTENANCE, Cells.of({"conversation_id": conversation_id}), resting, resting)
-        for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id])
-        if row.get("running") == 0
-        for resting in (Cells.of({"running": 0}),)
-    ]
-
-
 # -- a run -----------------------------------------------------------------------------------------------
 # Read, draft without a lock, commit, and again.
 #
@@ -957,13 +786,7 @@ def compaction_setting(
         found = replace(found, tail=replace(found.tail, fresh_tail_count=tail))
     if chunk is not None:
         found = replace(found, compaction=replace(found.compaction, leaf_chunk_tokens=chunk))
-    holds = partial(
-        still_holds,
-        configured=engine.context_threshold.value,
-        rules=engine.context_threshold_overrides.value,
-        session_key=session_key,
-        model=model,
-    )
+    holds = holds_for(engine, session_key, model)
     return CompactionSetting(Rendering(found, zone), budget, noted_holds=holds)
 
 

@@ -1,20 +1,19 @@
-"""What the 1.x engine's own rows mean at a moment, and closing the debt that no engine will work off."""
+"""What the 1.x engine's own rows mean at a moment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum, IntEnum
 from functools import cached_property
 from typing import Final, TypeVar
 
-from lcm_core.base.errors import RefusedError
+from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.base.times import iso_z, parse_utc, sort_key, sql_utc
-from lcm_core.base.values import Record, T, field
-from lcm_core.change.plan import Cell, Plan
-from lcm_core.operations.rows import update
-from lcm_core.store.conversations import get_conversation
+from lcm_core.base.times import parse_utc, sort_key
+from lcm_core.base.values import Record, T, field, replace
+from lcm_core.change.prepared import changed_since
+from lcm_core.operations.debt import BelowThreshold, debts_below
 from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import (
     AnchorCount,
@@ -28,16 +27,16 @@ from lcm_core.store.engine_work import (
     PlacedItem,
     ReplayCount,
     TurnCount,
+    engine_rows,
+    urgent_rows,
 )
-from lcm_core.store.rows import rows_by
-from lcm_core.store.state import MAINTENANCE, REVISION
 
 # -- what the rows mean ----------------------------------------------------------------------------------
 # Prepared, stuck, lost, due. The rules are in docs/spec/prepared.md, "Batches and nodes", "Live ranges",
 # "Debt" and "What needs attention".
 #
-# Nothing here reads or changes a file. Moments are aware, UTC; ordinals of an active batch are those of the
-# context now, ranges include both ends.
+# Only `read_work` reads a file. Moments are aware, UTC; ordinals of an active batch are those of the context
+# now, ranges include both ends.
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -264,6 +263,7 @@ class DebtState(Enum):
 
     NONE = "none"
     DUE = "due"
+    BELOW = "noted, below the threshold now"
     WAITS = "waits"
     FAILED = "failed"
     RUNNING = "running"
@@ -272,8 +272,8 @@ class DebtState(Enum):
     INACTIVE = "inactive"
 
 
-def debt_state(row: DebtRow | None, *, active: bool, now: datetime) -> DebtState:
-    """What a row says; *active*: whether its conversation is."""
+def debt_state(row: DebtRow | None, *, active: bool, now: datetime, below: bool = False) -> DebtState:
+    """What a row says; *active*: whether its conversation is; *below*: its context is below the threshold."""
     if row is None:
         return DebtState.NONE
     if row.running:
@@ -288,7 +288,7 @@ def debt_state(row: DebtRow | None, *, active: bool, now: datetime) -> DebtState
         return DebtState.WAITS
     if any(words in (row.failure or "") for words in _NO_RETRY):
         return DebtState.FAILED
-    return DebtState.DUE
+    return DebtState.BELOW if below else DebtState.DUE
 
 
 class Need(IntEnum):
@@ -315,6 +315,7 @@ class ConversationWork(Record, frozen=True, dict=True):
     cursor: CursorRow | None = None
     gaps: tuple[GapRow, ...] = ()
     replay: ReplayCount | None = None
+    below: BelowThreshold | None = None  #: where its pending debt calls for no pass
 
     @property
     def conversation_id(self) -> ConversationId:
@@ -334,7 +335,8 @@ class ConversationWork(Record, frozen=True, dict=True):
     @cached_property
     def debt(self) -> DebtState:
         """Its debt."""
-        return debt_state(self.debt_row, active=self.conversation.active is not False, now=self.now)
+        active, below = self.conversation.active is not False, self.below is not None
+        return debt_state(self.debt_row, active=active, now=self.now, below=below)
 
     @cached_property
     def need(self) -> Need:
@@ -417,8 +419,29 @@ class EngineWork(Record, frozen=True):
         return self.rows.batches is not None
 
 
-def engine_work(rows: EngineRows, now: datetime) -> EngineWork:
-    """What the rows mean at *now*."""
+async def read_work(
+    reader: Reader,
+    engine: EngineSettings,
+    now: datetime,
+    conversation_id: ConversationId | None = None,
+    *,
+    urgent: bool = False,
+) -> EngineWork:
+    """The work of a conversation or of all (None) at *now*.
+
+    *urgent*: only what says whether a conversation needs a look; no message's text is read for it.
+    """
+    rows = await (urgent_rows if urgent else engine_rows)(reader, conversation_id)
+    if not urgent:
+        rows = replace(rows, changed_by=await changed_since(reader))
+    return engine_work(rows, now, await debts_below(reader, engine, rows.conversations))
+
+
+def engine_work(
+    rows: EngineRows, now: datetime, below: Mapping[ConversationId, BelowThreshold] | None = None
+) -> EngineWork:
+    """What the rows mean at *now*; *below*: the debts that call for no pass."""
+    below = below or {}
     batches = _by_owner(rows.batches or (), lambda one: one.conversation_id)
     in_order = sorted(rows.nodes, key=_claim_order)
     nodes = _by_owner(in_order, lambda one: (one.conversation_id, one.batch_id))
@@ -451,6 +474,7 @@ def engine_work(rows: EngineRows, now: datetime) -> EngineWork:
                 next(iter(cursors.get(key, ())), None),
                 tuple(gaps.get(key, ())),
                 next(iter(replay.get(key, ())), None),
+                below.get(key),
             )
         )
     known = {one.conversation_id for one in rows.conversations}
@@ -516,62 +540,3 @@ def _nodes_where(work: EngineWork, wanted: Callable[[NodeRow, BatchState], bool]
         if wanted(node, batch)
     ]
     return sorted(found, key=_claim_order)
-
-
-# -- closing debt ----------------------------------------------------------------------------------------
-# Source: docs/spec/prepared.md, "Closing debt".
-
-#: What the engine notes when an operator closes debt; it writes no other reason.
-RESOLUTION: Final = "operator-ignored"
-#: What is in the name of the backup that is made before.
-LABEL: Final = "before-close-debt"
-
-
-async def plan_close_debt(
-    reader: Reader, conversation_id: ConversationId, *, now: datetime | None = None
-) -> Plan:
-    """Mark the debt of a conversation that is not active as closed; nothing is compacted.
-
-    The plan holds the revision that was read, so whatever the engine notes meanwhile makes it stale.
-
-    Raises:
-        NotFoundError: there is no such conversation.
-        RefusedError: it is active, it owes nothing, or this version of the engine records no closing.
-    """
-    conversation = await get_conversation(reader, conversation_id)
-    if not reader.schema.has(MAINTENANCE, "resolution_reason"):
-        raise RefusedError(
-            "The engine that wrote this database cannot record that a debt is closed (columns "
-            "resolution_reason "
-            "and maintenance_revision are missing). Nothing was changed."
-        )
-    if conversation.active is not False:
-        raise RefusedError(
-            f"Conversation {conversation_id} is active: its host pays the debt, or `lcm-tui compact` does. "
-            "Only the debt of an ended conversation can be closed. Nothing was changed."
-        )
-    rows = [
-        row
-        for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id])
-        if row.get("pending")
-    ]
-    if not rows:
-        raise RefusedError(f"Conversation {conversation_id} has no compaction debt. Nothing was changed.")
-    moment = now or datetime.now(UTC)
-    [row] = rows
-    revision = row.get(REVISION)
-    closed: dict[str, Cell] = {
-        "pending": 0,
-        "running": 0,
-        "resolution_reason": RESOLUTION,
-        "resolved_at": iso_z(moment),
-        REVISION: revision + 1 if isinstance(revision, int) else 1,
-        "updated_at": sql_utc(moment),
-    }
-    return Plan(
-        kind="close-debt",
-        title=f"Close the compaction debt of conversation {conversation_id}",
-        conversation_id=conversation_id,
-        edits=(update(MAINTENANCE, row, closed),),
-        warnings=("Nothing is compacted: only the debt record is closed, and new debt opens it again",),
-    )

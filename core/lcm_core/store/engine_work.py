@@ -266,12 +266,13 @@ async def engine_rows(reader: Reader, conversation_id: ConversationId | None) ->
     )
 
 
-async def urgent_rows(reader: Reader) -> EngineRows:
-    """Read only what says whether a conversation needs a look: prepared work and debt, and no message."""
-    conversations = await records(reader, CONVERSATIONS, "ORDER BY t.conversation_id")
-    batches = await _of(reader, _BATCHES, None)
+async def urgent_rows(reader: Reader, conversation_id: ConversationId | None) -> EngineRows:
+    """Read only what says whether a conversation, or any (None), needs a look: prepared work and debt."""
+    only, keys = of_conversation("t.conversation_id", conversation_id)
+    conversations = await records(reader, CONVERSATIONS, f"WHERE {only} ORDER BY t.conversation_id", *keys)
+    batches = await _of(reader, _BATCHES, conversation_id)
     items = await _items(reader, batches or ())
-    nodes, debts = await _nodes(reader, None), await _of(reader, _DEBTS, None)
+    nodes, debts = await _nodes(reader, conversation_id), await _of(reader, _DEBTS, conversation_id)
     return EngineRows(conversations, batches, nodes, items, debts, None, (), None, None)
 
 

@@ -265,11 +265,12 @@ async def sums_since(reader: Reader, known: ConversationSums, *, others: bool = 
     whole = History(row[0], row[1] or 0, before.tokens + new.tokens)
     if others:
         return await _with_others(reader, key, whole, known.message_bytes + size)
-    tokens = await _context_tokens(reader, key)
+    tokens = await context_tokens(reader, key)
     return replace(known, history=whole, message_bytes=known.message_bytes + size, context_tokens=tokens)
 
 
-async def _context_tokens(reader: Reader, conversation_id: ConversationId) -> int:
+async def context_tokens(reader: Reader, conversation_id: ConversationId) -> int:
+    """Stored estimates of all items of a context; a dangling one counts nothing."""
     return sum(one.tokens for one in await item_totals(reader, conversation_id))
 
 
@@ -299,7 +300,7 @@ async def _with_others(
         conversation_id,
         history,
         message_bytes,
-        await _context_tokens(reader, conversation_id),
+        await context_tokens(reader, conversation_id),
         len(await broken_in(reader, conversation_id)),
         others.get(conversation_id, 0),
     )
