@@ -12,7 +12,6 @@ from lcm_core.base.text import clip, fold, sought_as
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.strip import Strip
-from textual.widget import Widget
 
 from lcm_tui.kit.bars import Heading
 from lcm_tui.kit.drawn import Drawn, Still, strip_of
@@ -254,11 +253,6 @@ class MarkingFinder(LineFinder[K]):
 
     def _nothing(self) -> str:
         return f"{self._none} holds “{self.needle}”."
-
-
-def holds_focus(widget: Widget) -> bool:
-    """Whether the keys go to a widget, or to something in it."""
-    return widget.has_focus or widget.has_focus_within
 
 
 # -- the list --------------------------------------------------------------------------------------------

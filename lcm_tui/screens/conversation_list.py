@@ -31,6 +31,7 @@ from lcm_tui.tables.conversation_rows import (
     names_of,
     ordered,
     scale_of,
+    troubles,
     troubles_by_agent,
     wider,
     with_sessions,
@@ -41,11 +42,18 @@ if TYPE_CHECKING:
     from lcm_host.sessions import HostSession
 
 
+#: Cells of a column of troubles: the longer heading with its arrow.
+LEAST: Final = 15
+
+
 @lru_cache(maxsize=16)
-def _layouts(columns: Sequence[Column], width: int, sorts: str) -> Sequence[Layout]:
-    """The columns, as many at a time as have room; asked for each row. The one that sorts is the widest."""
+def _layouts(columns: Sequence[Column], width: int, sorts: str, needs: int) -> Sequence[Layout]:
+    """The columns, as many at a time as have room; asked for each row.
+
+    The one that sorts is among the first, and as wide as it *needs*: 0, as any other.
+    """
     kept = [
-        replace(one, keep=max(one.keep, SORTED), width=max(one.width, min(one.wish, width - 28)))
+        replace(one, keep=max(one.keep, SORTED), width=min(needs, one.wish, width - 28) or one.width)
         if one.name == sorts
         else one
         for one in columns
@@ -59,6 +67,10 @@ SORTED: Final = 94
 TROUBLE: Final = "trouble"
 #: Rows whose texts are put together between two keys.
 AT_ONCE: Final = 40
+
+
+def _of_agent(agent: str, found: Sequence[tuple[float, str]]) -> str:
+    return f"{agent or UNRECORDED}: {', '.join(words_of(found)) or 'nothing'}"
 
 
 class ConversationList(ListPane[RowKey]):
@@ -104,6 +116,7 @@ class ConversationList(ListPane[RowKey]):
         self._in_order: Sequence[RowKey] | None = None  #: every row; None: to be sorted again
         #: What is wrong with the conversations of each agent, while they are sorted by that.
         self._agents: Mapping[str, Sequence[tuple[float, str]]] = {}
+        self._needs = 0  #: cells of the longest text in the column that sorts, where it is one of troubles
         self._places: dict[RowKey, Any] = {}  #: by what a row was sorted, until it changes
         self._in_database: int | None = None  #: how many rows are; None: to be counted again
 
@@ -321,8 +334,12 @@ class ConversationList(ListPane[RowKey]):
         if self._in_order is None:
             by_agent = self.sorted_by == AGENT_TROUBLE.name
             agents = troubles_by_agent(self.rows.values()) if by_agent else {}
-            if self._agents != agents:
-                self._agents = agents
+            said = [_of_agent(agent, found) for agent, found in agents.items()]
+            if self.sorted_by == TROUBLE:
+                said = [", ".join(words_of(troubles(row))) for row in self.rows.values()]
+            needs = max((LEAST, *map(len, said))) if said else 0
+            if (self._agents, self._needs) != (agents, needs):
+                self._agents, self._needs = agents, needs
                 self.table.redraw()
             self._in_order = ordered(
                 self.rows, self._places, self.sorted_by, turned=self.turned, agents=self._agents
@@ -363,8 +380,8 @@ class ConversationList(ListPane[RowKey]):
         one = self.rows[key].conversation
         if self.sorted_by == AGENT_TROUBLE.name and one is not None:
             agent = one.agent or ""
-            said = ", ".join(words_of(self._agents.get(agent, ())))
-            cells = {**cells, AGENT_TROUBLE.name: Span(f"{agent or UNRECORDED}: {said or 'nothing'}", "dim")}
+            said = _of_agent(agent, self._agents.get(agent, ()))
+            cells = {**cells, AGENT_TROUBLE.name: Span(said, "dim")}
         return {**cells, "id": Span(f"{MARK}{key}", "warn")} if key in self._marked else cells
 
     # -- columns in turn ---------------------------------------------------------------------------------
@@ -375,7 +392,7 @@ class ConversationList(ListPane[RowKey]):
 
     def _layouts(self, width: int) -> Sequence[Layout]:
         """All columns in turn; the one that sorts is among the first."""
-        return _layouts(tuple(self.columns()), width, self.sorted_by)
+        return _layouts(tuple(self.columns()), width, self.sorted_by, self._needs)
 
     def layout_at(self, width: int) -> Layout:
         """The columns that are shown at the moment."""
