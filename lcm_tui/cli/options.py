@@ -585,7 +585,7 @@ after_import = gather(
 # The options of the commands that make drafts: of summaries, and of focus briefs.
 
 #: Rules of acceptance: `drafts.EXAMPLES`.
-EXAMPLES: Final = "every, nothing invented, no rule lost, no worse, retention 80, no caution"
+EXAMPLES: Final = "every, nothing invented, no rule lost, no worse, names 80, no caution"
 
 
 class DraftFlags(Record, frozen=True):

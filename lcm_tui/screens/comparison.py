@@ -71,7 +71,7 @@ def context_lines(
     ):
         parts = _side(side, one, zone, of_two=of_two, by_prompt=by_prompt)
         if (side.conversation_id, side.at) in unsure:
-            parts.insert(1, (Span("not all known", "warn"),))
+            parts.insert(1, (Span("partly unknown", "warn"),))
         lines.append([(sign, *parts[0]), *parts[1:]])
     return lines if diff is None else [*lines, _difference(diff)]
 

@@ -58,6 +58,7 @@ from lcm_tui.tables.drafts import (
     BatchState,
     Passing,
     head_lines,
+    reason_text,
     state_text,
     whole_text,
 )
@@ -134,7 +135,7 @@ class ItemList(ListPane[SummaryId]):
 
     def _text_of(self, key: SummaryId) -> str:
         item = self._item_of(key)
-        return fold(f"{key} #{item.conversation_id} {item.reason} {state_text(item.state)}")
+        return fold(f"{key} #{item.conversation_id} {reason_text(item)} {state_text(item.state)}")
 
     def why_empty(self) -> str:
         """Nothing passes the filter, or there is nothing."""
@@ -327,8 +328,8 @@ OFFERED: Final = (DEFAULT, "nothing invented, no rule lost", "nothing invented",
 RULES: Final = """
 Combine conditions with commas. "nothing invented": no path, id, number or name that the source does not have.
 "no rule lost": every rule of the source was checked and is in the draft. "no worse": the present text keeps
-no more of the source, or is broken. "retention 80": at least 80 % of what matters most is kept. "no caution":
-the review found nothing to say. "every": any draft without a fault.
+no more of the source, or is broken. "names 80": at least 80 % of the names and numbers that matter most are
+kept. "no caution": the review found nothing to say. "every": any draft without a fault.
 They are shown once more before they apply.
 """
 
@@ -344,7 +345,7 @@ the model, and asks for confirmation.
 
 In the question that P asks, w chooses another model, prompt or instructions. space adds a summary to the
 batch (●) or removes it. The reason says what is wrong with a text; the line of the selected summary says what
-the word means. Summaries made from broken ones ("contaminated") are at the end and are not in the batch
+the word means. Summaries made from broken ones ("from broken") are at the end and are not in the batch
 unless you mark them (1 marks them all).
 
 During a run each row shows its state. P pauses: no new call starts; P again cancels the calls in flight.
@@ -603,7 +604,9 @@ Drafts are saved on disk: leave at any time and continue later.
             self.preparation.marks.turn([key])
 
     def _why_no_contaminated(self) -> str | None:
-        return self._why_begun() or (None if self.preparation.contaminated else "none is contaminated")
+        return self._why_begun() or (
+            None if self.preparation.contaminated else "none was made from a broken one"
+        )
 
     def _mark_contaminated(self) -> None:
         """Take all contaminated consumers in, or out."""

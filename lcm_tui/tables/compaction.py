@@ -493,7 +493,7 @@ def kept_fields(kept: Retention) -> Iterator[Block]:
     if checked is Checked.NONE:
         rules = ", rules not checked"
     elif checked is Checked.PART:
-        rules += " (rules checked in part)"
+        rules += f" ({checked.words})"
     yield text_field("keeps", f"{share}{rules}", width=9)
     if kept.invented:
         names = listed((one.text for one in kept.invented), NAMED)

@@ -14,6 +14,7 @@ from lcm_core.base.text import counted, depth_name, some
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
 from lcm_core.operations.drafts import AcceptanceRule, MeasuredDraft
+from lcm_core.operations.repair import CONTAMINATED
 from lcm_core.writers.acceptance import DraftFault, reversal_sentence
 from lcm_core.writers.cost import CallLoad, Spent, total_forecast
 from lcm_core.writers.identifiers import Identifier
@@ -142,7 +143,7 @@ FORECAST_COLUMNS: Final[tuple[ListColumn[DraftForecast, None], ...]] = (
     ListColumn("summary", heading="Summary", value="item.summary_id"),
     ListColumn("conversation", right=True, heading="Conv", spare=2, value="item.conversation_id"),
     ListColumn("depth", right=True, heading="Depth", value="item.depth"),
-    ListColumn("reason", heading="Why", value=lambda one: one.item.reason or None),
+    ListColumn("reason", heading="Why", value=lambda one: reason_text(one.item) or None),
     ListColumn("tokens", right=True, heading="Now", value="item.tokens"),
     ListColumn("size", json="sourceTokens", value="source_tokens"),
     ListColumn("target", right=True, heading="Target", json="targetTokens", value="request.target_tokens"),
@@ -354,8 +355,8 @@ def state_text(state: ItemState) -> str:
 
 def reason_text(item: BatchItem) -> str:
     """Why a summary is in the batch; of one that is replaced, why it was."""
-    applied = item.state is ItemState.COMMITTED and item.reason
-    return f"was {item.reason}" if applied else item.reason
+    reason = "from broken" if item.reason == CONTAMINATED else item.reason
+    return f"was {reason}" if item.state is ItemState.COMMITTED and reason else reason
 
 
 #: What the reasons mean, for who sees them for the first time (docs/spec/doctor.md, the table of markers).
@@ -372,7 +373,7 @@ MEANINGS: Final = MappingProxyType(
         "reasoning": "reasoning of the model, no summary",
         "refusal": "the model refused",
         "wordless": "no words",
-        "contaminated": "made from a broken summary",
+        CONTAMINATED: "made from a broken summary",
     }
 )
 
@@ -658,6 +659,8 @@ def assessment_of(draft: Draft, material: Material, kept: Retention, now: Retent
 #: Cells of a name, and of each of the two values.
 NAME: Final = 14
 VALUE: Final = 13
+#: The names and numbers that matter most, by weight (docs/spec/retention.md).
+TOP: Final = "top names"
 
 
 class Side(StrEnum):
@@ -714,7 +717,7 @@ def facts_below(old: Retention, new: Retention) -> Iterator[Fact]:
     better = (kept > len(old.kept)) - (kept < len(old.kept))
     yield from _below(
         f"{new.source_tokens:,} tokens",
-        _row("retention", before["retention"], after["retention"], verdicts["retention"]),
+        _row(TOP, before[TOP], after[TOP], verdicts[TOP]),
         _row("rules kept", before["rules kept"], after["rules kept"], verdicts["rules kept"]),
         _row("names kept", *names, better),
     )
@@ -722,7 +725,7 @@ def facts_below(old: Retention, new: Retention) -> Iterator[Fact]:
 
 def nothing_below(why: str) -> Iterator[Fact]:
     """The same lines while, or because, nothing is known of it."""
-    yield from _below(why, *(_row(name, "", "—") for name in ("retention", "rules kept", "names kept")))
+    yield from _below(why, *(_row(name, "", "—") for name in (TOP, "rules kept", "names kept")))
 
 
 def _below(size: str, *rows: Fact) -> Iterator[Fact]:
@@ -759,7 +762,7 @@ def _said(value: Retention) -> dict[str, str]:
     return {
         "tokens": f"{value.tokens:,}",
         "compression": "—" if value.compression is None else f"{value.compression:.1f}×",
-        "retention": _percent(value.share),
+        TOP: _percent(value.share),
         "rules kept": "not checked" if value.rules_checked is Checked.NONE else rules,
         "times": _percent(value.times.share),
         "Files: line": _file_words(value),
@@ -773,7 +776,7 @@ def _verdicts(old: Retention, new: Retention) -> dict[str, int]:
         return (one > other) - (one < other)
 
     return {
-        "retention": sign(new.share or 0.0, old.share or 0.0),
+        TOP: sign(new.share or 0.0, old.share or 0.0),
         "rules kept": 0
         if Checked.NONE in (old.rules_checked, new.rules_checked)
         else sign(new.constraints_kept, old.constraints_kept),

@@ -366,9 +366,9 @@ class TestRules:
         ("words", "rule"),
         [
             ("every", AcceptanceRule()),
-            ("nothing invented, retention 80", AcceptanceRule(nothing_invented=True, retention=0.8)),
+            ("nothing invented, names 80", AcceptanceRule(nothing_invented=True, retention=0.8)),
             (
-                "accept when nothing is invented and retention is at least 80 %",
+                "accept when nothing is invented and it keeps at least 80 % of the names",
                 AcceptanceRule(nothing_invented=True, retention=0.8),
             ),
             ("retention >= 62.5%, no worse, no caution", AcceptanceRule(False, 0.625, True, True)),
@@ -433,7 +433,7 @@ class TestRules:
             cut = await retention_of(material, material.source.text, batch.setting)
             found = replace(found, old=cut, broken=broken)
             why = found.objections(parse_rule("no worse"))
-            assert any(one.endswith(" % now") for one in why) is refused
+            assert any(one.endswith(" of the names (now 100 %)") for one in why) is refused
 
     async def test_a_lost_rule_is_named_by_the_condition_that_refuses_it(self, path: Path) -> None:
         run(path, "UPDATE messages SET content = content || '\n\nYou must not re-index the orders table.'")
@@ -449,8 +449,8 @@ class TestRules:
     @pytest.mark.parametrize(
         ("content", "words"),
         [
-            ("Нельзя удалять таблицу заказов.", "not checked"),
-            ("All went as the plan said. {}", "checked in part"),
+            ("Нельзя удалять таблицу заказов.", "Rules not checked"),
+            ("All went as the plan said. {}", "Some rules not checked"),
         ],
     )
     async def test_a_rule_that_was_not_checked_is_not_taken_for_kept(
@@ -465,7 +465,7 @@ class TestRules:
             await batch.run()
             [item] = batch.items
             assert item.state is ItemState.REVIEW
-            assert item.why.startswith(f"Rules {words}")
+            assert item.why.startswith(words)
 
     async def test_the_rule_ends_with_its_batch(self, path: Path) -> None:
         async with await Database.open(path) as database:

@@ -302,7 +302,7 @@ def forget_drafts(folder: Path, database: Path, conversation_ids: Collection[int
 _CONDITIONS: Final = {
     "nothing_invented": ("nothing is invented", "nothing invented"),
     "no_rule_lost": ("no rule is lost", "no rule lost", "no rules lost"),
-    "better_retention": ("retention is no worse than now", "no worse"),
+    "better_retention": ("it keeps as many names as now", "no worse"),
     "no_caution": ("there is no caution", "no caution", "no cautions"),
 }
 
@@ -322,7 +322,7 @@ class AcceptanceRule(Record, frozen=True):
         conditions = [words[0] for name, words in _CONDITIONS.items() if getattr(self, name)]
         if self.retention is not None:
             at = self.nothing_invented + self.no_rule_lost
-            conditions.insert(at, f"retention is at least {self.retention * 100:g} %")
+            conditions.insert(at, f"it keeps at least {self.retention * 100:g} % of the names")
         return f"accept when {' and '.join(conditions)}" if conditions else "accept every draft without fault"
 
     def objections(self, draft: Draft, new: Retention, old: Retention | None = None) -> Iterator[str]:
@@ -344,9 +344,10 @@ class AcceptanceRule(Record, frozen=True):
         if self.nothing_invented and new.invented:
             yield f"{len(new.invented)} invented: {new.invented[0].text}"
         if self.retention is not None and new.share is not None and new.share < self.retention:
-            yield f"retention {new.share * 100:.0f} % < {self.retention * 100:g} %"
-        if self.better_retention and old is not None and (new.share or 0.0) < (old.share or 0.0):
-            yield f"retention {(new.share or 0.0) * 100:.0f} % < {(old.share or 0.0) * 100:.0f} % now"
+            yield f"keeps {new.share * 100:.0f} % of the names, not {self.retention * 100:g} %"
+        share, before = new.share or 0.0, 0.0 if old is None else old.share or 0.0
+        if self.better_retention and share < before:
+            yield f"keeps {share * 100:.0f} % of the names (now {before * 100:.0f} %)"
 
 
 #: The rule that takes every draft without a fault, whatever is said of it.
@@ -381,16 +382,19 @@ async def measured(draft: Draft, material: Material, setting: DraftSetting) -> M
     return MeasuredDraft(draft, new, old, material.broken is not None)
 
 
-_PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
+#: ``names 80``, and as it is shown; ``retention 80`` is what earlier versions called it.
+_PERCENT: Final = re.compile(
+    r"(?:names|it keeps|retention)(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?(?: of the names)?"
+)
 _SPLIT: Final = re.compile(r",|\band\b")
 #: What may be written on a command line, for its help.
-EXAMPLES: Final = "every, nothing invented, no rule lost, no worse, retention 80, no caution"
+EXAMPLES: Final = "every, nothing invented, no rule lost, no worse, names 80, no caution"
 #: What is offered first: a draft replaces a broken text when it is no worse, by whichever writer.
 DEFAULT: Final = "nothing invented, no rule lost, no worse"
 
 
 def parse_rule(words: str) -> AcceptanceRule:
-    """A rule from its words: ``nothing invented and retention >= 80``, ``no worse``, ``every`` ...
+    """A rule from its words: ``nothing invented and names >= 80``, ``no worse``, ``every`` ...
 
     Raises:
         UsageError: they are none that is known.

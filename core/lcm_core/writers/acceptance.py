@@ -267,7 +267,8 @@ def judge_text(
 
 def unchecked_sentence(checked: Checked) -> str:
     """That rules were not compared, or not all of them (docs/spec/retention.md, "Rules not checked")."""
-    return f"Rules {checked.words}: the source or the draft has text in a language whose rules are not known."
+    some = "Some rules" if checked is Checked.PART else "Rules"
+    return f"{some} not checked: the source or the draft has text in a language that lcm-tui does not know."
 
 
 def reversal_sentence(turned: Sequence[Reversal]) -> str:

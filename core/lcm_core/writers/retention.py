@@ -88,7 +88,7 @@ class Checked(StrEnum):
     @property
     def words(self) -> str:
         """What is said beside rules, or in their place; empty for `ALL`."""
-        return {"all": "", "part": "checked in part", "none": "not checked"}[self]
+        return {"all": "", "part": "some not checked", "none": "not checked"}[self]
 
 
 class Sentence(Record, frozen=True):
