@@ -1,29 +1,34 @@
-"""Commands of several screens: dissolve summaries, follow links, open messages, step through the past."""
+"""Commands of several screens: dissolve, rewrite and edit summaries, follow links, step through the past."""
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lcm_core.base.errors import NotFoundError
-from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
+from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId, SummaryText
 from lcm_core.base.text import counted
 from lcm_core.store.conversations import get_conversation
-from lcm_core.store.state import MAINTENANCE, TELEMETRY
 
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key, always
 from lcm_tui.kit.listing import Marks
 from lcm_tui.kit.session import PastSession
 from lcm_tui.kit.spans import Block
+from lcm_tui.kit.terminal import edit_outside
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.reading import DataScreen
 
 if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
+    from lcm_core.operations.drafts import SavedDrafts
     from lcm_core.operations.past import Stop
     from lcm_core.store.database import Reader
+
+    from lcm_tui.flows.drafts import Work
 
 
 # -- dissolve --------------------------------------------------------------------------------------------
@@ -63,9 +68,13 @@ def mark_key(
 
     return commands.MARK.does(
         mark,
-        lambda s: why_not(s) or ("no summary is selected" if selected(s) is None else None),
+        lambda s: why_not(s) or _why_none(selected)(s),
         help=help,
     )
+
+
+def _why_none(selected: Callable[[Any], SummaryId | None]) -> Callable[[Any], str | None]:
+    return lambda s: "no summary is selected" if selected(s) is None else None
 
 
 def dissolve_key(
@@ -124,6 +133,189 @@ def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | No
     if standing == 0 and not below:
         return "it is not in the context: only summaries in the context can be dissolved"
     return None
+
+
+# -- drafts ----------------------------------------------------------------------------------------------
+# From a screen to drafts: one summary, what is below it, or everything that is broken.
+
+
+def repair_key(conversation: Callable[[Any], Conversation | None]) -> Key[Any]:
+    """List what is broken, in the selected *conversation* or in the whole file (None: that at once)."""
+    return commands.REPAIR.does(lambda s: _repair(s, conversation(s)))
+
+
+def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
+    """Ask where; nobody is asked for a summary before the operator says so."""
+    from lcm_tui.kit.dialogs import Question
+
+    if conversation is None:
+        open_repair(screen, None)
+        return
+
+    def answered(answer: str | None) -> None:
+        if answer:
+            open_repair(screen, conversation if answer == "enter" else None)
+
+    here = f"only conversation {conversation.conversation_id} ({screen.session.name_of(conversation)})"
+    said = Block("Lists the broken summaries. No model is called and nothing changes until you confirm.")
+    answers = (("enter", here), ("a", "every conversation of the database"))
+    question = Question("Repair broken summaries", (said,), answers, decides=False)
+    screen.app.push_screen(question, answered)
+
+
+async def resume_drafts(screen: CommandScreen, kept: SavedDrafts) -> None:
+    """Go on with a batch of drafts that waits for decisions."""
+    from lcm_tui.flows.drafts import Wanted
+
+    last = kept.items[-1]  # sources come first, so it is the summary that was asked for
+    if len(kept.items) == 1:
+        await rewrite_summary(screen, last.conversation_id, last.summary_id)
+    elif kept.header.kind == "rewrite":
+        wanted = Wanted("rewrite", last.conversation_id, last.summary_id)
+        screen.open(places.Drafting(wanted, f"Rewrite {last.summary_id} and what is below it"))
+    else:
+        owners = {item.conversation_id for item in kept.items}
+        owner = last.conversation_id if len(owners) == 1 else None
+        where = "the whole database" if owner is None else f"conversation {owner}"
+        screen.open(places.Drafting(Wanted(kept.header.kind, owner), f"Repair {where}"))
+
+
+def open_repair(screen: CommandScreen, conversation: Conversation | None) -> None:
+    """List what is broken in a conversation, or in the whole file."""
+    from lcm_tui.flows.drafts import Wanted
+
+    wanted = Wanted("repair", None if conversation is None else conversation.conversation_id)
+    where = "the whole database"
+    if conversation is not None:
+        where = f"conversation {screen.session.called(conversation)}"
+    screen.open(places.Drafting(wanted, f"Repair {where}"))
+
+
+def rewrite_key(selected: Callable[[Any], SummaryId | None]) -> Key[Any]:
+    """A draft for the *selected* summary."""
+
+    async def rewrite(screen: Any) -> None:
+        if (summary_id := selected(screen)) is not None:
+            await rewrite_summary(screen, screen.conversation.conversation_id, summary_id)
+
+    return commands.REWRITE.does(rewrite, _why_none(selected))
+
+
+def rewrite_subtree_key(selected: Callable[[Any], SummaryId | None]) -> Key[Any]:
+    """Drafts for the *selected* summary and what lies below it."""
+
+    def rewrite_below(screen: Any) -> None:
+        from lcm_tui.flows.drafts import Wanted
+
+        if (summary_id := selected(screen)) is not None:
+            wanted = Wanted("rewrite", screen.conversation.conversation_id, summary_id)
+            screen.open(places.Drafting(wanted, f"Rewrite {summary_id} and what is below it"))
+
+    return Key(
+        "rewrite-subtree",
+        "W",
+        "Rewrite subtree",
+        "Rewrite this summary and every summary below it.",
+        rewrite_below,
+        _why_none(selected),
+        where="the summary DAG and the context",
+        changes=True,
+        of_row=True,
+    )
+
+
+async def rewrite_summary(
+    screen: CommandScreen, conversation_id: ConversationId, summary_id: SummaryId
+) -> None:
+    """Draft another text for a summary, and review it."""
+    screen.open(
+        places.Review(await work_on_summary(screen, conversation_id, summary_id), summary_id, own=True)
+    )
+
+
+async def work_on_summary(
+    screen: CommandScreen, conversation_id: ConversationId, summary_id: SummaryId
+) -> Work:
+    """A batch of one summary, with its drafts that were kept."""
+    from lcm_core.operations.batch import BatchOptions
+    from lcm_core.operations.drafting import select_items
+
+    from lcm_tui.flows.drafts import Work, choose_writer
+
+    session = screen.session
+    items = await session.read(select_items, conversation_id, summary_ids=[summary_id])
+    author = await asyncio.to_thread(choose_writer, session.settings)
+    kept = await asyncio.to_thread(_kept_of, session.database.path, [summary_id])
+    options = BatchOptions("rewrite", session.settings.summary.in_flight.value)
+    return Work(session.database, session.settings, author, items, options, kept=kept)
+
+
+def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:
+    """Drafts of exactly these summaries that were not decided."""
+    from lcm_core.base.files import drafts_folder
+    from lcm_core.operations.drafts import unfinished
+
+    from lcm_tui.flows.drafts import worth_keeping
+
+    for kept in unfinished(drafts_folder(), path, "rewrite"):
+        if [item.summary_id for item in kept.items] == list(ids) and worth_keeping(kept.items):
+            return kept
+    return None
+
+
+# -- the present text of a summary -----------------------------------------------------------------------
+# `e` and `E` where summaries are listed: what is kept becomes a draft, which is reviewed like any other.
+
+
+def edit_keys(selected: Callable[[Any], SummaryId | None], *, hidden: bool = True) -> Sequence[Key[Any]]:
+    """Edit the text of the *selected* summary, here or in the operator's editor."""
+
+    async def read(screen: Any, summary_id: SummaryId) -> SummaryText:
+        from lcm_core.store.summaries import get_summary  # the first screen starts without it
+
+        return await screen.session.read(get_summary, summary_id)  # type: ignore[no-any-return]
+
+    async def edit(screen: Any) -> None:
+        if (summary_id := selected(screen)) is not None:
+            before = await read(screen, summary_id)
+
+            def then(edited: str) -> None:
+                screen.open_by("edit", _review, screen, before, edited)
+
+            screen.open(places.Editor(str(summary_id), before.content, then))
+
+    async def edit_elsewhere(screen: Any) -> None:
+        if (summary_id := selected(screen)) is not None:
+            before = await read(screen, summary_id)
+            edited = await edit_outside(screen.app, str(summary_id), before.content)
+            if edited is not None:
+                await _review(screen, before, edited)
+
+    return (
+        commands.EDIT.does(
+            edit,
+            _why_none(selected),
+            help="Edit the text of this summary here; what you keep is reviewed, then applied.",
+            hidden=hidden,
+        ),
+        commands.EDIT_OUTSIDE.does(
+            edit_elsewhere,
+            _why_none(selected),
+            help="Edit the text of this summary in $EDITOR; what you keep is reviewed, then applied.",
+            hidden=True,
+        ),
+    )
+
+
+async def _review(screen: CommandScreen, before: SummaryText, edited: str) -> None:
+    """Show the difference with its verdict, from where it is previewed and applied."""
+    if edited == before.content:
+        screen.app.notify("The text is as it was: nothing to review.", timeout=4)
+        return
+    summary = before.summary
+    work = await work_on_summary(screen, summary.conversation_id, summary.summary_id)
+    await work.batch.write(summary.summary_id, edited)
+    screen.open(places.Review(work, summary.summary_id, own=True))
 
 
 # -- undo ------------------------------------------------------------------------------------------------
@@ -243,14 +435,12 @@ async def read_stops(reader: Reader, conversation_id: ConversationId) -> tuple[S
     return await reader.run(lambda rows: stops_on(rows, reader.schema.tables, conversation_id, {}))
 
 
-#: What is written here beside a change tells when and why, and changes nothing that is shown.
-_NOTES: Final = frozenset({TELEMETRY, MAINTENANCE})
-
-
 def is_seen(stop: Stop) -> bool:
-    """Whether what a conversation shows is another one after it: its notes alone are not."""
+    """Whether a conversation shows something else after it: notes of the engine alone are not shown."""
+    from lcm_core.store.state import MAINTENANCE, TELEMETRY  # the first screen starts without it
+
     tables = {row.table for row in getattr(stop, "rows", ())}
-    return not tables or not tables <= _NOTES
+    return not tables or not tables <= {TELEMETRY, MAINTENANCE}
 
 
 _NO_NEWER: Final = "this is the present"

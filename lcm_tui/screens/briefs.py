@@ -30,8 +30,8 @@ from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import Block, Column, Span
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens import actions, pruning
-from lcm_tui.screens.reading import DataScreen
+from lcm_tui.screens import actions
+from lcm_tui.screens.reading import DataScreen, row_keys
 from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.focus import BRIEF_COLUMNS, ListedBrief, brief_document, sent_document, sweep_text
 
@@ -383,7 +383,7 @@ the context: the passes are shown with their cost, and belong to the same batch.
         ),
         actions.ITS_CONTEXT,
         actions.ITS_HISTORY,
-        *pruning.row_keys("brief", lambda s: s.list.table),
+        *row_keys("brief", lambda s: s.list.table),
     )
 
 

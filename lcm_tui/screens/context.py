@@ -43,12 +43,11 @@ from lcm_tui.kit.panes import LOW, Aside
 from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Document, Layout, Line, text_of
-from lcm_tui.screens import actions, exporting, picks, pruning
+from lcm_tui.screens import actions, exporting, picks
 from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.picks import NO_PROMPT, NOW, OPENED
-from lcm_tui.screens.pruning import Series
-from lcm_tui.screens.reading import RELOAD_SECONDS, DataScreen, rest_after
+from lcm_tui.screens.reading import RELOAD_SECONDS, DataScreen, Series, rest_after
 from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.context import columns, fate_at
 from lcm_tui.tables.items import SHOWN, between_document, cut, item_document, load_item
@@ -741,7 +740,7 @@ messages as sent it finds text.
             help="Switch between stored items and the messages as sent.",
             title_now=lambda s: "Stored items" if s._as_sent else "",
         ),
-        *pruning.edit_keys(summary_id, hidden=False),
+        *actions.edit_keys(summary_id, hidden=False),
         actions.trace_key(item, hidden=False),
         commands.BUDGET.does(_ask_budget),
         commands.COMPARE.does(
@@ -759,7 +758,7 @@ messages as sent it finds text.
             where="the context",
         ),
         actions.ITS_SNAPSHOTS,
-        pruning.rewrite_key(summary_id),
+        actions.rewrite_key(summary_id),
         commands.EXPORT.does(
             lambda s: export(s, s.conversation.conversation_id, s.assembly),
             lambda s: s.assembly.why_none(),
@@ -769,8 +768,8 @@ messages as sent it finds text.
         actions.summaries_key(item),
         actions.previous_key(item, lambda s, summary_id: s._is_leaf(summary_id)),
         actions.messages_key(seq),
-        pruning.repair_key(lambda s: s.conversation),
-        pruning.rewrite_subtree_key(summary_id),
+        actions.repair_key(lambda s: s.conversation),
+        actions.rewrite_subtree_key(summary_id),
         actions.mark_key(
             summary_id, _why_unread, help="Mark or unmark a summary; dissolving applies to the marked ones."
         ),

@@ -31,7 +31,7 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, MarkingFinder
 from lcm_tui.kit.spans import Block, Document, Line
 from lcm_tui.kit.text import mark
-from lcm_tui.screens import actions, pruning
+from lcm_tui.screens import actions
 from lcm_tui.screens.frame import SERIES, CommandScreen
 from lcm_tui.screens.reading import DataScreen, TextScreen
 from lcm_tui.tables.context import findings_line, item_line, line_between
@@ -145,8 +145,8 @@ cannot be verified.
         actions.previous_key(lambda s: s.item),
         actions.trace_key(lambda s: s.item),
         actions.messages_key(_seq),
-        pruning.rewrite_key(_summary_id),
-        *pruning.edit_keys(_summary_id),
+        actions.rewrite_key(_summary_id),
+        *actions.edit_keys(_summary_id),
         *SERIES,
     )
 

@@ -22,17 +22,12 @@ from lcm_tui.kit.panes import Columns
 from lcm_tui.kit.session import imported
 from lcm_tui.kit.spans import Block
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens import pruning
+from lcm_tui.screens import actions
 from lcm_tui.screens.conversation_figures import Counting
 from lcm_tui.screens.conversation_list import ConversationList
 from lcm_tui.screens.conversation_panel import Hosting, Outlooker, Panel
 from lcm_tui.screens.frame import CommandScreen
-from lcm_tui.screens.pruning import (
-    Series,
-    open_repair,
-    resume_drafts,
-)
-from lcm_tui.screens.reading import DataScreen
+from lcm_tui.screens.reading import DataScreen, Series
 from lcm_tui.tables.conversation_rows import Row, RowKey
 from lcm_tui.tables.home import (
     Outlook,
@@ -365,6 +360,35 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
         self.open(places.Preview(archiving(self._chosen(), self._pruned)))
 
+    async def _mark_by_cleaner(self) -> None:
+        """Ask by which of the engine's cleaners, and mark what it would delete."""
+        from lcm_core.operations.prune import MEANINGS, Cleaner, Cleaning, Criteria, selection
+
+        from lcm_tui.kit.dialogs import Question
+
+        criteria = Criteria(cleaning=Cleaning(agents=self.session.settings.agents.value))
+        junk = (await self.session.read(selection, criteria, sizes=False)).cleaned
+        assert junk is not None
+        meant = [(MEANINGS[one], [key for key, by in junk.chosen.items() if one in by]) for one in Cleaner]
+        choices = {str(number): choice for number, choice in enumerate(meant, 1)}
+        choices["a"] = ("all of them", [*junk.chosen])
+        answers = [
+            (key, f"{what}: {counted(len(those), 'conversation')}") for key, (what, those) in choices.items()
+        ]
+        said = [
+            "The engine's doctor clean would delete these conversations of its agents "
+            f"({', '.join(junk.cleaning.agents)}).",
+            f"Nothing is deleted here: {self.key_of('archive')} archives the marked ones, "
+            f"{self.key_of('delete')} exports and deletes them.",
+        ]
+        if junk.others:
+            said.append(f"Of other agents ({', '.join(sorted(junk.others))}) it would delete none.")
+        about = tuple(map(Block, said))
+        question = Question("Mark by a cleaner of the engine", about, answers, decides=False)
+        if answer := await self.app.push_screen_wait(question):
+            self.marks.turn([one for one in choices[answer][1] if one not in self.marks])
+            self.refresh_bars()
+
     def _pruned(self, _: object) -> None:
         self.marks.clear()
         self.refresh_bars()
@@ -403,9 +427,9 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             case Subject.STATE:
                 self.open(places.Health())
             case Subject.BROKEN:
-                open_repair(self, None)
+                actions.open_repair(self, None)
             case Subject.DRAFTS:
-                await resume_drafts(self, self.outlooker.drafts[0])
+                await actions.resume_drafts(self, self.outlooker.drafts[0])
             case Subject.ENGINE:
                 self.open(places.Engine())
             case Subject.INGESTING:
@@ -590,7 +614,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         _of_selected(commands.SUMMARIES, places.Summaries),
         _of_selected(commands.COMPACT, places.Compaction),
         commands.DISK.does(lambda s: s.open(places.Disk()), hidden=False),
-        pruning.repair_key(lambda s: s.list.conversation),
+        actions.repair_key(lambda s: s.list.conversation),
         commands.UNDO.does(_undo, _why_no_undo, of_row=False),
         Key(
             "transplant",
@@ -627,7 +651,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             "asterisk",
             "Mark by cleaner",
             "Mark the conversations that the engine's own cleaners would delete.",
-            lambda s: pruning.mark_by_cleaner(s, s.marks),
+            lambda s: s._mark_by_cleaner(),
             words="cleaner; junk; heartbeat; garbage",
             where="the first screen",
             hidden=True,

@@ -27,7 +27,7 @@ from lcm_tui.kit.panes import Rows, TwoPanes
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Span, heading
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens import actions, pruning
+from lcm_tui.screens import actions
 from lcm_tui.screens.coverage import ZOOM, CoveragePane
 from lcm_tui.screens.dag_lines import ReadBehind, SummaryTree, TreeFinder
 from lcm_tui.screens.dag_tree import (
@@ -582,7 +582,7 @@ focus (tab); n and N go to the next and the previous match.
             help="Show the coverage map over the tree, or fold it away.",
             title_now=lambda s: "Fold map" if s.map.display else "",
         ),
-        *pruning.edit_keys(_rewritable, hidden=False),
+        *actions.edit_keys(_rewritable, hidden=False),
         actions.trace_key(lambda s: s.lines.summary, hidden=False),
         actions.dissolve_key(lambda s: s.lines.summary, held_above=_held_above),
         Key(
@@ -595,10 +595,10 @@ focus (tab); n and N go to the next and the previous match.
             words="first broken summary; next broken; failures; what is broken",
         ),
         commands.NEXT,
-        pruning.rewrite_key(_rewritable),
+        actions.rewrite_key(_rewritable),
         commands.EXPAND.does(_expand, _why_not_expanded),
-        pruning.repair_key(lambda s: s.conversation),
-        pruning.rewrite_subtree_key(_rewritable),
+        actions.repair_key(lambda s: s.conversation),
+        actions.rewrite_subtree_key(_rewritable),
         commands.CONTEXT.does(_open_context),
         actions.previous_key(
             lambda s: s.lines.summary, lambda s, summary_id: s.lines.known.is_leaf(summary_id)

@@ -24,10 +24,8 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Beside, Finder, ListPane, Paging, Said, appeared
 from lcm_tui.kit.spans import Block, Column, Document, Span
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens import pruning
 from lcm_tui.screens.frame import SERIES, CommandScreen
-from lcm_tui.screens.pruning import Series
-from lcm_tui.screens.reading import DataScreen, TextScreen
+from lcm_tui.screens.reading import DataScreen, Series, TextScreen, row_keys
 from lcm_tui.tables.blocks import cells_of, size_text
 from lcm_tui.tables.files import FILE_COLUMNS, FileRow, stored_file
 from lcm_tui.tables.messages import exploration, file_facts, reference_facts
@@ -301,7 +299,7 @@ files are described. / filters the list by words in any column or in the explora
 
     KEYS: ClassVar[Sequence[Key[FilesScreen]]] = (
         commands.OPEN.does(_open_file, lambda s: s.list.why_not_open()),
-        *pruning.row_keys("file", lambda s: s.list.table),
+        *row_keys("file", lambda s: s.list.table),
     )
 
 

@@ -123,7 +123,7 @@ _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 
 
 class SeriesOf(Protocol):
-    """What a screen shows one of (`screens/pruning.py`)."""
+    """What a screen shows one of (`screens/reading.py`)."""
 
     def words(self, direction: int) -> tuple[str, str]:
         """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""

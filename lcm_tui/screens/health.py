@@ -30,13 +30,13 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Beside, Finder
 from lcm_tui.kit.spans import Block, Document, Line, Span
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens import pruning
+from lcm_tui.screens import actions
 from lcm_tui.screens.checking import Examiner
 from lcm_tui.screens.copying import Copies, of_finding
 from lcm_tui.screens.exporting import export_rows, rows_of
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.health_list import FindingList
-from lcm_tui.screens.pruning import Series
+from lcm_tui.screens.reading import Series, row_keys
 from lcm_tui.tables.findings import FINDING_COLUMNS, REPEATING, can_fix
 from lcm_tui.tables.health import (
     CheckGroupKey,
@@ -505,13 +505,13 @@ database changes, ctrl+r runs the checks again.
             help="Write the listed findings to a file: Markdown, JSON or CSV.",
         ),
         commands.FIX.does(_fix, _why_not_fix),
-        *pruning.edit_keys(_summary, hidden=False),
+        *actions.edit_keys(_summary, hidden=False),
         commands.TRACE.does(
             _trace,
             lambda s: None if s._summary() else "the selected finding is about no summary",
             hidden=False,
         ),
-        pruning.repair_key(lambda s: s.conversation),
+        actions.repair_key(lambda s: s.conversation),
         commands.MARK.does(lambda s: s.list.mark(), _why_not_mark),
         Key(
             "whole-file",
@@ -531,6 +531,6 @@ database changes, ctrl+r runs the checks again.
             _open_summaries, _why_no_place, help="Show the summary DAG that the selected finding is in."
         ),
         commands.HISTORY.does(_open_history),
-        *pruning.row_keys("finding", lambda s: s.list.table),
+        *row_keys("finding", lambda s: s.list.table),
     )
     COMMON: ClassVar[Sequence[Key[HealthScreen]]] = (commands.RELOAD.does(lambda s: s.examiner.check_all()),)

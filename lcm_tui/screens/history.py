@@ -30,8 +30,7 @@ from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR
 from lcm_tui.screens.copying import Copies, of_operation
 from lcm_tui.screens.exporting import export_rows, rows_of
 from lcm_tui.screens.frame import SERIES, CommandScreen, here
-from lcm_tui.screens.pruning import Series
-from lcm_tui.screens.reading import DataScreen
+from lcm_tui.screens.reading import DataScreen, Series
 from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.change import Shown, shown_edits
 from lcm_tui.tables.history import (

@@ -1,4 +1,6 @@
-"""The two screens to read: `DataScreen` shows one value of the database and follows it, `TextScreen` a text.
+"""The two screens to read, and stepping through a series of them.
+
+`DataScreen` shows one value of the database and follows it, `TextScreen` a text.
 
 A `DataScreen` says how to `fetch` its data (in a worker, off the event loop) and how to `show` it. It is
 painted with its first rows. A change of the file fetches again; results that come late replace nothing newer,
@@ -10,21 +12,30 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import ExitStack
-from typing import Final, Generic, TypeVar, cast
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
 from textual.events import ScreenSuspend, Unmount
 from textual.message import Message
 
+from lcm_tui.kit import commands
+from lcm_tui.kit.commands import Key
+from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, TextFinder
+from lcm_tui.kit.places import Place
 from lcm_tui.kit.session import LONGEST_PAUSE
 from lcm_tui.kit.spans import Document
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import CommandScreen
 
 D = TypeVar("D")
+K = TypeVar("K", bound=Hashable)
 
 #: A host that writes without a pause makes a screen load at most this often, and for at most one part in so
 #: many of the processor's time; it is not later than the longest rest after all.
@@ -220,3 +231,124 @@ class TextScreen(CommandScreen):
     def finder(self) -> Finder:
         """The search in the text."""
         return self.in_text
+
+
+# -- a series --------------------------------------------------------------------------------------------
+# `[` and `]` where a screen shows one of a series: the previous and the next one, without the list between.
+#
+# The rows of a list are the series. Stepping moves the cursor of that list, so `esc` returns to what was
+# shown last; what cannot be shown is skipped.
+
+#: The place that shows a row; None: it cannot be shown.
+Shown: TypeAlias = Place | None
+
+
+@dataclass(eq=False)
+class Series(Generic[K]):
+    """The rows of a list, each of which a screen can show."""
+
+    one: str  #: what a row is: "operation"
+    view: Callable[[], LineView[K]]
+    place_of: Callable[[K], Shown | Awaitable[Shown]]
+    newest_first: bool = False  #: then `[` goes down, to what is older
+    counted: bool = False  #: a screen says which row it shows: it may be opened before the list was seen
+    _asked: deque[int] = field(default_factory=deque, init=False)  #: steps down the list, not taken yet
+    _taking: bool = field(default=False, init=False)
+
+    def words(self, direction: int) -> tuple[str, str]:
+        """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""
+        adjective = _adjective(self.newest_first, direction)
+        return f"{adjective} {self.one}", f"Show the {adjective.lower()} {self.one} of the list."
+
+    def place(self) -> str:
+        """Which row is shown, "hit 1 of 23"; empty where that is not said."""
+        at, total = self.view().counted_keys() if self.counted else (0, 0)
+        return f"{self.one} {at:,} of {total:,}" if at else ""
+
+    def press(self, screen: CommandScreen, direction: int) -> None:
+        """Go on (1) or back (-1) from what *screen* shows; presses that come meanwhile are taken together.
+
+        They are taken one by one, so that those behind an end count from there.
+        """
+        self._asked.append(-direction if self.newest_first else direction)
+        if not self._taking:
+            self._taking = True
+            screen.work_on("series", self._take, screen, exclusive=False)
+
+    async def _take(self, screen: CommandScreen) -> None:
+        place: Shown = None
+        ended = 0  #: the direction in which the last press found nothing; 0: it found something
+        try:
+            while self._asked:
+                down = self._asked.popleft()
+                if down == ended:
+                    continue  # said already
+                found = await self._step(down)
+                ended = down if found is None else 0
+                if found is None:
+                    screen.app.notify(f"This is the {_end(self.newest_first, down)} {self.one}.", timeout=3)
+                place = found or place
+        finally:
+            self._asked.clear()
+            self._taking = False
+        if place is not None and screen.app.screen is screen:
+            following = screen.open_instead(place, self)
+            if isinstance(following, CommandScreen):
+                following.go_on_from(screen)
+
+    async def _step(self, down: int) -> Shown:
+        """The place of the next row that has one; the cursor of the list is on it then."""
+        view = self.view()
+        at = view.cursor + down
+        while 0 <= at < len(view.keys):
+            key, before = view.keys[at], len(view.keys)
+            place = self.place_of(key)
+            if isawaitable(place):
+                place = await place
+            if place is not None and view.select(key):
+                return place
+            # A heading may unfold: its rows come behind it.
+            at = at + 1 if down > 0 else at - 1 + len(view.keys) - before
+        return None
+
+
+def _adjective(newest_first: bool, direction: int) -> str:
+    """What the one in a direction is called: -1 is back."""
+    if newest_first:
+        return "Older" if direction < 0 else "Newer"
+    return "Previous" if direction < 0 else "Next"
+
+
+def _end(newest_first: bool, down: int) -> str:
+    """What the row at an end of the list is called."""
+    if newest_first:
+        return "oldest" if down > 0 else "newest"
+    return "last" if down > 0 else "first"
+
+
+def row_keys(
+    one: str, view: Callable[[Any], LineView[Any]], *, newest_first: bool = False
+) -> tuple[Key[Any], Key[Any]]:
+    """`[` and `]` where the list and what is selected in it share a screen: the previous and the next row.
+
+    They work from the text, too, which keeps the keys.
+    """
+
+    def step(screen: CommandScreen, direction: int) -> None:
+        listed = view(screen)
+        down = -direction if newest_first else direction
+        before = listed.cursor
+        listed.action_move(down)
+        if listed.cursor == before:
+            screen.app.notify(f"This is the {_end(newest_first, down)} {one}.", timeout=3)
+
+    def stepping(key: Key[object], direction: int) -> Key[Any]:
+        adjective = _adjective(newest_first, direction)
+        return key.does(
+            lambda s: step(s, direction),
+            lambda s: None if view(s).keys else f"there is no {one} in this list",
+            title=f"{adjective} {one}",
+            help=f"Select the {adjective.lower()} {one}.",
+        )
+
+    return stepping(commands.HUNK_PREVIOUS, -1), stepping(commands.HUNK_NEXT, 1)

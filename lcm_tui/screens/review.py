@@ -49,8 +49,8 @@ from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Head, TwoPanes
 from lcm_tui.kit.spans import Block, Line, WrappedBlock
 from lcm_tui.kit.terminal import edit_outside
+from lcm_tui.screens.actions import rewrite_summary
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
-from lcm_tui.screens.pruning import rewrite_summary
 from lcm_tui.screens.questions import AskAgain, backup_settled
 from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.drafts import (

@@ -41,12 +41,12 @@ from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.panes import LOW
 from lcm_tui.kit.spans import Block, Document, Line, Span
-from lcm_tui.screens import narrowing, picks
+from lcm_tui.screens import actions, narrowing, picks
 from lcm_tui.screens.copying import Copies, Forms, by_id
 from lcm_tui.screens.exporting import ShownRows, export_rows, when
 from lcm_tui.screens.frame import CommandScreen
-from lcm_tui.screens.pruning import Series, edit_keys
 from lcm_tui.screens.questions import TwoTexts
+from lcm_tui.screens.reading import Series
 from lcm_tui.tables.asked import NOBODY, UNASKED, answer_document, evidence_document
 from lcm_tui.tables.search import (
     conversation_line,
@@ -813,7 +813,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             _why_not_expanded,
             help="Read the selected summary, or the one that covers the selected message, level by level.",
         ),
-        *edit_keys(_summary),
+        *actions.edit_keys(_summary),
         Key(
             "ask",
             "ctrl+g",

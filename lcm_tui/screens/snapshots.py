@@ -26,10 +26,9 @@ from lcm_tui.kit.panes import Aside
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span
 from lcm_tui.kit.text import TextView, mark
-from lcm_tui.screens import actions, pruning
+from lcm_tui.screens import actions
 from lcm_tui.screens.frame import SERIES
-from lcm_tui.screens.pruning import Series
-from lcm_tui.screens.reading import DataScreen
+from lcm_tui.screens.reading import DataScreen, Series, row_keys
 from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.items import SHOWN, cut
 from lcm_tui.tables.sent import fitted, message_document, searched_text, sent_columns
@@ -363,7 +362,7 @@ two marked (space), the older one (-) with the newer one (+).
         commands.CONTEXT.does(
             lambda s: s.open(places.Context(s.conversation)), help="Show the context as it is now."
         ),
-        *pruning.row_keys("snapshot", lambda s: s.list.table, newest_first=True),
+        *row_keys("snapshot", lambda s: s.list.table, newest_first=True),
     )
 
 
