@@ -177,9 +177,10 @@ This screen shows what it stores for that: what is prepared or stuck, what would
 would replace, why a batch was lost, the compaction debt, how many messages are proven to come from the
 transcript, and the last turn.
 
-enter opens the prepared texts. No model has received them: they are not part of the conversation until they
-are published. x previews closing the debt of an ended conversation, which no engine ever pays; this screen
-writes nothing else. Engines before 1.0 prepare nothing.
+enter opens the prepared texts, which no model has received: they are not part of the conversation until they
+are published. Where there are none, it opens what could be compacted now. x previews closing the debt of an
+ended conversation, which no engine ever pays; this screen writes nothing else. Engines before 1.0 prepare
+nothing.
 """
 
     def __init__(self, conversation: Conversation | None = None) -> None:
@@ -272,17 +273,19 @@ writes nothing else. Engines before 1.0 prepare nothing.
         if self.list.selected is not None:
             self.open(place(self.list.selected.conversation))
 
-    def _why_nothing_prepared(self) -> str | None:
+    def _opened(self) -> str:
+        """What enter opens: nothing is prepared of most conversations, but each can be compacted."""
         one = self.list.selected
-        if one is None:
-            return self.list.why_none()
-        texts = any(node.has_text for batch in one.batches for node in batch.nodes)
-        return None if texts else "this conversation has no prepared text"
+        nodes = () if one is None else (node for batch in one.batches for node in batch.nodes)
+        return "Prepared" if any(node.has_text for node in nodes) else "Compact"
 
-    async def _read_prepared(self) -> None:
-        """Put the prepared texts in the place of the state, and the keys into them."""
+    async def _open(self) -> None:
+        """Put the prepared texts in the place of the state, and the keys into them; else open Compact."""
         one = self.list.selected
         if one is None:
+            return
+        if self._opened() == "Compact":
+            self.open(places.Compaction(one.conversation))
             return
         self._texts = (one.conversation_id, await self.session.read(load_texts, one))
         self._show_text()
@@ -297,10 +300,11 @@ writes nothing else. Engines before 1.0 prepare nothing.
 
     KEYS: ClassVar[Sequence[Key[EngineScreen]]] = (
         commands.OPEN.does(
-            _read_prepared,
-            _why_nothing_prepared,
+            _open,
+            lambda s: s.list.why_none(),
             title="Prepared",
-            help="Read the prepared texts of this conversation; no model has received them.",
+            help="Read the prepared texts of this conversation; without any, show what to compact.",
+            title_now=_opened,
         ),
         commands.FIX.does(
             _close_debt,

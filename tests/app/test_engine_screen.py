@@ -65,8 +65,9 @@ async def test_prepared_texts_are_read_apart_and_never_beside_the_state(
         await pilot.press("escape")
         await wait_for(pilot, lambda: "waits for the" in screen.text.text, "the state")
         assert screen.list.table.select(10)
+        await wait_for_text(pilot, "enter Compact")
         await pilot.press("enter")
-        await wait_until_last_said(pilot, "this conversation has no prepared text")
+        await wait_for_text(pilot, "Compact 10")
 
 
 @pytest.mark.long
