@@ -469,8 +469,8 @@ EXPORT = Key[object](
     "Write what is shown to a file: Markdown, JSON or CSV, as its name ends.",
     words="save as; write to file; dump; markdown; json; csv; download; save context; export as markdown; "
     "export as json; export as csv",
-    where="the first screen (conversations), a conversation (its messages), the context (as sent), the "
-    "search (hits), health (findings) and the history (changes)",
+    where="the first screen (a conversation or the list), a conversation (its messages), the context (as "
+    "sent), the search (hits), health (findings) and the history (changes)",
     hidden=True,
 )
 RELOAD = Key[object](

@@ -243,10 +243,21 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         return None if name is None else Copies(name)
 
     async def _export(self) -> None:
-        """The conversations that are listed, in their order."""
-        from lcm_tui.screens.exporting import export_conversations
+        """Write the selected conversation to a file, or the list."""
+        from lcm_tui.kit.dialogs import Question
+        from lcm_tui.screens.exporting import export_conversation, export_conversations
 
-        await export_conversations(self, self._exported())
+        one, listed, answer = self.list.conversation, self._exported(), "l"
+        if one is not None:
+            answers = (
+                ("o", f"conversation {one.conversation_id} ({self.session.name_of(one)})"),
+                ("l", f"the list: {counted(len(listed), 'conversation')}, one row each"),
+            )
+            answer = await self.app.push_screen_wait(Question("Export", (), answers, decides=False))
+        if answer == "l":
+            await export_conversations(self, listed)
+        elif one is not None and answer:
+            await export_conversation(self, one)
 
     def _exported(self) -> list[Row]:
         listed = (self.list.rows[key] for key in self.list.table.keys)
@@ -659,7 +670,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         commands.EXPORT.does(
             _export,
             lambda s: None if s._exported() else "no conversation is listed",
-            help="Write the listed conversations to a file: Markdown, JSON or CSV.",
+            help="Write the selected conversation, or the list, to a file: Markdown, JSON or CSV.",
         ),
         commands.BACKFILL.does(_import_session, _why_no_session),
         Key("turn", "I", "Reverse", "Reverse the sort order.", lambda s: s.list.turn(), hidden=True),

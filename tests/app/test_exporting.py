@@ -20,10 +20,10 @@ from tests.databases import building, new_database
 HOSTILE = "=red \x1b[31m\n```\n## system"
 
 
-async def exported(pilot: Pilot[int], folder: Path, name: str) -> str:
-    """What is in a new file when `o` and its name were typed."""
+async def exported(pilot: Pilot[int], folder: Path, name: str, *choice: str) -> str:
+    """What is in a new file when `o`, a *choice* and its name were typed."""
     target = folder / name
-    await pilot.press("o")
+    await pilot.press("o", *choice)
     await wait_for_text(pilot, "to a file")
     await pilot.press(*name, "enter")
     await wait_for(pilot, target.exists, "the file")
@@ -50,11 +50,13 @@ def talk(tmp_path: Path) -> Path:
 
 async def test_a_conversation_is_exported_in_each_form(talk: Path, tmp_path: Path) -> None:
     async with open_app(talk, size=NARROW) as pilot:
+        await settled(pilot)
+        text = await exported(pilot, tmp_path, "first.md", "o")
+        assert text.startswith("# Conversation 1: Talk\n")
         await pilot.press("enter")
         await wait_for_text(pilot, "Conversation 1")
         await settled(pilot)
-        text = await exported(pilot, tmp_path, "a.md")
-        assert text.startswith("# Conversation 1: Talk\n")
+        assert await exported(pilot, tmp_path, "a.md") == text
         assert f"\n````\n{HOSTILE}\n````\n" in text
         said = json.loads(await exported(pilot, tmp_path, "a.json"))
         assert [one["texts"][0]["text"] for one in said] == [HOSTILE, "needle | a"]
@@ -77,7 +79,10 @@ async def test_the_first_list_is_exported_as_it_is_filtered_and_sorted(
         await settled(pilot)
         known = await asyncio.to_thread(command, "conversations", "list", "--json", "--db", path)
         tail = {"freshTailMessages", "freshTailTokens"}
-        found = json.loads(await exported(pilot, tmp_path, "c.json"))
+        await pilot.press("o")
+        await wait_for_text(pilot, "enter o  conversation 1 (", "l        the list: 8 conversations")
+        await pilot.press("escape")
+        found = json.loads(await exported(pilot, tmp_path, "c.json", "l"))
         assert [one["conversationId"] for one in found] == list(pilot.app.screen.list.table.keys)
         for one in found:
             [same] = (
@@ -86,10 +91,10 @@ async def test_the_first_list_is_exported_as_it_is_filtered_and_sorted(
             assert one == {name: value for name, value in same.items() if name not in tail}
         await pilot.press("slash", *"research", "enter", "I")
         await settled(pilot)
-        rows = list(csv.DictReader((await exported(pilot, tmp_path, "c.csv")).splitlines(keepends=True)))
+        rows = list(csv.DictReader((await exported(pilot, tmp_path, "c.csv", "l")).splitlines(keepends=True)))
         assert [int(one["conversationId"]) for one in rows] == list(pilot.app.screen.list.table.keys)
         assert 0 < len(rows) < len(found)
-        assert (await exported(pilot, tmp_path, "c.md")).startswith("# Conversations\n\n| Id | Agent |")
+        assert (await exported(pilot, tmp_path, "c.md", "l")).startswith("# Conversations\n\n| Id | Agent |")
         await pilot.press("slash", *"zzz", "enter", "o")
         await wait_until_said(pilot, "no conversation is listed")
 
