@@ -29,6 +29,7 @@ from lcm_tui.tables.disk import (
     disk_rows,
     disk_sentence,
     vacuum_sentence,
+    vacuumed_sentence,
 )
 
 
@@ -37,8 +38,8 @@ from lcm_tui.tables.disk import (
     "--free",
     type=Choice("pages", "strays"),
     metavar="pages|strays",
-    help="Give back the free pages of the file (VACUUM), or remove the large files that no row names, older "
-    "than a day (previews unless --apply).",
+    help="Give back the free pages of the file and its write-ahead log (VACUUM), or remove the large files "
+    "that no row names, older than a day (previews unless --apply).",
 )
 @click.option(
     "--all",
@@ -87,19 +88,19 @@ def disk(run: Run, *, free: str | None, measured: bool, flags: options.ChangeFla
 
 def _notes(use: DiskUse) -> Iterator[str]:
     yield disk_sentence(use)
-    if use.file.free:
-        yield "Give the free pages back with: lcm-tui disk --free pages"
+    if use.vacuum_bytes:
+        yield "Give back the free pages and the write-ahead log with: lcm-tui disk --free pages"
     if use.strays:
         yield "Remove the files that no row names with: lcm-tui disk --free strays"
 
 
 def _vacuum(run: Run, flags: options.ChangeFlags) -> Answer:
-    """Give the free pages of the file back to the disk."""
+    """Give the free pages of the file and its write-ahead log back to the disk."""
     path = run.settings.database.value
-    free = run.read(file_size).free
+    file = run.read(file_size)
     estimate = estimate_vacuum(path)
-    told = vacuum_sentence(estimate, free)
-    data: Document = {**to_json(estimate), "freeBytes": free, "applied": False}
+    told = vacuum_sentence(estimate, file)
+    data: Document = {**to_json(estimate), "freeBytes": file.free, "applied": False}
     if not flags.apply:
         notes = [Note(told), Note(f"{estimate.problem}." if estimate.problem else "Add --apply to do it.")]
         return run.answer("disk", data, notes)
@@ -110,8 +111,8 @@ def _vacuum(run: Run, flags: options.ChangeFlags) -> Answer:
         return vacuum(path, wait=answering.BUSY_SECONDS, stopped=stopped)
 
     before, after = carry_out(run, "Rewrite the file?", work, yes=flags.yes, shown=lambda: [Note(told)])
-    words = f"The file had {bytes_text(before)} and has {bytes_text(after)} now."
-    return run.answer("disk", {**data, "applied": True, "bytes": before, "bytesAfter": after}, [Note(words)])
+    data = {**data, "applied": True, "bytes": before, "bytesAfter": after}
+    return run.answer("disk", data, [Note(vacuumed_sentence(before, after))])
 
 
 def _remove(run: Run, use: DiskUse, flags: options.ChangeFlags) -> Answer:

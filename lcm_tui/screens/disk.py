@@ -32,6 +32,7 @@ from lcm_tui.tables.disk import (
     files_document,
     row_text,
     vacuum_sentence,
+    vacuumed_sentence,
 )
 
 COLUMNS: Final = tuple(column for column in DISK_COLUMNS if column.width)
@@ -85,7 +86,7 @@ What can be given back comes first.
 
 enter shows the numbers of a row, or its files, such as backups, and which of them may be deleted by hand.
 
-v rewrites the file without its free pages (VACUUM).
+v rewrites the file without its free pages (VACUUM) and empties its write-ahead log.
 
 A deletion leaves its pages free inside the file: the engine fills them again, and only this makes the file
 smaller. It is refused while a host has the file open.
@@ -167,19 +168,20 @@ day stay. This cannot be undone.
     def _why_no_vacuum(self) -> str | None:
         if self._use is None:
             return "the file is being measured"
-        return self._busy or (None if self._use.file.free else "the file has no free pages")
+        nothing = "nothing to give back: the file has no free pages and no write-ahead log"
+        return self._busy or (None if self._use.vacuum_bytes else nothing)
 
     async def _ask_to_vacuum(self) -> None:
         """Show what it would take, and do it when that is agreed to."""
         assert self._use is not None  # the key says so
-        path, free = self.session.database.path, self._use.file.free
+        path = self.session.database.path
         estimate = await asyncio.to_thread(estimate_vacuum, path)
         if estimate.problem:
             self.app.notify(f"{estimate.problem}. Nothing was changed.", severity="warning")
             return
         question = Question(
             "Give the space back?",
-            (Block(vacuum_sentence(estimate, free)),),
+            (Block(vacuum_sentence(estimate, self._use.file)),),
             (("a", "rewrite the file"),),
         )
         if await self.app.push_screen_wait(question) == "a":
@@ -196,7 +198,7 @@ day stay. This cannot be undone.
         finally:
             self._say("")
         await self.session.database.refresh()
-        self.app.notify(f"The file had {bytes_text(before)} and has {bytes_text(after)} now.")
+        self.app.notify(vacuumed_sentence(before, after))
         self.load()
 
     def _why_no_strays(self) -> str | None:
@@ -244,7 +246,7 @@ day stay. This cannot be undone.
             "vacuum",
             "v",
             "Give back",
-            "Rewrite the file without its free pages, which gives them to the disk.",
+            "Rewrite the file without its free pages and empty its write-ahead log: the disk gets both.",
             lambda s: s._ask_to_vacuum(),
             lambda s: s._why_no_vacuum(),
             words="vacuum; shrink file; make the file smaller; free disk; disk full",

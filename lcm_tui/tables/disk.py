@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Final
 from lcm_core.base.text import counted
 from lcm_core.base.times import format_local, zone_sign
 from lcm_core.base.values import Record, replace
-from lcm_core.operations.disk import AgeBand, DiskUse, Freed, VacuumEstimate
-from lcm_core.store.statistics import ConversationSize
+from lcm_core.operations.disk import LOG, AgeBand, DiskUse, Freed, VacuumEstimate
+from lcm_core.store.statistics import ConversationSize, FileSize
 
 from lcm_tui.kit.spans import Block, Document, Span, heading
 from lcm_tui.tables.blocks import ListColumn, bar_text, bytes_text, seconds_text
@@ -40,8 +39,9 @@ class DiskRow(Record, frozen=True):
 
 
 def disk_rows(use: DiskUse) -> list[DiskRow]:
-    """The largest first; what can be given back stands above everything."""
+    """The largest first; what can be given back before everything else."""
     whole = max(use.bytes, 1)
+    free, paths = use.file.free, tuple(one.path for one in use.strays)
     rows = [
         DiskRow(one.name, "table", one.bytes, one.bytes / whole, indexes=one.indexes)
         for one in use.file.tables or ()
@@ -51,24 +51,21 @@ def disk_rows(use: DiskUse) -> list[DiskRow]:
         rows.append(DiskRow("tables", "in the file", used, used / whole))
     for part in use.parts:
         if part.files:
-            row = DiskRow(part.name, "beside it", part.bytes, part.bytes / whole)
+            kind = SPARE if part.name == LOG else "beside it"
+            row = DiskRow(part.name, kind, part.bytes, part.bytes / whole)
             rows.append(replace(row, files=part.files, folder=part.folder, paths=part.paths))
-    return [*_to_give_back(use, whole), *sorted(rows, key=lambda row: (-row.bytes, row.name))]
-
-
-def _to_give_back(use: DiskUse, whole: int) -> Iterator[DiskRow]:
-    yield DiskRow(FREE, SPARE, use.file.free, use.file.free / whole)
-    if use.strays:
-        paths = tuple(one.path for one in use.strays)
+    rows.append(DiskRow(FREE, SPARE, free, free / whole))
+    if paths:
         row = DiskRow(STRAYS, SPARE, use.stray_bytes, use.stray_bytes / whole, files=len(paths))
-        yield replace(row, paths=paths)
+        rows.append(replace(row, paths=paths))
+    return sorted(rows, key=lambda row: (row.kind != SPARE, -row.bytes, row.name))
 
 
 #: What may be done with the files of a row.
 _MAY_BE_DELETED: Final = MappingProxyType(
     {
         STRAYS: "No row of the database names them: x removes them.",
-        "write-ahead log": "It is a part of the database. Never delete it by hand.",
+        LOG: "It is a part of the database: v empties it. Never delete it by hand.",
         "large files": "Messages refer to them. Do not delete them by hand; x removes those without a row.",
         "backups": "Each is a whole copy of the database as it was. Delete by hand those that you do not "
         "want to go back to: lcm-tui needs none of them.",
@@ -113,9 +110,9 @@ def row_text(row: DiskRow) -> str:
 
 
 def disk_sentence(use: DiskUse) -> str:
-    """How much it is in all."""
-    spare = use.file.free + use.stray_bytes
-    return f"{bytes_text(use.bytes)} in all; {bytes_text(spare)} can be given back to the disk."
+    """How much it is in all, and how much of that can be given back."""
+    spare = use.vacuum_bytes + use.stray_bytes
+    return f"{bytes_text(spare)} of {bytes_text(use.bytes)} can be given back."
 
 
 def freed_sentences(freed: Freed) -> tuple[str, ...]:
@@ -131,15 +128,20 @@ def freed_sentences(freed: Freed) -> tuple[str, ...]:
     return inside, f"{files} will have no row: & and x, or lcm-tui disk --free strays, removes them"
 
 
-def vacuum_sentence(estimate: VacuumEstimate, free: int) -> str:
+def vacuum_sentence(estimate: VacuumEstimate, file: FileSize) -> str:
     """What it would do: sizes, time, room."""
-    before, after = bytes_text(estimate.bytes), bytes_text(max(estimate.bytes - free, 0))
+    before, after = bytes_text(estimate.bytes), bytes_text(file.bytes - file.free)
     needed, room = bytes_text(estimate.needed), bytes_text(estimate.room)
     return (
-        f"The file is rewritten without its free pages: {before} → about {after}. It takes about "
-        f"{seconds_text(estimate.seconds)} and {needed} of the {room} that are free on this disk; nobody can "
-        "write meanwhile."
+        f"The file is rewritten without its free pages, and its write-ahead log is emptied: {before} → about "
+        f"{after}. It takes about {seconds_text(estimate.seconds)} and {needed} of the {room} that are free "
+        "on this disk; nobody can write meanwhile."
     )
+
+
+def vacuumed_sentence(before: int, after: int) -> str:
+    """What it did: the bytes of the file and its write-ahead log."""
+    return f"The file and its write-ahead log took {bytes_text(before)} and now take {bytes_text(after)}."
 
 
 # fmt: off

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lcm_tui.flows import checks
+from lcm_tui.tables.blocks import bytes_text
 from tests.change.support import dump
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
@@ -23,6 +24,19 @@ HOST = (
     "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM messages').fetchone(); "
 )
 HOST += "print('open', flush=True); sys.stdin.read()"
+
+
+KILLED = (
+    "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
+    "[c.execute(one) for one in ('PRAGMA journal_mode = WAL', 'PRAGMA wal_autocheckpoint = 0', "
+    "'UPDATE messages SET content = content')]; os._exit(0)"
+)
+
+
+def with_log(path: Path) -> Path:
+    """Leave a write-ahead log beside a database, as a host does that was killed."""
+    subprocess.run([sys.executable, "-c", KILLED, path], check=True)
+    return Path(f"{path}-wal")
 
 
 def with_space(path: Path) -> Path:
@@ -105,6 +119,22 @@ def test_a_vacuum_gives_the_free_pages_to_the_disk_and_changes_no_row(path: Path
     assert done["bytesAfter"] == path.stat().st_size <= size - shown_first["freeBytes"]
     assert dump(path) == before
     assert sizes(path)["free pages of the file"] == 0
+
+
+def test_the_log_counts_as_given_back_before_and_after(path: Path):
+    pages = "(page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count"
+    used = value(path, f"SELECT {pages}, pragma_page_size")
+    log = with_log(path)
+    size = path.stat().st_size + log.stat().st_size
+    spare, whole = bytes_text(size - used + 5_000), bytes_text(size + 15_000)
+    listed = run("disk", "--db", path, "--openclaw-dir", path.parent).out
+    assert f"{spare} of {whole} can be given back." in listed
+    assert [row["kind"] for row in disk(path)["items"]][:4] == [*["to give back"] * 3, "table"]
+    done = run("disk", "--free", "pages", "--db", path, "--apply", "--yes").out
+    after = path.stat().st_size
+    assert f"took {bytes_text(size)} and now take {bytes_text(after)}." in " ".join(done.split())
+    assert after <= used
+    assert not log.exists()
 
 
 def test_a_vacuum_is_refused_while_a_host_has_the_file_open(path: Path):

@@ -24,7 +24,7 @@ from lcm_core.change.copying import Stop
 from lcm_core.operations.export import default_folder
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import list_files
-from lcm_core.store.opening import sidecar
+from lcm_core.store.opening import file_state, real_path, sidecar
 from lcm_core.store.statistics import ConversationSize, FileSize, file_size, text_bytes
 
 # -- inside the file -------------------------------------------------------------------------------------
@@ -66,6 +66,8 @@ def _band(one: ConversationSize, now: datetime) -> str:
 
 # -- beside it -------------------------------------------------------------------------------------------
 
+#: The name of the part that `vacuum` empties.
+LOG: Final = "write-ahead log"
 #: Files of the folder of large files that are looked at.
 _MOST_FILES: Final = 200_000
 #: A younger file may belong to a row that the host is about to write.
@@ -95,8 +97,14 @@ class DiskUse(Record, frozen=True):
     """All that belongs to a database on this disk."""
 
     file: FileSize
+    stored: int  #: bytes of the file and its write-ahead log; new pages are only in the log at first
     parts: tuple[DiskPart, ...]  #: beside the file: WAL, large files, backups, exports
     strays: tuple[StrayFile, ...]
+
+    @property
+    def vacuum_bytes(self) -> int:
+        """What `vacuum` gives back: free pages, and the write-ahead log."""
+        return max(self.stored - (self.file.bytes - self.file.free), 0)
 
     @property
     def stray_bytes(self) -> int:
@@ -106,14 +114,14 @@ class DiskUse(Record, frozen=True):
     @property
     def bytes(self) -> int:
         """Everything."""
-        return self.file.bytes + sum(part.bytes for part in self.parts)
+        return self.stored + sum(part.bytes for part in self.parts if part.name != LOG)
 
 
 async def disk_use(reader: Reader, path: Path, large_files: Path | None) -> DiskUse:
     """Measure the tables of the file and the files beside it. *large_files* is their folder, if known."""
     known = {str(one.file_id).lower() for one in await list_files(reader)}
     parts, strays = await asyncio.to_thread(_beside, path, large_files, known)
-    return DiskUse(await file_size(reader), parts, strays)
+    return DiskUse(await file_size(reader), _stored(path), parts, strays)
 
 
 def _beside(
@@ -122,7 +130,7 @@ def _beside(
     stored = [] if large_files is None else _large_files(large_files)
     strays = _strays(stored, known)
     parts = (
-        _part("write-ahead log", [sidecar(path, "-wal")]),
+        _part(LOG, [sidecar(real_path(path), "-wal")]),
         _part("large files", stored, large_files),
         _part("backups", [one.path for one in known_backups(path)]),
         _part("exports of all databases", default_folder().glob("*.jsonl"), default_folder()),
@@ -171,6 +179,12 @@ def _size(path: Path) -> int:
         return 0
 
 
+def _stored(path: Path) -> int:
+    """The bytes of a database file and its write-ahead log."""
+    state = file_state(path)
+    return 0 if state is None else state.size + state.wal_size
+
+
 class Freed(Record, frozen=True):
     """What a deletion of conversations frees."""
 
@@ -199,7 +213,7 @@ _COPIES: Final = 2
 class VacuumEstimate(Record, frozen=True):
     """What a ``VACUUM`` would take."""
 
-    bytes: int  #: of the file now
+    bytes: int  #: of the file and its write-ahead log now
     needed: int  #: bytes of room
     room: int  #: bytes that are free on that disk
     seconds: float  #: as long as the rest goes as its first megabytes do
@@ -225,12 +239,18 @@ def estimate_vacuum(path: Path) -> VacuumEstimate:
     size = path.stat().st_size
     copied = estimate_backup(path, default_target(path, label="vacuum"))
     return VacuumEstimate(
-        size, int(size * REWRITE_ROOM), copied.free, copied.seconds * _COPIES, processes_with_open(path)
+        _stored(path),
+        int(size * REWRITE_ROOM),
+        copied.free,
+        copied.seconds * _COPIES,
+        processes_with_open(path),
     )
 
 
 def vacuum(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> tuple[int, int]:
-    """Rewrite the file; return its size in bytes before and after. Blocks; no one else can write meanwhile.
+    """Rewrite the file, and empty its write-ahead log; return the bytes of both before and after.
+
+    Blocks; no one else can write meanwhile.
 
     *stopped* says whether to give it up; the file is as before then.
 
@@ -246,12 +266,12 @@ def vacuum(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> tup
             f"The database is open in {process_names(holders)}. Stop {them} first; nothing was changed.",
             details={"pids": ", ".join(str(holder.pid) for holder in holders)},
         )
-    before = path.stat().st_size
+    before = _stored(path)
     with open_writer(path, wait, stopped) as writer:
         writer.rewrite_file(path)
         if writer.value("PRAGMA journal_mode") == "wal":
             writer.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-    return before, path.stat().st_size
+    return before, _stored(path)
 
 
 class Removed(Record, frozen=True):
