@@ -32,7 +32,7 @@ from lcm_core.change.commit import Committed, commit
 from lcm_core.change.place import Step
 from lcm_core.change.plan import CONTEXT, Cells, Plan, RowChange, Splice
 from lcm_core.change.preview import Preview, as_one_plan, preview_plan
-from lcm_core.change.search_index import indexed_text
+from lcm_core.change.reindex import indexed_text
 from lcm_core.change.undo import plan_undo
 from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.dissolve import plan_dissolve

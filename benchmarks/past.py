@@ -26,9 +26,9 @@ from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.past import operations_on
 from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point
-from lcm_core.store import lineage
 from lcm_core.store.context_view import read_context
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.summaries import whole_tree
 
 from benchmarks.generate import FOLDER, LARGEST, database
 from benchmarks.shapes import DEEP_CONVERSATION, MANY_CONVERSATIONS, TINY
@@ -123,7 +123,7 @@ async def _context(reader: Reader) -> object:
 
 
 async def _whole(reader: Reader) -> object:
-    return await lineage.whole_tree(reader, OWNER)
+    return await whole_tree(reader, OWNER)
 
 
 async def _sent(reader: Reader) -> object:

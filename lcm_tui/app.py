@@ -495,7 +495,7 @@ class LcmApp(TerminalApp):
 
     async def _keep(self, table: str, name: str, value: str) -> str:
         """Write a choice into our config file; what is wrong, or nothing."""
-        from lcm_core.base.user_config import write_setting
+        from lcm_core.base.settings_listed import write_setting
 
         try:
             path = self._settings.user_config_file.value

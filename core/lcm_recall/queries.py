@@ -25,7 +25,7 @@ from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
 from lcm_core.base.tokens import as_engine_read
 from lcm_core.base.values import Record, replace
-from lcm_core.change.search_index import reference_text
+from lcm_core.change.reindex import reference_text
 from lcm_core.store.opening import contains_pattern
 from lcm_core.store.search import FoundRow, Kind, Order, Range, RecalledRows, SearchRows
 

@@ -18,10 +18,16 @@ from lcm_core.base.setting_values import Json
 from lcm_core.base.text import counted, safe_text
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.engine.assembly import Assembled as Assembly
-from lcm_core.engine.compare import ContextDiff, SentContext, compare_contexts
 from lcm_core.engine.messages import SentMessage
 from lcm_core.engine.rules import NAMED, engine_rules
-from lcm_core.engine.sent import api_request, host_messages, markdown
+from lcm_core.engine.sent import (
+    ContextDiff,
+    SentContext,
+    api_request,
+    compare_contexts,
+    host_messages,
+    markdown,
+)
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.operations.assembly import add_history, assemble_context, settings_for

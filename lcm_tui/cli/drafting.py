@@ -21,8 +21,7 @@ from lcm_core.base.values import Record, field, replace, to_json
 from lcm_core.change.backup import make_backup
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan
-from lcm_core.change.prepared import prepared_work_lost
-from lcm_core.change.preview import as_one_plan, preview_plan
+from lcm_core.change.preview import as_one_plan, prepared_work_lost, preview_plan
 from lcm_core.operations.batch import Batch, BatchOptions
 from lcm_core.operations.drafting import (
     SETTLED,

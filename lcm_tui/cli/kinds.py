@@ -24,7 +24,7 @@ from lcm_core.base.values import Record
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
     from lcm_core.base.settings import Settings
-    from lcm_core.store.naming import Named
+    from lcm_core.store.rows import Named
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ def label(argument: click.Argument) -> str:
 def _stored(ctx: click.Context, named: Named, incomplete: str) -> list[CompletionItem[Any]]:
     """What the database that a command line is about has of such names."""
     from click.shell_completion import CompletionItem
-    from lcm_core.store.naming import names_in
+    from lcm_core.store.rows import names_in
 
     if (settings := _settings(ctx)) is None:
         return []

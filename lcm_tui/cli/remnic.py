@@ -13,13 +13,15 @@ from lcm_core.base.text import counted, preview, some
 from lcm_core.base.values import replace, to_json
 from lcm_core.engine.markers import beginning
 from lcm_remnic import write as journal
-from lcm_remnic.importing import Looking, import_into, left_behind
-from lcm_remnic.reading import (
+from lcm_remnic.importing import (
     Contents,
+    Looking,
     SessionEntry,
     StoredNode,
     StoredSession,
     StoredTurn,
+    import_into,
+    left_behind,
     read_contents,
     read_session,
     session_named,

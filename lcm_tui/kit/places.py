@@ -14,7 +14,7 @@ from lcm_core.store.database import Reader
 if TYPE_CHECKING:
     from lcm_core.base.records import ItemId
     from lcm_core.change.journal import Operation
-    from lcm_core.engine.compare import SentContext
+    from lcm_core.engine.sent import SentContext
     from lcm_core.operations.past_point import Point
     from lcm_core.store.listing import Snapshot
     from lcm_host.sessions import HostSession

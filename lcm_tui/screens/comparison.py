@@ -16,8 +16,8 @@ from lcm_core.base.records import Conversation, ConversationId, SummaryId, Summa
 from lcm_core.base.text import clip, counted, depth_name, safe_line
 from lcm_core.base.times import format_local, parse_utc
 from lcm_core.base.values import Record, replace
-from lcm_core.engine.compare import ContextDiff, SentContext, SnapshotOrigin
 from lcm_core.engine.previous import PreviousChoice
+from lcm_core.engine.sent import ContextDiff, SentContext, SnapshotOrigin
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import texts_of
 from lcm_core.writers.source import previous_of

@@ -297,7 +297,7 @@ def comparison(
     """
     number, budget = here.conversation_id, here.budget
     if wanted.casefold() == OPENED and first is not None:
-        from lcm_core.engine.compare import sent_now
+        from lcm_core.engine.sent import sent_now
 
         opened = sent_now(first.assembled)
         return places.Comparison(Side(number, first.assembled.budget, OPENED, opened), here)

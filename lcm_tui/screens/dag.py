@@ -12,7 +12,6 @@ from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.text import counted
 from lcm_core.base.values import Record
-from lcm_core.store import lineage
 from lcm_core.store import summaries as store
 from lcm_core.store.messages import get_message
 from textual import on
@@ -134,7 +133,7 @@ class Reading(Record, frozen=True):
 async def read_tree(session: Session, conversation_id: ConversationId, known: Survey) -> Reading:
     """The whole graph; what is *known* of it as long as its rows are as they were."""
     begun = time.monotonic()
-    whole = await session.read(lineage.whole_tree, conversation_id)
+    whole = await session.read(store.whole_tree, conversation_id)
     if known.columns != whole.columns:
         known = await asyncio.to_thread(lambda: survey(whole.columns.graph, whole.columns))
     return Reading(whole.ordinals, known, time.monotonic() - begun)
@@ -429,7 +428,7 @@ focus (tab); n and N go to the next and the previous match.
     # -- searching -----------------------------------------------------------------------------------------
 
     async def _texts_with(self, needle: str) -> Collection[SummaryId]:
-        return await self.session.read(lineage.summaries_with, self.conversation_id, needle)
+        return await self.session.read(store.summaries_with, self.conversation_id, needle)
 
     def _match_selected(self) -> None:
         self._behind.fill()

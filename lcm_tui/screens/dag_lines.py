@@ -8,10 +8,8 @@ from datetime import tzinfo
 
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.values import replace
-from lcm_core.store import lineage
 from lcm_core.store import summaries as store
-from lcm_core.store.lineage import SourceMessage
-from lcm_core.store.summaries import SummaryEntry
+from lcm_core.store.summaries import SourceMessage, SummaryEntry
 
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
@@ -340,7 +338,7 @@ class ReadBehind:
     async def _read_below(self) -> None:
         tree, session = self._tree, self._screen.session
         while leaves := tree.unread_below():
-            if tree.known.learn_messages(await session.read(lineage.messages_under, leaves)):
+            if tree.known.learn_messages(await session.read(store.messages_under, leaves)):
                 tree.lay_rows()
                 self.fill_rows()
 

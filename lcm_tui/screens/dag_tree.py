@@ -13,8 +13,7 @@ from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
-from lcm_core.store.lineage import SourceMessage
-from lcm_core.store.summaries import SummaryEntry, broken_in
+from lcm_core.store.summaries import SourceMessage, SummaryEntry, broken_in
 
 from lcm_tui.kit.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
 from lcm_tui.tables.blocks import minute_text

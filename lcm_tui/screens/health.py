@@ -9,11 +9,11 @@ from lcm_core.base.findings import Finding, FixId, RowRef
 from lcm_core.base.records import ContextItem, Conversation, ConversationId, MessageId, SummaryId
 from lcm_core.base.text import cell_width, counted
 from lcm_core.base.values import Record
+from lcm_core.checks.check import FoundRow, found_rows
 from lcm_core.checks.messages import Repetition, repetitions_of
 from lcm_core.store.context import context_items
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.found_rows import FoundRow, found_rows
 from lcm_core.store.summaries import load_graph
 from lcm_host.checks import CHECKS
 from textual import on

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from lcm_core.base.findings import Finding, RowRef
-from lcm_core.store.found_rows import FoundRow
+from lcm_core.checks.check import FoundRow
 from textual import on
 
 from lcm_tui.kit.lines import LineView

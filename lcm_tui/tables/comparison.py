@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lcm_core.base.diff import unified_text
 from lcm_core.base.text import counted, safe_line, safe_text, some
-from lcm_core.engine.compare import ContextDiff, SentContext, SnapshotOrigin, names_of
-from lcm_core.engine.sent import MessageKey
+from lcm_core.engine.sent import ContextDiff, MessageKey, SentContext, SnapshotOrigin, names_of
 from lcm_host.codex import CodexDiff, RolloutReading, Spoken
 
 from lcm_tui.tables.blocks import Facts, Note, OutputBlock, Prose, When

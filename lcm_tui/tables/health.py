@@ -16,9 +16,9 @@ from lcm_core.base.findings import (
 )
 from lcm_core.base.text import clip, counted, depth_name, fold, safe_line
 from lcm_core.base.values import Record, Struct, field
+from lcm_core.checks.check import FoundRow
 from lcm_core.checks.messages import Repetition
 from lcm_core.checks.summaries import certainty_of
-from lcm_core.store.found_rows import FoundRow
 from lcm_host.checks import CHECKS, FAMILIES
 
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, depth_style, heading, role_style

@@ -14,11 +14,9 @@ from lcm_core.base.text import clip, safe_line
 from lcm_core.base.times import format_local, format_zoned, parse_utc
 from lcm_core.base.tokens import estimate_utf16, estimate_weighted, estimator_of
 from lcm_core.engine.markers import BadKind, is_capped
-from lcm_core.store import lineage
-from lcm_core.store.lineage import Relative, SourceMessage, SummaryDetail
 from lcm_core.store.messages import MessageEntry
 from lcm_core.store.schema import Schema
-from lcm_core.store.summaries import SummaryEntry
+from lcm_core.store.summaries import Relative, SourceMessage, SummaryDetail, SummaryEntry, summary_detail
 
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Span, depth_style, heading, role_style, text_field
@@ -277,7 +275,7 @@ async def read_summary_document(session: Session, summary_id: SummaryId) -> Docu
     Raises:
         NotFoundError: no summary has this id.
     """
-    detail = await session.read(lineage.summary_detail, summary_id)
+    detail = await session.read(summary_detail, summary_id)
     # In a thread: a text of a megabyte takes its time to count.
     return await asyncio.to_thread(
         summary_document, detail, zone=session.zone, schema=session.database.schema

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.base.text import cell_width
 from lcm_core.engine.assembly import AssemblySettings, assemble
-from lcm_core.engine.compare import compare_contexts, sent_now
 from lcm_core.engine.items import ContextMessages, ResolvedItem
 from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.rules import RULES_0_1
+from lcm_core.engine.sent import compare_contexts, sent_now
 from textual.pilot import Pilot
 
 from lcm_tui.kit.diff import draw, lay_out

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from lcm_core.base.text import safe_line
 from lcm_core.engine.markers import classify, gist
-from lcm_core.store import lineage
 from textual.dom import DOMNode
 from textual.pilot import Pilot
 
@@ -23,6 +22,7 @@ from lcm_tui.app import LcmApp
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.dag_tree import columns_for
+from lcm_tui.tables import summaries as store
 from tests.app.host import Host
 from tests.app.support import (
     MIDDLING,
@@ -630,14 +630,14 @@ async def test_moving_loads_the_detail_and_keeps_the_old_one_until_then(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
     release = asyncio.Event()
-    summary_detail = lineage.summary_detail
+    summary_detail = store.summary_detail
 
     async def late(reader: Any, summary_id) -> Any:
         if summary_id != ROOTS[0]:
             await release.wait()
         return await summary_detail(reader, summary_id)
 
-    monkeypatch.setattr(lineage, "summary_detail", late)
+    monkeypatch.setattr(store, "summary_detail", late)
     async with dag_of(database_file("0.15.3"), select=ROOTS[0]) as (pilot, screen):
         assert ROOTS[0] in screen.text.text
         await pilot.press("k", "k")

@@ -11,8 +11,7 @@ from lcm_core.api import Database, SummaryGraph
 from lcm_core.base.records import Edge
 from lcm_core.engine.graph import PlainNode
 from lcm_core.store.conversations import list_conversations
-from lcm_core.store.lineage import messages_under
-from lcm_core.store.summaries import load_graph
+from lcm_core.store.summaries import load_graph, messages_under
 
 from lcm_tui.kit.listing import Marks
 from lcm_tui.screens.dag_lines import SummaryTree

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from lcm_core.api import Confidence, Database, Finding, Report
 from lcm_core.base.findings import CheckResult, CheckState, FixId, RowRef, finding_key
-from lcm_core.checks.check import Limits
+from lcm_core.checks.check import Limits, found_rows
 from lcm_core.checks.running import STRUCTURE
-from lcm_core.store.found_rows import found_rows
 from lcm_host.checks import CHECKS, run_checks
 from textual.pilot import Pilot
 from textual.screen import ModalScreen

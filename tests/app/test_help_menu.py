@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from lcm_core.base.errors import ConfigurationError
-from lcm_core.base.user_config import write_setting
+from lcm_core.base.settings_listed import write_setting
 from textual.widgets import Input
 
 from lcm_tui.kit.commands import free_keys, key_problems, moving_keys, swapped, textual_keys

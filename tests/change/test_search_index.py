@@ -9,8 +9,7 @@ import pytest
 from lcm_core.api import RefusedError, plan_dissolve, plan_undo
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Symbol, SymbolKind, insertion
-from lcm_core.change.reindex import reindex
-from lcm_core.change.search_index import indexed_text
+from lcm_core.change.reindex import indexed_text, reindex
 from lcm_core.engine.rules import engine_rules
 from lcm_core.store.schema import Schema
 

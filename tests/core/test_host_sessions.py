@@ -312,7 +312,7 @@ def test_an_old_sqlite_is_one_sentence(
     agents: Path, agent: AgentFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent.hot(Story("one", 1).tell(5), "k")
-    monkeypatch.setattr("lcm_core.store.host_database.sqlite3.sqlite_version_info", (3, 36, 0))
+    monkeypatch.setattr("lcm_core.store.database.sqlite3.sqlite_version_info", (3, 36, 0))
     [problem] = list_sessions(agents).problems
     assert "3.37 or later" in problem.reason
 
@@ -655,7 +655,7 @@ def test_most_ends_are_told(agent: AgentFolder, agents: Path, monkeypatch: pytes
 def test_a_large_archive_is_unpacked_into_a_private_file_that_goes_again(
     agent: AgentFolder, agents: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
 ) -> None:
-    monkeypatch.setattr("lcm_host.archives._IN_MEMORY", 10)
+    monkeypatch.setattr("lcm_host.entries._IN_MEMORY", 10)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))

@@ -9,10 +9,9 @@ import pytest
 from lcm_core.api import Database, NotFoundError
 from lcm_core.base.values import replace
 from lcm_core.engine.assembly import AssemblySettings
-from lcm_core.engine.compare import compare_contexts, names_of, sent_now, write_lines
 from lcm_core.engine.messages import OriginKind
 from lcm_core.engine.rules import engine_rules
-from lcm_core.engine.sent import ledger_of
+from lcm_core.engine.sent import compare_contexts, ledger_of, names_of, sent_now, write_lines
 from lcm_core.operations.assembly import assemble_context
 from lcm_core.operations.compact import CompactionSetting, load_for_compaction
 from lcm_core.operations.snapshots import ComparedContext, read_comparison

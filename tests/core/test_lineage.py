@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from lcm_core.api import Database, NotFoundError
 from lcm_core.store.conversations import list_conversations
-from lcm_core.store.lineage import (
+from lcm_core.store.summaries import (
     messages_under,
     summaries_with,
     summary_detail,
+    summary_entries,
     whole_tree,
 )
-from lcm_core.store.summaries import summary_entries
 
 from tests.conftest import DatabaseFactory
 from tests.databases import building, reading, run

@@ -10,12 +10,12 @@ from lcm_core.api import Database
 from lcm_core.checks import running
 from lcm_core.checks.check import Limits
 from lcm_core.checks.running import run_checks
-from lcm_core.store.lineage import whole_tree
 from lcm_core.store.listing import Window, message_page
 from lcm_core.store.messages import newest_page
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_core.store.state import transcripts
 from lcm_core.store.statistics import growth_of, growth_of_all, history_of, statistics_of
+from lcm_core.store.summaries import whole_tree
 from lcm_recall import search as recall
 from lcm_recall.search import search
 from lcm_recall.terms import parse

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.tokens import Estimator
-from lcm_core.writers import modality
-from lcm_core.writers import rule_words as modality_words
+from lcm_core.writers import modality, quantities
 from lcm_core.writers.acceptance import judge_text
 from lcm_core.writers.modality import clauses
-from lcm_core.writers.quantities import Cue
+from lcm_core.writers.quantities import _KEYS, Cue, _languages, rule_words
 from lcm_core.writers.retention import Rulebook, checked
-from lcm_core.writers.rule_words import _KEYS, _languages, rule_words
 
 from benchmarks.retention.rules import LANGUAGES, rule_cases
 from tests.support import sampled
@@ -264,9 +262,9 @@ def test_a_table_alone_makes_a_language_known(monkeypatch: pytest.MonkeyPatch):
             "not": "지 ?않",
         },
     }
-    tables = {**modality_words._languages(), **added}
-    monkeypatch.setattr(modality_words, "_languages", lambda: tables)
-    caches = (modality_words.rule_words, modality._phrases)
+    tables = {**quantities._languages(), **added}
+    monkeypatch.setattr(quantities, "_languages", lambda: tables)
+    caches = (quantities.rule_words, modality._phrases)
     for cache in caches:
         cache.cache_clear()
     try:

@@ -12,7 +12,7 @@ from lcm_core.api import Database
 from lcm_core.base.tokens import Estimator
 from lcm_core.change.schema import unknown_parts
 from lcm_core.engine.rules import engine_rules
-from lcm_core.store import context, conversations, lineage, listing, messages, state, statistics, summaries
+from lcm_core.store import context, conversations, listing, messages, state, statistics, summaries
 from lcm_core.store import focus as briefs
 from lcm_core.store import messages as files
 from lcm_core.store.schema import FEATURES, FEATURES_OF_1X, MARKS_OF_1X, NOT_IN_1X, Schema
@@ -67,8 +67,8 @@ QUESTIONS = {
     "time": lambda reader: messages.seq_at_time(reader, MAIN, "2026-03-01"),
     "graph": lambda reader: summaries.load_graph(reader, MAIN),
     "broken": lambda reader: summaries.broken_in(reader, MAIN),
-    "tree": lambda reader: lineage.whole_tree(reader, MAIN),
-    "search": lambda reader: lineage.summaries_with(reader, MAIN, "lock"),
+    "tree": lambda reader: summaries.whole_tree(reader, MAIN),
+    "search": lambda reader: summaries.summaries_with(reader, MAIN, "lock"),
     "items": lambda reader: context.context_items(reader, MAIN),
     "files": lambda reader: files.list_files(reader, MAIN),
     "briefs": lambda reader: briefs.list_briefs(reader, MAIN),
@@ -94,7 +94,7 @@ async def ask_everything(reader) -> dict[str, object]:
         ids = [row["summary_id"] for row in await reader.rows("SELECT summary_id FROM summaries")]
         answers["summary entries"] = await summaries.summary_entries(reader, ids)
         for summary_id in ids[:5]:
-            answers[f"detail {summary_id}"] = await lineage.summary_detail(reader, summary_id)
+            answers[f"detail {summary_id}"] = await summaries.summary_detail(reader, summary_id)
             answers[f"previous {summary_id}"] = await previous_of(reader, summary_id)
             answers[f"tokens {summary_id}"] = await context.check_tokens(reader, summary_id)
     for file in await files.list_files(reader):

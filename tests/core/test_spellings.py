@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.api import Database
 from lcm_core.base.text import fold, places_of, same_spelling, sought_as
-from lcm_core.store import lineage
 from lcm_core.store.messages import find_text
 from lcm_core.store.search import DocumentKind, Filter
+from lcm_core.store.summaries import summaries_with
 from lcm_recall.ask import Memory, terms_of
 from lcm_recall.search import index_of, make_index, search_live
 from lcm_recall.terms import Mode, parse
@@ -253,7 +253,7 @@ def test_every_spelling_is_found_in_a_conversation_and_a_tree(path: Path, word: 
                 mine = {*(f"One says {text}" for text in written(word))}
                 assert mine <= {text.partition(" —")[0] for text in said}
                 assert sum(text == f"result {number}" for text in said) == 2, "the output of its tool"
-                summaries = await database.read(lineage.summaries_with, 1, typed)
+                summaries = await database.read(summaries_with, 1, typed)
                 assert {f"sum_{number:02}_{form}" for form in FORMS} <= set(summaries)
 
     asyncio.run(look())
@@ -268,7 +268,7 @@ def test_marks_alone_are_in_no_conversation_and_no_tree(path: Path) -> None:
         async with await Database.open(path) as database:
             for typed in ("\u0301", "\u0301\u0308", "\u3099"):
                 assert await _walked(database, typed, forward=True) == []
-                assert await database.read(lineage.summaries_with, 1, typed) == []
+                assert await database.read(summaries_with, 1, typed) == []
 
     asyncio.run(look())
 

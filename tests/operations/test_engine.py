@@ -26,8 +26,7 @@ from lcm_core.store.opening import Access
 from lcm_core.writers.request import SummarizerError, SummaryReply
 from lcm_host.appending import Session
 from lcm_host.backfill import transcript_pieces
-from lcm_host.connection import OpenConnection
-from lcm_host.engine import Engine
+from lcm_host.engine import Engine, OpenConnection
 from lcm_host.payloads import PayloadError
 
 from tests.change.support import context_of, dump, rows_of, search_faults

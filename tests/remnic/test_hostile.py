@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lcm_core.api import DatabaseError, LcmError, RefusedError
 from lcm_core.base.errors import FileMissingError
-from lcm_remnic.reading import read_contents, read_session
+from lcm_remnic.importing import read_contents, read_session
 from lcm_remnic.write import create
 
 from tests.conftest import DatabaseFactory

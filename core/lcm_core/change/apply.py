@@ -8,16 +8,16 @@ pass over the ordinals that differ, then the items that come.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import cast
+from typing import Final, cast
 
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.text import agree, counted
 from lcm_core.base.values import Record
-from lcm_core.change.connection import Fault, Writer
-from lcm_core.change.guard import Statement
+from lcm_core.change.connection import Fault, Statement, Writer
 from lcm_core.change.place import ContextChange, Listing, Step
 from lcm_core.change.plan import (
     CONTEXT,
@@ -309,3 +309,37 @@ def _refusal(table: str, error: sqlite3.IntegrityError) -> StalePlanError | Refu
         f"Table {table} rejected a row of this change ({error}). Nothing was changed; this file's "
         "schema differs from the one that the row was made for."
     )
+
+
+# -- as SQL ----------------------------------------------------------------------------------------------
+
+
+def literal(value: Cell) -> str:
+    """A value in SQL."""
+    match value:
+        case str():
+            if _UNPRINTABLE.search(value):
+                return f"CAST(x'{value.encode('utf-8', 'surrogateescape').hex()}' AS TEXT)"
+            return "'" + value.replace("'", "''") + "'"
+        case None:
+            return "NULL"
+        case Symbol():
+            return parameter(value.name)
+        case bytes():
+            return f"x'{value.hex()}'"
+        case float():
+            return {float("inf"): "9e999", float("-inf"): "-9e999"}.get(value, repr(value))
+        case int():
+            return str(value)
+
+
+#: Controls but tab and newline, characters that turn, hide or join what is around them, and what stands for
+#: a byte that is no UTF-8.
+_UNPRINTABLE: Final = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def parameter(name: str) -> str:
+    """What stands for a new id in SQL."""
+    return ":" + "".join(letter if letter.isalnum() else "_" for letter in name)

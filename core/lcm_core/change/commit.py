@@ -34,9 +34,19 @@ from lcm_core.change.apply import (
     write,
     writes_of,
 )
-from lcm_core.change.connection import Catalog, Fault, Writer, open_writer, quiet, read_catalog
-from lcm_core.change.copying import Stop, never
-from lcm_core.change.guard import Guard, check_tables, check_whole
+from lcm_core.change.connection import (
+    Catalog,
+    Fault,
+    Guard,
+    Stop,
+    Writer,
+    check_tables,
+    check_whole,
+    never,
+    open_writer,
+    quiet,
+    read_catalog,
+)
 from lcm_core.change.journal import TABLE, JournalRow, Operation, journal_row, pack, pack_resolution, record
 from lcm_core.change.place import verify
 from lcm_core.change.plan import (
@@ -50,8 +60,7 @@ from lcm_core.change.plan import (
     WouldBreakError,
     row_counts,
 )
-from lcm_core.change.schema import check_unknown
-from lcm_core.change.search_index import (
+from lcm_core.change.reindex import (
     LookedUp,
     SearchWrites,
     keep_in_step,
@@ -59,6 +68,7 @@ from lcm_core.change.search_index import (
     search_writes,
     written_tables,
 )
+from lcm_core.change.schema import check_unknown
 from lcm_core.change.snapshots import conversations_gone, drop_snapshots
 from lcm_core.change.surroundings import Tried, try_change
 from lcm_core.store.database import Database

@@ -10,8 +10,7 @@ from typing import Final
 
 from lcm_core.base.errors import CancelledError, LcmError, NotFoundError, RefusedError
 from lcm_core.base.values import Record, field, replace
-from lcm_core.change.connection import Writer, open_writer, read_catalog
-from lcm_core.change.copying import Stop
+from lcm_core.change.connection import Stop, Writer, open_writer, read_catalog
 from lcm_core.change.journal import (
     TABLE,
     Operation,
@@ -41,7 +40,7 @@ from lcm_core.change.plan import (
     ref_of,
     touched_rows,
 )
-from lcm_core.change.search_index import MESSAGES, SUMMARIES
+from lcm_core.change.reindex import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import TABLE as ASSEMBLIES

@@ -5,27 +5,43 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import marshal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Concatenate, Final, Generic, TypeAlias, TypeVar
 
+import msgspec
+
+from lcm_core import __version__
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import LcmError
-from lcm_core.base.findings import Check, Confidence, Finding, FixId, KeyPart, Progress, RowRef, Severity
+from lcm_core.base.files import VERIFIED, cache_path, make_private, read_limited, write_private
+from lcm_core.base.findings import (
+    Check,
+    Confidence,
+    Finding,
+    FixId,
+    KeyPart,
+    Progress,
+    RowRef,
+    Severity,
+    VerifiedMessages,
+)
 from lcm_core.base.paths import host_databases
-from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.base.text import phrase
 from lcm_core.base.values import P, Record, Struct, T, field, replace
 from lcm_core.engine.rules import RULES_PRESENT, configured, engine_rules
+from lcm_core.store.context import ContextEntry, context_entries
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.remembered import MOST_BYTES, mark_of
 from lcm_core.store.schema import Schema
-
-if TYPE_CHECKING:
-    from lcm_core.checks.verified import VerifiedTexts
+from lcm_core.store.state import BOOTSTRAP, CURSORS, GAPS, MAINTENANCE, TELEMETRY
 
 # -- a check ---------------------------------------------------------------------------------------------
 # Everything about it is in one object, beside the function that finds.
@@ -305,8 +321,6 @@ def _object(metadata: str | None) -> dict[str, Any]:
 # -- a run -----------------------------------------------------------------------------------------------
 # What a run of the checks shares: what is wanted, what was found, and the progress.
 
-log = logging.getLogger(__name__)
-
 SeenRows = TypeVar("SeenRows")
 
 
@@ -530,3 +544,263 @@ class Stage(Record, frozen=True):
 def ids_of(checks: Iterable[Check]) -> frozenset[str]:
     """The ids of some checks."""
     return frozenset(check.id for check in checks)
+
+
+log = logging.getLogger(__name__)
+
+# -- what was verified before ----------------------------------------------------------------------------
+# Equal texts need not be judged again. What the checks found in them lies in a private file in the cache
+# folder, which may be deleted, damaged or of another program at any time: then all texts are judged. It holds
+# digests, findings and places, and no text (docs/spec/doctor.md, "What was verified before").
+
+#: Smaller files are judged as a whole each time: that takes no second.
+LEAST_BYTES: Final = 16 * 1024 * 1024
+_FORMAT: Final = 1
+
+
+def digest_of(rows: Any) -> bytes:
+    """Equal rows have equal digests: no check finds anything else in them."""
+    return sha256(marshal.dumps(rows, 2)).digest()
+
+
+def digest_of_batches(digests: Iterable[bytes]) -> str:
+    """The digest of rows that were digested in batches."""
+    return sha256(b"".join(digests)).hexdigest()
+
+
+class VerifiedTexts:
+    """What was verified of an open file, and what of it holds for a run of the checks."""
+
+    def __init__(
+        self, source: Path, access: str, *, judge_all: bool = False, folder: Path | None = None
+    ) -> None:
+        """*judge_all*: use nothing of earlier runs; remember what this one finds."""
+        self._path, self._source, self._access = cache_path(source, VERIFIED, folder), source, access
+        self._judge_all = judge_all
+        self._begun = ""
+        self._records: dict[int, VerifiedMessages] = {}
+        self._confirmed: set[int] = set()
+        self._taken: dict[int, int] = {}  #: messages by conversation
+        self._changed = False
+
+    @classmethod
+    def of(cls, database: Database, *, allowed: bool, judge_all: bool = False) -> VerifiedTexts | None:
+        """What was verified of an open database; None: without leave, or it is too small to matter."""
+        state = database.state
+        large = state is not None and state.size >= LEAST_BYTES
+        return cls(database.path, database.access.value, judge_all=judge_all) if allowed and large else None
+
+    async def begin(self) -> None:
+        """Read what is remembered."""
+        known = await asyncio.to_thread(_read, self._path)
+        self._records = {one.conversation: one for one in known}
+        self._begun = self._now()
+
+    def _now(self) -> str:
+        """The state of the file; empty: it is being written. Two looks at it take no time."""
+        mark = mark_of(self._source, self._access)
+        return "" if mark is None else msgspec.json.encode(mark).decode()
+
+    def of_conversation(
+        self, conversation: int, about: str, asked: Collection[str]
+    ) -> VerifiedMessages | None:
+        """What was found in a conversation when it had these rows, whatever their texts were."""
+        known = None if self._judge_all else self._records.get(conversation)
+        return known if known is not None and known.about == about and known.checks >= set(asked) else None
+
+    def holds(self, known: VerifiedMessages) -> bool:
+        """Whether nothing was written to the file since, so that the texts need not even be read."""
+        return known.mark != "" and known.mark == self._now()
+
+    def take(self, known: VerifiedMessages) -> None:
+        """Note that a conversation still is as it was."""
+        self._taken[known.conversation] = known.messages
+        self._confirmed.add(known.conversation)
+
+    @property
+    def taken(self) -> tuple[int, int]:
+        """How many messages were taken as verified, of how many conversations."""
+        return sum(self._taken.values()), len(self._taken)
+
+    def note(self, judged: VerifiedMessages) -> None:
+        """Note what was found in a conversation."""
+        self._records[judged.conversation] = judged
+        self._confirmed.add(judged.conversation)
+        self._changed = True
+
+    def forget_others(self, conversations: Collection[int]) -> None:
+        """Forget what was found in conversations that are gone."""
+        for gone in self._records.keys() - set(conversations):
+            del self._records[gone]
+            self._changed = True
+
+    async def keep(self) -> None:
+        """Remember it all for the next run; that this cannot be is no error."""
+        now = self._now()
+        if now and now == self._begun:  # nothing was written while the texts were read
+            for conversation in self._confirmed & self._records.keys():
+                if self._records[conversation].mark != now:
+                    self._records[conversation] = replace(self._records[conversation], mark=now)
+                    self._changed = True
+        if self._changed:
+            await asyncio.to_thread(_write, self._path, list(self._records.values()))
+
+
+def _read(path: Path) -> Sequence[VerifiedMessages]:
+    try:
+        head, _, body = read_limited(path, MOST_BYTES).partition(b"\n")
+        if head != _head(body):
+            return ()
+        return msgspec.json.decode(body, type=list[VerifiedMessages], strict=True)
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        if not isinstance(error, FileNotFoundError):
+            log.debug("%s cannot be used: %s", path, error)
+        return ()
+
+
+def _head(body: bytes) -> bytes:
+    """What stands before the rest: another program may judge otherwise, and damage must not look right."""
+    return f"{_FORMAT} {__version__} {sha256(body).hexdigest()}".encode()
+
+
+def _write(path: Path, records: Sequence[VerifiedMessages]) -> None:
+    kept, size = list[bytes](), 0
+    for one in sorted(records, key=lambda one: -one.messages):  # the long ones, if there is no room for all
+        try:
+            encoded = msgspec.json.encode(one)
+        except (UnicodeEncodeError, OverflowError):  # it is judged again each time
+            continue
+        if size + len(encoded) < MOST_BYTES - 1_000:
+            kept.append(encoded)
+            size += len(encoded) + 1
+    body = b"[" + b",".join(kept) + b"]"
+    try:
+        make_private(path.parent)
+        write_private(path, f"{_head(body).decode()}\n{body.decode()}", replace=True)
+    except (OSError, ValueError, LcmError) as error:
+        log.debug("%s cannot be written: %s", path, error)
+
+
+# -- the rows of a finding -------------------------------------------------------------------------------
+# What they are, and where in a conversation they are: to show them and to jump to them.
+
+
+class FoundRow(Record, frozen=True):
+    """A row that a check named, with the message or summary that it is, or that it refers to."""
+
+    ref: RowRef
+    conversation_id: ConversationId | None = None  #: whose place it is; None: of none, or not known
+    ordinal: int | None = None  #: of a context item, also of one that is missing
+    message_id: MessageId | None = None
+    summary_id: SummaryId | None = None
+    entry: ContextEntry | None = None  #: what `message_id` or `summary_id` holds, if they name something
+    name: str = ""  #: of a file or a conversation: what people call it
+
+    @property
+    def gone(self) -> bool:
+        """Whether it refers to a message or summary that is not stored."""
+        return self.entry is not None and self.entry.dangling
+
+    @property
+    def seq(self) -> int | None:
+        """The seq of the message."""
+        return None if self.entry is None else self.entry.seq
+
+
+#: Tables whose key is the id of a conversation.
+_OF_CONVERSATIONS: Final = frozenset(
+    {
+        BOOTSTRAP,
+        MAINTENANCE,
+        TELEMETRY,
+        CURSORS,
+        "conversation_transcript_epochs",
+    }
+)
+#: Columns that name what a row belongs to, by table, and the columns of its primary key.
+_NAMING: Final = {
+    "context_items": (("conversation_id", "ordinal"), ("conversation_id", "message_id", "summary_id")),
+    "summary_messages": (("summary_id", "message_id"), ("summary_id", "message_id")),
+    "summary_parents": (("summary_id", "parent_summary_id"), ("summary_id",)),
+    "message_parts": (("part_id",), ("message_id",)),
+    "large_files": (("file_id",), ("conversation_id", "file_name")),
+    "conversations": (("conversation_id",), ("conversation_id", "session_key", "session_id")),
+    "focus_briefs": (("brief_id",), ("conversation_id",)),
+    GAPS: (("gap_id",), ("conversation_id",)),
+}
+#: Columns by which people know a row, the best first.
+_CALLED: Final = ("file_name", "session_key", "session_id")
+
+
+async def found_rows(reader: Reader, refs: Sequence[RowRef]) -> list[FoundRow]:
+    """Some rows of findings with what they refer to; only the beginning of texts is read."""
+    rows = [await _named(reader, ref) for ref in refs]
+    items = [_item(row) for row in rows]
+    named = [item for item in items if item.message_id is not None or item.summary_id is not None]
+    entries = iter(await context_entries(reader, named))
+    found = []
+    for row, item in zip(rows, items, strict=True):
+        if item.message_id is None and item.summary_id is None:
+            found.append(row)
+            continue
+        entry = next(entries)
+        owner = row.conversation_id if row.conversation_id is not None else entry.conversation_id
+        found.append(FoundRow(row.ref, owner, row.ordinal, row.message_id, row.summary_id, entry))
+    return found
+
+
+def _item(row: FoundRow) -> ContextItem:
+    message = row.message_id if row.summary_id is None else None
+    return ContextItem(row.ordinal or 0, "", message, row.summary_id, Timestamp(""))
+
+
+async def _named(reader: Reader, ref: RowRef) -> FoundRow:
+    """A row with the ids that it holds, as far as they are stored."""
+    key = ref.key
+    first = key[0] if key else None
+    match ref.table:
+        case "messages" | "messages_fts" if isinstance(first, int):
+            return FoundRow(ref, message_id=MessageId(first))
+        case "summaries" if isinstance(first, str):
+            return FoundRow(ref, summary_id=SummaryId(first))
+        case "summaries_fts" | "summaries_fts_cjk" if isinstance(first, int):
+            return FoundRow(ref, summary_id=await _searched_summary(reader, ref.table, first))
+        case table if table in _OF_CONVERSATIONS and isinstance(first, int):
+            return FoundRow(ref, ConversationId(first))
+        case table if table in _NAMING and key and reader.schema.has(table):
+            return await _naming(reader, ref)
+        case _:
+            return FoundRow(ref)
+
+
+async def _searched_summary(reader: Reader, table: str, rowid: int) -> SummaryId | None:
+    if not reader.schema.has(f"{table}_content"):
+        return None
+    found = await reader.value(f"SELECT CAST(c0 AS TEXT) FROM {table}_content WHERE id = ?", rowid)
+    return None if found is None else SummaryId(found)
+
+
+async def _naming(reader: Reader, ref: RowRef) -> FoundRow:
+    """A row that belongs to others: those that it names, or that its key names when it is not there."""
+    keys, columns = _NAMING[ref.table]
+    by_rowid = len(ref.key) == 1 and (len(keys) > 1 or isinstance(ref.key[0], int))
+    where = "rowid = ?" if by_rowid else " AND ".join(f"{name} = ?" for name in keys)
+    wanted = dict.fromkeys((*columns, *(("ordinal",) if "ordinal" in keys else ())))
+    names = [name for name in wanted if reader.schema.has(ref.table, name)]
+    row = await reader.row(f"SELECT {', '.join(names)} FROM {ref.table} WHERE {where}", *ref.key)
+    held: dict[str, KeyPart] = {} if by_rowid else dict(zip(keys, ref.key, strict=False))
+    if row is not None:
+        held |= {name: row[name] for name in names}
+    message, summary = held.get("message_id"), held.get("summary_id")
+    return FoundRow(
+        ref,
+        _kept(held.get("conversation_id"), ConversationId),
+        _kept(held.get("ordinal"), int),
+        _kept(message, MessageId),
+        None if not isinstance(summary, str) else SummaryId(summary),
+        name=next((str(held[name]) for name in _CALLED if held.get(name)), ""),
+    )
+
+
+def _kept(value: KeyPart, kind: Callable[[int], T]) -> T | None:
+    return kind(value) if isinstance(value, int) else None

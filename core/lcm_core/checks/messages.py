@@ -45,13 +45,14 @@ from lcm_core.checks.check import (
     Run,
     TextRule,
     conversation_row,
+    digest_of,
+    digest_of_batches,
     hit,
     tool_part,
 )
 from lcm_core.checks.metadata import TOKEN_COUNT, Miscounted
 from lcm_core.checks.structure import ROLES, SECOND, MessageColumns, Structure, load_structure
 from lcm_core.checks.summaries import are_twins, note_left_out
-from lcm_core.checks.verified import digest_of, digest_of_batches
 from lcm_core.engine.blocks import tokens_as_sent
 from lcm_core.engine.pairing import MISSING_RESULT
 from lcm_core.store.database import Database, Reader

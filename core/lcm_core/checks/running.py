@@ -31,11 +31,9 @@ from lcm_core.base.values import Record, replace
 from lcm_core.checks import (
     context,
     database,
-    files,
     lineage,
     messages,
     metadata,
-    search,
     state,
     summaries,
 )
@@ -51,7 +49,7 @@ from lcm_core.store.schema import FEATURES, Schema
 from lcm_core.store.state import BOOTSTRAP
 
 if TYPE_CHECKING:
-    from lcm_core.checks.verified import VerifiedTexts
+    from lcm_core.checks.check import VerifiedTexts
 
 #: Checks that need a conversation's rows without their texts.
 OF_STRUCTURE: Final[tuple[Rule[Structure], ...]] = (
@@ -257,8 +255,8 @@ STAGES: Final = (
     Stage("parts", database.PARTS, database.read_parts),
     Stage("state", _OF_STATE, state.read_state, state.why_not),
     Stage("schema", _OF_SCHEMA, database.read_schema),
-    Stage("large files", files.CHECKS, files.read_files, files.why_not),
-    Stage("search tables", search.CHECKS, search.read_search, search.why_not, whole_file=True),
+    Stage("large files", state.FILES, state.read_files, state.why_no_files),
+    Stage("search tables", database.CHECKS, database.read_search, database.why_not, whole_file=True),
     Stage("pages of the file", database.PAGES, database.read_pages, whole_file=True),
 )
 FAMILIES: Final[Mapping[str, str]] = {

@@ -23,7 +23,7 @@ from lcm_core.base.times import engine_moment, iso_z, sql_utc
 from lcm_core.base.tokens import Estimator, as_engine_read, estimate
 from lcm_core.base.values import Record, Struct, replace
 from lcm_core.change.commit import Committed, commit_plan
-from lcm_core.change.guard import check_whole
+from lcm_core.change.connection import check_whole
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.place import Listing, moves_from_zero, splice_at
 from lcm_core.change.plan import (
@@ -38,8 +38,7 @@ from lcm_core.change.plan import (
     insertion,
     renumbering,
 )
-from lcm_core.change.prepared import changed_since
-from lcm_core.change.preview import STOP_THE_HOST, rehearse
+from lcm_core.change.preview import STOP_THE_HOST, changed_since, rehearse
 from lcm_core.checks.check import tool_part
 from lcm_core.checks.summaries import file_ids
 from lcm_core.engine.previous import joined

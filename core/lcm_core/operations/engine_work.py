@@ -12,7 +12,7 @@ from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.times import parse_utc, sort_key
 from lcm_core.base.values import Record, T, field, replace
-from lcm_core.change.prepared import changed_since
+from lcm_core.change.preview import changed_since
 from lcm_core.operations.debt import BelowThreshold, debts_below
 from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import (

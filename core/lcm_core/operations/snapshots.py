@@ -13,10 +13,10 @@ from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.assembly import Assembled, AssemblySettings, assemble
-from lcm_core.engine.compare import ContextDiff, SentContext, SnapshotOrigin, compare_contexts, sent_now
 from lcm_core.engine.items import ContextMessages, ResolvedItem, resolve_brief, resolve_items
 from lcm_core.engine.messages import OriginKind, SentMessage
 from lcm_core.engine.rules import NAMED, EngineRules, engine_rules
+from lcm_core.engine.sent import ContextDiff, SentContext, SnapshotOrigin, compare_contexts, sent_now
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.engine.wrapper import FocusOverlay, wrap_brief
 from lcm_core.operations.assembly import assemble_context, with_turn_answers

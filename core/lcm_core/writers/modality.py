@@ -13,8 +13,7 @@ from functools import cache
 from typing import Final
 
 from lcm_core.base.values import Record, Struct
-from lcm_core.writers.quantities import terms
-from lcm_core.writers.rule_words import Atom, RuleWords, rule_words
+from lcm_core.writers.quantities import Atom, RuleWords, rule_words, terms
 
 
 class Force(StrEnum):

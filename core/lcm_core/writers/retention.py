@@ -42,11 +42,11 @@ from lcm_core.writers.quantities import (
     Quantity,
     Span,
     counts_of_anything,
+    rule_words,
     sentences,
     terms,
     told_numbers,
 )
-from lcm_core.writers.rule_words import rule_words
 
 # -- rules -----------------------------------------------------------------------------------------------
 # What became of the rules of a source: kept, lost, or reversed (docs/spec/retention.md, "Reversals").

@@ -13,10 +13,10 @@ import pytest
 from lcm_core.api import Database
 from lcm_core.base.files import VERIFIED, cache_path, forget_cache
 from lcm_core.base.findings import Report
-from lcm_core.checks import verified
+from lcm_core.checks import check as keeping
+from lcm_core.checks.check import VerifiedTexts
 from lcm_core.checks.messages import Messages
 from lcm_core.checks.running import run_checks
-from lcm_core.checks.verified import VerifiedTexts
 
 from tests.core.checks.every_damage import DAMAGES
 from tests.core.checks.planting import LIMITS
@@ -28,7 +28,7 @@ TICK = 0.03
 
 @pytest.fixture(autouse=True)
 def of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified, "LEAST_BYTES", 0)
+    monkeypatch.setattr(keeping, "LEAST_BYTES", 0)
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ async def test_a_folder_that_cannot_be_written_is_no_error(path: Path, tmp_path:
 
 
 async def test_what_is_too_much_is_judged_again(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(verified, "MOST_BYTES", 4_096)
+    monkeypatch.setattr(keeping, "MOST_BYTES", 4_096)
     await check(path, tmp_path)
     kept = cache_path(path, VERIFIED, tmp_path)
     assert kept.stat().st_size <= 4_096
@@ -273,7 +273,7 @@ async def test_a_small_file_has_none(path: Path, monkeypatch: pytest.MonkeyPatch
     async with Database.open(path) as database:
         assert VerifiedTexts.of(database, allowed=False) is None
         assert VerifiedTexts.of(database, allowed=True) is not None
-        monkeypatch.setattr(verified, "LEAST_BYTES", 2**40)
+        monkeypatch.setattr(keeping, "LEAST_BYTES", 2**40)
         assert VerifiedTexts.of(database, allowed=True) is None
 
 
