@@ -663,12 +663,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             parts.append((Span(self._no_index, "warn"),))
         typing, low = self.query_input.has_focus, self.app.size.height < LOW
         choices = narrowing.choices_lines(self.narrowing, self.counts, width, typing=typing, low=low)
-        told, ordered = (
-            list(flowed(some, width, narrowing.BETWEEN))
-            for some in (parts, [*parts, (Span("best first", "dim"),)])
-        )
-        several = self._found is not None and self._found.total > 1 and len(ordered) == len(told)
-        lines = [*(ordered if several else told), *choices]
+        lines = [*flowed(parts, width, narrowing.BETWEEN), *choices]
         self._tallest = max(self._tallest, len(lines))  # the hits do not jump while words are typed
         return lines + [()] * (self._tallest - len(lines))
 

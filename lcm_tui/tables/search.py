@@ -164,8 +164,10 @@ def coverage_parts(found: Found | None, share: float | None, whole: Found | None
     least = "at least " if found.at_least and found.total else ""
     said = counted(found.total, "hit") if whole is None else of_whole(found, whole)
     hits: Line = (Span(f"{least}{said}", "ok" if found.total else "warn"),)
+    if found.total > 1:
+        hits = (*hits, Span(", best first", "dim"))
     if is_cut(found):
-        hits = (*hits, Span(f", the best {len(found.hits):,} shown", "warn"))
+        hits = (*hits, Span(f", {len(found.hits):,} shown", "warn"))
     if share is not None:
         return [(*hits, Span(f"  searching … {share:.0%}", "dim"))]
     covered = found.coverage
@@ -173,8 +175,8 @@ def coverage_parts(found: Found | None, share: float | None, whole: Found | None
     lacks: list[Line] = [] if covered.full else [(Span(covered.missing, "warn"),)]
     kinds = ", ".join(counted(count, kind, NAMES[kind]) for kind, count in covered.searched.items() if count)
     texts = counted(sum(covered.searched.values()), "text")
-    for searched in (kinds or texts, texts):
-        line = (*hits, Span(f"  {searched} searched, {took}", "dim"))
+    for searched in (f"{kinds or texts} searched, {took}", f"{texts} searched, {took}", f"{texts} searched"):
+        line = (*hits, Span(f"  {searched}", "dim"))
         if cell_width(text_of(line)) < width:
             break
     return [line, *lacks]

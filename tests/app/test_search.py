@@ -31,6 +31,7 @@ from tests.app.support import (
     NARROW,
     at,
     open_app,
+    resize,
     said,
     settled,
     shown,
@@ -81,7 +82,7 @@ async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database
     plant(path)
     async with open_app(path, size=NARROW) as pilot:
         screen = await searching(pilot, *NEEDLE)
-        assert "2 hits  998 texts searched" in shown(pilot)
+        assert "2 hits, best first  998 texts searched" in shown(pilot)
         assert "\x1b" not in shown(pilot)
         assert "Conversation 3" in shown(pilot)
         kinds = [key.kind.value for key in screen.hits.keys if not isinstance(key, int)]
@@ -112,7 +113,7 @@ async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_
     async with open_app(path, size=NARROW) as pilot:
         await searching(pilot, *"needle")
         lines = [line.strip() for line in shown_lines(pilot)]
-        assert any(line.startswith("3 hits  3 messages, 1 summary searched, ") for line in lines)
+        assert any(line.startswith("3 hits, best first  3 messages, 1 summary searched, ") for line in lines)
         hits = {line.split()[3]: (line, below) for line, below in pairwise(lines) if line.startswith("user ")}
         assert hits["m1"][0].endswith("m1 #1  not in a context")
         assert hits["m1"][1].startswith("…needle yy")
@@ -471,7 +472,8 @@ async def test_every_hit_is_of_a_kind_that_can_be_chosen(database_file: Database
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await searching(pilot, *"upload")
         await wait_for_text(pilot, "1 tool 47+  2 user 33+  3 assistant 81+  4 summaries 37+", "8 briefs 2+")
-        assert "best first" in shown(pilot)
+        await resize(pilot, 60, 24)
+        assert "hits, best first, 200 shown" in shown(pilot), "also where the line is short"
         await pilot.press("tab", "8")
         await wait_for_text(pilot, "Search briefs", "●briefs 2")
 
@@ -487,12 +489,16 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         rows.summary(owner, "sum_good", "A needle.")
     async with open_app(path, size=NARROW) as pilot:
         await searching(pilot, *"needle")
-        await wait_for_text(pilot, "5 hits  3 messages, 2 summaries searched")
+        await wait_for_text(pilot, "5 hits, best first  3 messages, 2 summaries searched")
         offered = "tab then 1 tool 2  2 user 1  4 summaries 2  5 in context 2  6 not in it 3"
         await wait_for_text(pilot, offered, "7 broken 1")
         await pilot.press("tab", "1")
         await wait_for_text(
-            pilot, "Search tool", "2 of 5 hits  2 messages searched,", " 1 ●tool 2  2 user 3", "0 all"
+            pilot,
+            "Search tool",
+            "2 of 5 hits, best first  2 messages searched,",
+            " 1 ●tool 2  2 user 3",
+            "0 all",
         )
         assert "needle out" in shown(pilot)
         await pilot.press("5")
@@ -505,23 +511,25 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         )
         assert "needle old" in shown(pilot)
         await pilot.press("2")
-        await wait_for_text(pilot, "Search tool out-of-context user", "2 of 5 hits  2 messages searched,")
+        await wait_for_text(
+            pilot, "Search tool out-of-context user", "2 of 5 hits, best first  2 messages searched,"
+        )
         await pilot.press("7")
         await wait_for_text(
             pilot, "Search out-of-context broken", "0 of 5 hits: not in it, broken. 0 shows all."
         )
         await pilot.press("0")
-        await wait_for_text(pilot, "5 hits  3 messages, 2 summaries searched")
+        await wait_for_text(pilot, "5 hits, best first  3 messages, 2 summaries searched")
         assert "tool" not in shown_lines(pilot)[0]
         await pilot.press("7")
         await wait_for_text(pilot, "Search broken", "1 of 5 hits  1 summary searched,")
         assert "sum_bad" in shown(pilot)
         await pilot.press("7")
-        await wait_for_text(pilot, "5 hits  3 messages, 2 summaries searched")
+        await wait_for_text(pilot, "5 hits, best first  3 messages, 2 summaries searched")
         await pilot.press("0")
         await wait_until_said(pilot, "Nothing limits the search")
         await click_text(pilot, "4 summaries", Lines)
-        await wait_for_text(pilot, "Search summaries", "2 of 5 hits  2 summaries searched,")
+        await wait_for_text(pilot, "Search summaries", "2 of 5 hits, best first  2 summaries searched,")
 
 
 async def test_a_search_without_words_shows_its_choices_and_counts_nothing(database_copy: DatabaseFactory):
