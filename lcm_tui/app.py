@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, assert_never
 
 from lcm_core.base.errors import LcmError
@@ -22,7 +22,7 @@ from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
 from textual import events
 from textual.actions import ActionParseResult
-from textual.app import App, SystemCommand
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.dom import DOMNode
@@ -625,12 +625,6 @@ class LcmApp(TerminalApp):
 
         if not isinstance(self.screen, GoTo):
             self.push_screen(GoTo())
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Besides the screen's own commands: the theme."""
-        for command in super().get_system_commands(screen):
-            if command.title in {"Theme", "Quit"}:
-                yield command
 
     def action_quit_now(self) -> None:
         """Leave at once."""

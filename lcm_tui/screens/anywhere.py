@@ -21,6 +21,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
+from textual.theme import ThemeProvider
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
@@ -263,8 +264,9 @@ class GoTo(CommandPalette):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "help", "Help", show=False, id="palette-help")]
 
-    def __init__(self) -> None:
-        super().__init__(placeholder="What do you want to do, or where to go?  F1 help  esc back")
+    def __init__(self, providers: Sequence[type[Provider]] | None = None) -> None:
+        """*providers*: what is listed; None: everything."""
+        super().__init__(providers, placeholder="What do you want to do, or where to go?  F1 help  esc back")
         self._entered = False  #: enter waits for what the typed text finds
 
     @on(Input.Submitted)
@@ -523,15 +525,15 @@ class Anywhere(Source):
         yield Goal("Give an action another key", does, partial(screen.action_run, "help"), _OTHER_KEY)
 
     def _themes(self) -> Iterable[Goal]:
-        themes = self.app.available_themes
-        for name in sorted(
-            themes, key=lambda name: (name != self.app.theme, name)
-        ):  # enter at once: no change
-            theme = themes[name]
+        yield Goal("Themes", "List the themes, to choose one.", self._list_themes, _THEME)
+        for name, theme in sorted(self.app.available_themes.items()):
             sort = "Dark" if theme.dark else "Light"
             about = f"{sort}{', used now' if name == self.app.theme else ''}."
             words = tuple(f"{name} {sort.casefold()} mode {word}" for word in _THEME)
             yield Goal(f"Theme: {name}", about, partial(setattr, self.app, "theme", name), words)
+
+    def _list_themes(self) -> None:
+        self.app.push_screen(GoTo([ThemeProvider]))
 
     def _settings(self, screen: CommandScreen) -> Iterable[Goal]:
         from lcm_tui.tables.settings import SETTINGS_WORDS, all_settings, settings_document

@@ -172,8 +172,12 @@ async def test_the_name_of_the_selected_key_stands_below_the_list_and_of_no_othe
 async def test_a_theme_that_was_chosen_is_kept(database_file: DatabaseFactory, config: Path):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
-        await pilot.press("colon", *"theme nord")
-        await wait_for_text(pilot, "Theme: nord")
+        await pilot.press("colon", *"theme")
+        await wait_for_text(pilot, "List the themes, to choose one.")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "│ atom-one-light ", "│ nord ")
+        await pilot.press(*"nord")
+        await wait_for(pilot, lambda: "atom-one-light" not in shown(pilot))
         await pilot.press("enter")
         await wait_for(pilot, lambda: tomllib.loads(config.read_text()).get("theme") == "nord")
         assert pilot.app.theme == "nord"

@@ -240,7 +240,7 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         assert len(screen.HELP.split()) > 20
         assert " ".join(reflowed(screen.HELP).split()[:8]) in " ".join(text.split())
         assert {one.id for one in EVERYWHERE} <= set(screen.commands)
-        listed = {(row.key.split()[0], row.title) for row in help_rows(screen)}
+        listed = {(row.key.split(", ")[0], row.title) for row in help_rows(screen)}
         assert listed == {(key_title(one.key), one.title) for one in map(screen.told, screen.commands)}
 
 
