@@ -289,10 +289,13 @@ class Passes(Record, frozen=True):
 
 
 def outcome_words(seen: CompactionForecast[Any]) -> str:
-    """What a choice comes to."""
+    """What a choice comes to, in a clause."""
     if not seen.passes:
         return "nothing to do"
-    return f"{counted(len(seen.passes), 'pass')}, {seen.tokens_before:,} → ~{seen.tokens_after:,}"
+    first, *more = seen.passes
+    done = f"{counted(len(first.refs), 'message' if first.is_leaf else 'summary')} → 1 summary"
+    saved = "next to nothing" if seen.saves_little else f"~{seen.tokens_before - seen.tokens_after:,} tokens"
+    return f"{counted(len(seen.passes), 'pass') if more else done}, saves {saved}"
 
 
 def head_lines(outlook: Outlook, run: CompactionRun) -> list[Block]:
@@ -389,7 +392,7 @@ def done_state(one: PassDone) -> tuple[str, StyleName]:
             if level in {Level.FALLBACK, Level.CAPPED}:
                 return str(level), "warn"
             is_cut = one.draft is not None and one.draft.text.is_cut
-            return ("truncated", "warn") if is_cut else (str(level), "ok")
+            return ("truncated", "warn") if is_cut else ("made", "ok")
         case PassSkipped():
             return "skipped", "dim"
         case PassMoved():

@@ -117,6 +117,9 @@ async def test_every_pass_is_shown_before_any_call(path: Path, monkeypatch: pyte
             "Pass 1 would make a leaf",
             "[2026-04-14 15:13 UTC | user]",
         )
+        await pilot.press("1")
+        await wait_for_text(pilot, "7 passes, saves ~", "14 messages → 1 summary, saves ~", "nothing to do")
+        await pilot.press("escape")
         for mode in ("one leaf", "leaf, then condense", "until under", "single root"):
             await pick_mode(pilot, mode)
             assert f"mode: {mode} " in shown(pilot)
@@ -386,7 +389,7 @@ async def test_a_host_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPat
             await wait_for_text(pilot, "changed", "pass 2: waiting draft")
             await pilot.press("a")
             await made(pilot, screen, 1)
-            await wait_for_text(pilot, "changed", "normal")
+            await wait_for_text(pilot, "changed", "made")
             assert sources(path) == [[number for number in range(1, 16) if number != 3]]
             host.write(("UPDATE messages SET token_count = 1300 WHERE message_id = 16", []))
             await wait_for_text(pilot, "leaf     m16 to m18 ")
@@ -455,7 +458,7 @@ async def test_engines_from_1_1_on_offer_the_current_turn(
         await pilot.press("C")
         await wait_for_text(pilot, "No pass: the text says why.")
         await pilot.press("1")
-        await wait_for_text(pilot, "sweep, current turn too  1 pass, ")
+        await wait_for_text(pilot, "sweep, current turn too  4 messages → 1 summary, saves ~")
         await pilot.press("enter")
         await wait_for_text(pilot, "mode: sweep, current turn too", "1 leaf     m12 to m15")
         await pilot.press("A")
