@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from lcm_core.base.findings import Finding, FixId, KeyPart
 from lcm_core.base.records import (
@@ -187,20 +187,15 @@ def _columns(before: StoredNode, after: StoredNode) -> dict[str, SqlValue]:
 
 async def line_edits(reader: Reader, before: Structure, after: Structure) -> list[Edit]:
     """What changed in links and edges."""
-    edits: list[Edit] = []
-    links = {
-        one: (_by_message(before, one), _by_message(after, one))
-        for one in {**before.links, **after.links}
-        if before.links.get(one) is not after.links.get(one)
-    }
-    edits += await _lines(reader, "summary_messages", "message_id", links)
-    edges = {
-        one: (_by_source(before, one), _by_source(after, one))
-        for one in {**before.edges, **after.edges}
-        if before.edges.get(one) is not after.edges.get(one)
-    }
-    edits += await _lines(reader, "summary_parents", "parent_summary_id", edges)
-    return edits
+    of_links, of_edges = _changed(before.links, after.links), _changed(before.edges, after.edges)
+    links = {one: (_by_message(before, one), _by_message(after, one)) for one in of_links}
+    edges = {one: (_by_source(before, one), _by_source(after, one)) for one in of_edges}
+    edits = await _lines(reader, "summary_messages", "message_id", links)
+    return edits + await _lines(reader, "summary_parents", "parent_summary_id", edges)
+
+
+def _changed(before: Mapping[SummaryId, object], after: Mapping[SummaryId, object]) -> list[SummaryId]:
+    return [one for one in {**before, **after} if before.get(one) is not after.get(one)]
 
 
 def _by_message(structure: Structure, summary_id: SummaryId) -> dict[SqlValue, int]:
@@ -635,11 +630,7 @@ def numbered(structure: Structure, chosen: Chosen) -> Structure:
 def _with_sources(structure: Structure, consumer: SummaryId, lost: Iterable[SummaryId]) -> tuple[Edge, ...]:
     """The edges with lost sources in the gaps of their numbers, else all in order of time."""
     kept, coming = list(structure.edges.get(consumer, ())), list(lost)
-    free = [
-        ordinal
-        for ordinal in range(len(kept) + len(coming))
-        if ordinal not in {edge.ordinal for edge in kept}
-    ]
+    free = sorted({*range(len(kept) + len(coming))} - {edge.ordinal for edge in kept})
     if len(free) == len(coming):
         placed = [*kept, *(Edge(consumer, source, at) for source, at in zip(coming, free, strict=True))]
         return tuple(sorted(placed, key=lambda edge: edge.ordinal))
@@ -662,15 +653,24 @@ class _Measure(Record, frozen=True):
     right: _Right
 
 
-def _number(name: str, number_of: Callable[[Structure, StoredNode], int | None]) -> _Right:
-    """A number of a node, where it is recorded and its sources show it."""
+# Numbers of a node, where they are recorded and its sources show them.
 
-    def right(structure: Structure, node: StoredNode) -> StoredNode | None:
-        wanted = number_of(structure, node)
-        changed: dict[str, Any] = {name: wanted}
-        return None if wanted is None or getattr(node, name) is None else replace(node, **changed)
 
-    return right
+def _depth(structure: Structure, node: StoredNode) -> StoredNode | None:
+    wanted = depth_of(structure, node)
+    return None if wanted is None or node.depth is None else replace(node, depth=wanted)
+
+
+def _descendant_count(structure: Structure, node: StoredNode) -> StoredNode | None:
+    wanted = descendant_count_of(structure, node)
+    return None if wanted is None or node.descendant_count is None else replace(node, descendant_count=wanted)
+
+
+def _descendant_tokens(structure: Structure, node: StoredNode) -> StoredNode | None:
+    wanted = descendant_tokens_of(structure, node)
+    return (
+        None if wanted is None or node.descendant_tokens is None else replace(node, descendant_tokens=wanted)
+    )
 
 
 def _source_tokens(structure: Structure, node: StoredNode) -> StoredNode | None:
@@ -692,9 +692,9 @@ def _times(structure: Structure, node: StoredNode) -> StoredNode | None:
 
 
 _MEASURES: Final = (
-    _Measure(FixId.RECOMPUTE_DEPTH, _number("depth", depth_of)),
-    _Measure(FixId.RECOMPUTE_COUNTERS, _number("descendant_count", descendant_count_of)),
-    _Measure(FixId.RECOMPUTE_COUNTERS, _number("descendant_tokens", descendant_tokens_of)),
+    _Measure(FixId.RECOMPUTE_DEPTH, _depth),
+    _Measure(FixId.RECOMPUTE_COUNTERS, _descendant_count),
+    _Measure(FixId.RECOMPUTE_COUNTERS, _descendant_tokens),
     _Measure(FixId.RECOMPUTE_COUNTERS, _source_tokens),
     _Measure(FixId.RECOMPUTE_TIMES, _times),
 )
@@ -729,11 +729,9 @@ def _is_wanted(work: Structure, node: StoredNode, wanted: Mapping[FixId, Chosen]
     if fix is FixId.RECOMPUTE_DEPTH:
         # A count below zero is one finding, whichever column it is in.
         below_zero = node.depth is not None and node.depth < 0
-        return chosen.everything or (below_zero and node.summary_id in wanted.get(_COUNTERS, NOTHING))
+        counters = wanted.get(FixId.RECOMPUTE_COUNTERS, NOTHING)
+        return chosen.everything or (below_zero and node.summary_id in counters)
     return chosen.everything and sources_are_whole(work, node)
-
-
-_COUNTERS: Final = FixId.RECOMPUTE_COUNTERS
 
 
 def _was_right(before: Structure, summary_id: SummaryId, measure: _Measure) -> bool:
@@ -820,12 +818,10 @@ class _Counting(Record, frozen=True):
         return found if self.estimator is Estimator.WEIGHTED else found[::-1]
 
     def _proven_by_consumers(self, node: StoredNode) -> Iterator[int]:
-        for consumer in map(
-            self.structure.nodes.get, self.structure.graph.consumers.get(node.summary_id, ())
-        ):
+        nodes = self.structure.nodes
+        for consumer in map(nodes.get, self.structure.graph.consumers.get(node.summary_id, ())):
             if consumer is not None and consumer.descendant_tokens is not None:
-                zeroed = replace(node, tokens=0)
-                others = replace(self.structure, nodes={**self.structure.nodes, node.summary_id: zeroed})
+                others = replace(self.structure, nodes={**nodes, node.summary_id: replace(node, tokens=0)})
                 rest = descendant_tokens_of(others, consumer)
                 if rest is not None:
                     yield consumer.descendant_tokens - rest
@@ -868,14 +864,10 @@ async def relisted(reader: Reader, structure: Structure, chosen: Chosen) -> Mapp
         edges = structure.edges.get(one, ())
         if one not in chosen and touched.isdisjoint(edge.source for edge in edges):
             continue
-        inherited = dict.fromkeys(
-            [file for message in _linked(structure, one) for file in in_messages.get(message, ())]
-            + [
-                file
-                for edge in edges
-                for file in (*(lists.get(edge.source) or ()), *named.get(edge.source, ()))
-            ]
-        )
+        linked = structure.links.get(one, NO_LINKS).message_ids
+        inherited = dict.fromkeys(file for message in linked for file in in_messages.get(message, ()))
+        for edge in edges:
+            inherited |= dict.fromkeys([*(lists.get(edge.source) or ()), *named.get(edge.source, ())])
         listed = lists[one] or []
         wanted = [file for file in listed if file in known or file in inherited]
         wanted += [file for file in inherited if file in known and file not in listed]
@@ -884,11 +876,6 @@ async def relisted(reader: Reader, structure: Structure, chosen: Chosen) -> Mapp
             changed[one] = json.dumps(wanted, ensure_ascii=False, separators=(",", ":"))
             touched.add(one)
     return changed
-
-
-def _linked(structure: Structure, summary_id: SummaryId) -> Sequence[int]:
-    links = structure.links.get(summary_id)
-    return () if links is None else links.message_ids
 
 
 def _list_of(stored: object) -> list[str] | None:
