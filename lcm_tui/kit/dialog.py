@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import ClassVar, Final, Protocol, TypeVar, cast
 
+from lcm_core.base.errors import LcmError
 from lcm_core.base.text import abridged, cell_width, clip, safe_line, wrap
 from rich.console import RenderableType
 from rich.segment import Segment
@@ -103,7 +104,7 @@ class Prompt(Input, Still):
         self.asked_from: Widget | None = None  #: had the keys before
         self._answer: asyncio.Future[str | None] | None = None
         self._typed: Callable[[str], None] | None = None
-        self._check: Callable[[str], str | None] | None = None
+        self._check: Callable[[str], object] | None = None
         self._picks: Sequence[Pick] = ()
         self._awaits_picks = False  #: they are being read
         self._submits = False  #: as soon as they are there
@@ -124,7 +125,7 @@ class Prompt(Input, Still):
         value: str,
         *,
         typed: Callable[[str], None] | None,
-        check: Callable[[str], str | None] | None,
+        check: Callable[[str], object] | None,
         explained: str,
         problem: str,
         picks: Sequence[Pick] | None,
@@ -199,7 +200,11 @@ class Prompt(Input, Still):
             waiting.set_result(text)
 
     def _problem_of(self, text: str) -> str:
-        return (self._check(text) if self._check is not None else None) or ""
+        try:
+            problem = None if self._check is None else self._check(text)
+        except LcmError as error:
+            return error.message
+        return problem if isinstance(problem, str) else ""
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:

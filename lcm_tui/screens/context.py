@@ -271,13 +271,9 @@ async def compare(screen: CommandScreen, conversation: Conversation, assembly: A
         called.update({one.text: one.title for one in found})
         return found
 
-    def check(text: str) -> str | None:
-        try:
-            if text.strip().casefold() not in ("", OPENED):  # which is known when the context is assembled
-                comparison(text.strip(), here, None, zone)
-        except UsageError as error:
-            return error.message
-        return None
+    def check(text: str) -> None:
+        if text.strip().casefold() not in ("", OPENED):  # which is known when the context is assembled
+            comparison(text.strip(), here, None, zone)
 
     wanted = await screen.ask("compare with: 64k, #3, asm_…, op_…, a time", check=check, picks=known)
     if wanted and wanted.strip() and (first := await assembly.ready()) is not None:

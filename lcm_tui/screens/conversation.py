@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from lcm_core.base.errors import NotFoundError, UsageError
+from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.times import format_local, iso_z, parse_utc, typed_moment, zone_words
 from lcm_core.base.values import Record, replace
@@ -488,11 +488,8 @@ D compares the conversation with the Codex session that it was held in, if the h
 
     def _jump_problem(self, text: str) -> str | None:
         text = text.strip()
-        try:
-            if not text or _NUMBER.fullmatch(text) or typed_moment(text, self.session.zone):
-                return None
-        except UsageError as error:
-            return error.message
+        if not text or _NUMBER.fullmatch(text) or typed_moment(text, self.session.zone):
+            return None
         return f"“{text}” is no seq, message id or time: write 120, m4711 or 2026-03-02 10:00."
 
     async def _seq_at(self, text: str) -> int | None:

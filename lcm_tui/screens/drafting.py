@@ -14,7 +14,7 @@ from lcm_core.base.text import counted, fold
 from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed
 from lcm_core.operations.batch import BatchOptions
-from lcm_core.operations.drafting import SETTLED, BatchItem, BatchProgress, ItemState, select_items
+from lcm_core.operations.drafting import SETTLED, BatchItem, ItemState, select_items
 from lcm_core.operations.drafts import DEFAULT, EXAMPLES, AcceptanceRule, SavedDrafts, parse_rule, unfinished
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
 from lcm_core.store.database import Reader
@@ -274,11 +274,10 @@ class Preparation:
         """Estimate anew what is marked; nothing is sent."""
         if self.author is not None:
             self.forecast = None
-            self._screen.work_on("estimate", self._estimate, self.author, sorted(self.marks.keys))
+            self._screen.work_on("estimate", self._estimate, sorted(self.marks.keys))
 
-    async def _estimate(self, author: Modelling, ids: Sequence[SummaryId]) -> None:
-        items = [self.items[one] for one in ids]
-        work = self._work(author, items)
+    async def _estimate(self, ids: Sequence[SummaryId]) -> None:
+        work = self.begin([self.items[one] for one in ids])
         try:
             found: list[Forecast] = []
             for one in ids:
@@ -306,13 +305,10 @@ class Preparation:
             return
         self.estimate()
 
-    def begin(self, items: Sequence[BatchItem], *, kept: SavedDrafts | None = None) -> Work:
+    def begin(self, items: Sequence[BatchItem], kept: SavedDrafts | None = None) -> Work:
         """Make the batch of *items*, or go on with what was *kept* of an earlier one."""
-        assert self.author is not None  # there is nothing to begin with before something was found
-        return self._work(self.author, items, kept)
-
-    def _work(self, author: Modelling, items: Sequence[BatchItem], kept: SavedDrafts | None = None) -> Work:
-        session = self._screen.session
+        session, author = self._screen.session, self.author
+        assert author is not None  # there is nothing to begin with before something was found
         options = BatchOptions(self._wanted.kind, session.settings.summary.in_flight.value)
         said = self._asked.instructions
         return Work(session.database, session.settings, author, items, options, kept=kept, instructions=said)
@@ -465,19 +461,15 @@ Drafts are saved on disk: leave at any time and continue later.
             f"{len(kept.items):,} summaries left; its drafts are kept."
         )
         answers = (("enter", "continue it"), ("n", "start a new batch; the old drafts are kept"))
-        answer = await self.app.push_screen_wait(
-            Question("Continue an earlier batch?", (said,), answers, decides=False)
-        )
-        if answer == "enter":
+        question = Question("Continue an earlier batch?", (said,), answers, decides=False)
+        if await self.app.push_screen_wait(question) == "enter":
             self._begin_work(kept.items, kept)
         self._say()
 
     def _begin_work(self, items: Sequence[BatchItem], kept: SavedDrafts | None = None) -> Work:
-        self.work = self.preparation.begin(items, kept=kept)
+        self.work = self.preparation.begin(items, kept)
         self.work.listeners.append(self._item_changed)
-        self.list.show(
-            [item.summary_id for item in self.work.batch.items], nothing="Nothing to rewrite here."
-        )
+        self.list.show([item.summary_id for item in self.work.batch.items], nothing="")
         return self.work
 
     def _show_text(self) -> None:
@@ -500,11 +492,6 @@ Drafts are saved on disk: leave at any time and continue later.
         return self.preparation.items[summary_id]
 
     # -- what is said ------------------------------------------------------------------------------------
-
-    @property
-    def progress(self) -> BatchProgress | None:
-        """How far the batch is; None: it has not begun."""
-        return None if self.work is None else self.work.batch.progress()
 
     def whole_row(self) -> Line:
         """What the selected row says, also where its columns have no room for it."""
@@ -530,7 +517,7 @@ Drafts are saved on disk: leave at any time and continue later.
             marked=len(ready.marks),
             contaminated=sum(one not in ready.marks for one in ready.contaminated),
             estimate=estimate,
-            progress=self.progress,
+            progress=None if work is None else work.batch.progress(),
             spent=NO_USAGE if work is None else work.budget.spent.usage,
             running=work is not None and work.batch.running,
             ready=work is not None and work.batch.ready,
@@ -540,9 +527,7 @@ Drafts are saved on disk: leave at any time and continue later.
         return tuple(head_lines(state))
 
     def _trouble(self) -> str:
-        if self.work is None:
-            return ""
-        failed = self.work.failed
+        failed = None if self.work is None else self.work.failed
         return "" if failed is None else failed.message
 
     def _item_changed(self, item: BatchItem) -> None:
@@ -607,10 +592,6 @@ Drafts are saved on disk: leave at any time and continue later.
         return self._why_begun() or (
             None if self.preparation.contaminated else "none was made from a broken one"
         )
-
-    def _mark_contaminated(self) -> None:
-        """Take all contaminated consumers in, or out."""
-        self.preparation.marks.turn(self.preparation.contaminated)
 
     # -- running -----------------------------------------------------------------------------------------
 
@@ -683,8 +664,7 @@ Drafts are saved on disk: leave at any time and continue later.
                 self.list.table.redraw()
                 self._say()
         self._stand_on_first_to_review()
-        trouble = self._trouble()
-        if trouble:
+        if trouble := self._trouble():
             self.app.notify(trouble, title="The batch stopped", severity="error", timeout=12)
 
     # -- what the flow asks ------------------------------------------------------------------------------
@@ -700,24 +680,17 @@ Drafts are saved on disk: leave at any time and continue later.
 
     async def decide(self) -> bool:
         """Keys decide; then it is gone on with (`_go_on`). A rule that came meanwhile judges first."""
-        return (
-            self._by_rule
-            and self.work is not None
-            and any(
-                item.state is ItemState.REVIEW and item.draft and item.draft.may_be_taken and not item.why
-                for item in self.work.batch.items
-            )
-        )
+        items = () if self.work is None else self.work.batch.items
+        return self._by_rule and any(one.to_judge is not None and not one.why for one in items)
 
     def _stand_on_first_to_review(self) -> None:
         """After a rule, what it left to the operator."""
         if not self._by_rule or self.work is None:
             return
         self._by_rule = False
-        for item in self.work.batch.items:
-            if item.state is ItemState.REVIEW:
-                self.list.table.select(item.summary_id)
-                return
+        items = self.work.batch.items
+        if first := next((one.summary_id for one in items if one.state is ItemState.REVIEW), None):
+            self.list.table.select(first)
 
     def _go_on(self) -> None:
         """Draft what may be drafted now that something was decided."""
@@ -816,7 +789,7 @@ Drafts are saved on disk: leave at any time and continue later.
             return [Pick(one, note=passing.text(parse_rule(one))) for one in OFFERED]
 
         while (answer := await self._agreed(work, rule, passing)) == "e":
-            text = await self.ask(ASK_RULE, check=_rule_problem, explained=RULES, picks=picks)
+            text = await self.ask(ASK_RULE, check=parse_rule, explained=RULES, picks=picks)
             if text is None:
                 return
             rule = parse_rule(text)
@@ -911,19 +884,10 @@ Drafts are saved on disk: leave at any time and continue later.
             of_row=True,
         ),
         commands.CHOICE_1.does(
-            _mark_contaminated,
+            lambda s: s.preparation.marks.turn(s.preparation.contaminated),
             _why_no_contaminated,
             title="Mark all",
             help="Mark or unmark every summary made from a broken one.",
         ),
         commands.HISTORY,
     )
-
-
-def _rule_problem(text: str) -> str | None:
-    """Why a text is no rule."""
-    try:
-        parse_rule(text)
-    except LcmError as error:
-        return error.message
-    return None

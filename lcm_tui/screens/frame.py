@@ -744,15 +744,15 @@ class CommandScreen(Screen[None], Still):
         value: str = "",
         *,
         typed: Callable[[str], None] | None = None,
-        check: Callable[[str], str | None] | None = None,
+        check: Callable[[str], object] | None = None,
         explained: str = "",
         problem: str = "",
         picks: Picks = (),
     ) -> asyncio.Future[str | None]:
         """Open the prompt at once, so that the next key belongs to it; the future holds what was typed.
 
-        It is None when the prompt was left. *typed* gets each change as it is made. *check* says what is
-        wrong with a text, which is shown while it is typed; the prompt stays open until it is right.
+        It is None when the prompt was left. *typed* gets each change as it is made. *check* returns or raises
+        what is wrong with a text, which is shown while it is typed; the prompt stays open until it is right.
         *explained* is what its help says besides the label, *problem* what is wrong with *value*. *picks*
         stand in a list below; they may be read first, and `enter` waits for them.
         """

@@ -168,15 +168,6 @@ def _times(word: str, zone: tzinfo | None, now: datetime) -> tuple[str | None, s
     return iso_or_none(start), iso_or_none(end)
 
 
-def problem_of(zone: tzinfo | None, text: str) -> str | None:
-    """What is wrong with what a search shall be narrowed to."""
-    try:
-        parse_narrowing(text, zone)
-    except UsageError as error:
-        return error.message
-    return None
-
-
 NARROWING: Final = """
 Limits the search; separate several words by blanks: kinds (messages, summaries, briefs, files, or how they
 begin), roles (tool, user, assistant, system), in-context or out-of-context, broken (summaries that a repair

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
-from functools import partial
 from types import MappingProxyType
 from typing import ClassVar, Final, TypeAlias
 
@@ -635,7 +634,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         text = await self.ask(
             f"Search only in (summaries 3 7d; empty: everything; times: {zone_words(self.session.zone)})",
             self.narrowing.text,
-            check=partial(narrowing.problem_of, self.session.zone),
+            check=lambda text: narrowing.parse_narrowing(text, self.session.zone),
             explained=narrowing.NARROWING,
             picks=picks.narrowings(self.session, self.hits.names, self.narrowing.text, self.narrowing.turned),
         )

@@ -293,8 +293,7 @@ class Batch:
     async def to_judge(self) -> AsyncIterator[MeasuredDraft]:
         """The drafts that a rule would judge now, one after the other: about 0.1 s each."""
         for item in self.items:
-            draft = item.draft
-            if item.state is ItemState.REVIEW and draft is not None and draft.may_be_taken:
+            if (draft := item.to_judge) is not None:
                 yield await measured(draft, await self.material(item.summary_id), self.setting)
 
     async def _judge(self, material: Material, draft: Draft, rule: AcceptanceRule) -> LcmError | None:
@@ -320,8 +319,7 @@ class Batch:
         if rule is None or self.options.ahead:
             return
         for item in self.items:
-            draft = item.draft
-            if item.state is ItemState.REVIEW and draft is not None and draft.may_be_taken:
+            if (draft := item.to_judge) is not None:
                 refused = await self._judge(await self.material(item.summary_id), draft, rule)
                 if isinstance(refused, SourceChangedError):
                     self._set(

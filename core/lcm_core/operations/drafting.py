@@ -434,6 +434,12 @@ class BatchItem(Record, frozen=True):
         """The proposed draft, or the last that there is."""
         return self.draft or (self.drafts[-1] if self.drafts else None)
 
+    @property
+    def to_judge(self) -> Draft | None:
+        """The proposed draft, while it is to be reviewed and a rule may accept it."""
+        draft = self.draft if self.state is ItemState.REVIEW else None
+        return draft if draft is not None and draft.may_be_taken else None
+
     def numbered(self, number: int) -> Draft | None:
         """One of its drafts."""
         return next((one for one in self.drafts if one.number == number), None)
