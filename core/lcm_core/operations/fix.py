@@ -654,8 +654,6 @@ class _Measure(Record, frozen=True):
 
 
 # Numbers of a node, where they are recorded and its sources show them.
-
-
 def _depth(structure: Structure, node: StoredNode) -> StoredNode | None:
     wanted = depth_of(structure, node)
     return None if wanted is None or node.depth is None else replace(node, depth=wanted)
@@ -668,9 +666,8 @@ def _descendant_count(structure: Structure, node: StoredNode) -> StoredNode | No
 
 def _descendant_tokens(structure: Structure, node: StoredNode) -> StoredNode | None:
     wanted = descendant_tokens_of(structure, node)
-    return (
-        None if wanted is None or node.descendant_tokens is None else replace(node, descendant_tokens=wanted)
-    )
+    known = wanted is not None and node.descendant_tokens is not None
+    return replace(node, descendant_tokens=wanted) if known else None
 
 
 def _source_tokens(structure: Structure, node: StoredNode) -> StoredNode | None:
