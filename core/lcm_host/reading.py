@@ -58,8 +58,13 @@ from lcm_host.entries import (
     value_of,
     with_lines,
 )
-from lcm_host.rows import (
+from lcm_host.sessions import (
+    ArchivePlace,
+    ColdPlace,
     EventRow,
+    FilePlace,
+    HostSession,
+    HotPlace,
     HotState,
     Node,
     active_events,
@@ -72,7 +77,6 @@ from lcm_host.rows import (
     nodes,
     off_path,
 )
-from lcm_host.sessions import ArchivePlace, ColdPlace, FilePlace, HostSession, HotPlace
 
 # -- the tree --------------------------------------------------------------------------------------------
 # Where entries are: one streamed pass, small to keep, cheap to bring up to date.
