@@ -32,6 +32,7 @@ from tests.app.support import (
     wait_for,
     wait_for_text,
     wait_until_refused,
+    wait_until_said,
 )
 from tests.app.test_context import open_sound_app
 from tests.app.test_context_assembled import assembled
@@ -209,5 +210,5 @@ async def test_a_conversation_is_compared_with_its_codex_session(database_copy: 
         await wait_for(pilot, lambda: alone.why_not("compare"), "what is known of Codex")
         assert "compare" not in alone.in_key_bar()
         await pilot.press("D")
-        await wait_for_text(pilot, "is bound to no Codex session")
+        await wait_until_said(pilot, "is bound to no Codex session")
         assert pilot.app.screen is alone, "there is nothing to show beside"
