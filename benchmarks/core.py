@@ -32,7 +32,8 @@ from lcm_core.base.values import replace
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.undo import plan_undo
 from lcm_core.operations.assembly import assemble_context, settings_for
-from lcm_core.operations.compact import compaction_setting, forecast_passes, load_for_compaction
+from lcm_core.operations.compact import compaction_setting, forecast_passes
+from lcm_core.operations.compact_pass import load_for_compaction
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.selection import Mode, operation_of
 from lcm_core.store.database import Database

@@ -53,7 +53,8 @@ from lcm_core.engine.sessions import (
     why_not_stored,
 )
 from lcm_core.operations.assembly import add_history, assemble_context, settings_for
-from lcm_core.operations.compact import Operation, Runner, compaction_setting, load_for_compaction
+from lcm_core.operations.compact import Operation, Runner, compaction_setting
+from lcm_core.operations.compact_pass import load_for_compaction
 from lcm_core.operations.selection import raw_tokens, tail_start
 from lcm_core.store.database import Database, Reader, opens
 from lcm_core.store.ingested import Holding, find_holding

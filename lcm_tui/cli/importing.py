@@ -15,7 +15,8 @@ from lcm_core.base.times import iso_or_none, parse_utc
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.plan import Plan
 from lcm_core.engine.rules import configured
-from lcm_core.operations.compact import forecast_passes, load_for_compaction
+from lcm_core.operations.compact import forecast_passes
+from lcm_core.operations.compact_pass import load_for_compaction
 from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.database import Reader

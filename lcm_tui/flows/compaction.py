@@ -21,15 +21,14 @@ from lcm_core.operations.compact import (
     CompactionForecast,
     CompactionSetting,
     PassDone,
-    PassDraft,
     Runner,
     compaction_setting,
     forecast_passes,
-    load_for_compaction,
     refuse_fallback,
     utc_now,
     warnings_of,
 )
+from lcm_core.operations.compact_pass import PassDraft, load_for_compaction
 from lcm_core.operations.debt import noted_model
 from lcm_core.operations.engine_work import EngineWork, read_work
 from lcm_core.operations.selection import (

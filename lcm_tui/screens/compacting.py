@@ -15,7 +15,8 @@ from lcm_core.base.records import Conversation
 from lcm_core.base.text import parse_budget, step
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.rules import engine_rules
-from lcm_core.operations.compact import CompactionSetting, ForecastPass, PassDraft, read_source
+from lcm_core.operations.compact import CompactionSetting, ForecastPass
+from lcm_core.operations.compact_pass import PassDraft, read_source
 from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database
 from lcm_core.writers.retention import Retention, measure, read_retention_source

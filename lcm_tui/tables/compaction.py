@@ -8,7 +8,8 @@ from typing import Any, Final
 from lcm_core.base.text import agree, counted, safe_text
 from lcm_core.base.text import some as listed
 from lcm_core.base.values import Record, replace
-from lcm_core.operations.compact import CompactionForecast, ForecastPass, PassDone, PassDraft
+from lcm_core.operations.compact import CompactionForecast, ForecastPass, PassDone
+from lcm_core.operations.compact_pass import PassDraft
 from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
 from lcm_core.writers.acceptance import Level
 from lcm_core.writers.retention import Checked, Retention

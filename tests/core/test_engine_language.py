@@ -24,7 +24,7 @@ from lcm_core.engine.items import resolve_items, serialized_tokens
 from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT
 from lcm_core.engine.wrapper import wrap_brief
-from lcm_core.operations.compact import files_of_source
+from lcm_core.operations.compact_pass import files_of_source
 from lcm_core.operations.export import named_in
 from lcm_core.writers.source import SummarySource, WholeMessage, leaf_source
 from lcm_host.messages import HostMessage, StoredMessage, store_message

@@ -20,7 +20,7 @@ from lcm_core.engine.rules import (
     engine_rules,
     fresh_tail,
 )
-from lcm_core.operations.compact import load_for_compaction
+from lcm_core.operations.compact_pass import load_for_compaction
 from lcm_core.operations.selection import tail_start
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.schema import FEATURES, MARKS_OF_1X, NOT_IN_1X, Schema

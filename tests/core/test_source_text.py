@@ -14,7 +14,7 @@ from lcm_core.api import Database, Message, MessagePart, Summary, SummaryText
 from lcm_core.base.javascript import trimmed
 from lcm_core.base.values import replace
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, engine_rules
-from lcm_core.operations.compact import load_for_compaction
+from lcm_core.operations.compact_pass import load_for_compaction
 from lcm_core.writers import quantities as language
 from lcm_core.writers.source import (
     Rendering,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -82,22 +82,17 @@ async def noted_model(reader: Reader, conversation_id: ConversationId) -> Runtim
 
 def _threshold(row: StoredRow, rules: CompactionRules, noted_holds: Callable[[NotedThreshold], bool]) -> int:
     """Tokens above which the debt was made, by what it noted, unless that is stale."""
-    budget, share = row.get("token_budget"), row.get("context_threshold")
+    budget, share, source = map(row.get, ("token_budget", "context_threshold", "context_threshold_source"))
     if not isinstance(budget, int):
         return -1
     noted = NotedThreshold(
         share if isinstance(share, float | int) and math.isfinite(share) else None,
-        _text_of(row, "context_threshold_source"),
+        source if isinstance(source, str) else None,
         number(row.get("context_fresh_tail_count")),
         number(row.get("context_leaf_chunk_tokens")),
     )
     use_noted = noted.share is not None and (noted.source is None or noted_holds(noted))
     return int(budget * (noted.share if use_noted and noted.share is not None else rules.context_threshold))
-
-
-def _text_of(row: StoredRow, column: str) -> str | None:
-    value = row.get(column)
-    return value if isinstance(value, str) else None
 
 
 # -- what the engine notes beside a conversation --------------------------------------------------------
@@ -111,8 +106,8 @@ async def plan_state(
     *,
     now: datetime,
     leaves: bool,
-    batch: str | None = None,
-    noted_holds: Callable[[NotedThreshold], bool] = lambda _: True,
+    batch: str,
+    noted_holds: Callable[[NotedThreshold], bool],
 ) -> Plan:
     """What is to be noted after passes that left *tokens* in the context; empty when nothing is.
 
@@ -124,14 +119,33 @@ async def plan_state(
     whether the threshold that it has noted still counts (docs/spec/thresholds.md, "Debt").
     """
     edits: list[RowChange] = []
-    if leaves:
-        edits += [
-            update(TELEMETRY, row, _telemetry(now))
-            for row in await rows_by(reader, TELEMETRY, "conversation_id", [conversation_id])
-        ]
+    for row in await rows_by(reader, TELEMETRY, "conversation_id", [conversation_id] if leaves else ()):
+        since_leaf: dict[str, Cell] = {
+            "last_leaf_compaction_at": iso_z(now),
+            "turns_since_leaf_compaction": 0,
+            "tokens_accumulated_since_leaf_compaction": 0,
+            "updated_at": sql_utc(now),
+        }
+        edits.append(update(TELEMETRY, row, since_leaf))
     for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
-        if row.get("pending") and not row.get("running"):
-            edits.append(update(MAINTENANCE, row, _debt(row, rules, tokens, now, noted_holds)))
+        if not row.get("pending") or row.get("running"):
+            continue
+        revision = row.get(REVISION)
+        debt: dict[str, Cell] = {
+            "current_token_count": tokens,
+            "projected_token_count": tokens,
+            REVISION: revision + 1 if isinstance(revision, int) else revision,
+            "updated_at": sql_utc(now),
+        }
+        if tokens <= _threshold(row, rules, noted_holds):
+            debt |= {
+                "pending": 0,
+                "last_finished_at": iso_z(now),
+                "last_failure_summary": None,
+                "retry_attempts": 0,
+                "next_attempt_after": None,
+            }
+        edits.append(update(MAINTENANCE, row, debt))
     return Plan(
         kind="compact",
         title="Note the compaction beside the conversation",
@@ -139,40 +153,6 @@ async def plan_state(
         edits=tuple(edit for edit in edits if edit.row.columns),
         batch=batch,
     )
-
-
-def _telemetry(now: datetime) -> Mapping[str, Cell]:
-    return {
-        "last_leaf_compaction_at": iso_z(now),
-        "turns_since_leaf_compaction": 0,
-        "tokens_accumulated_since_leaf_compaction": 0,
-        "updated_at": sql_utc(now),
-    }
-
-
-def _debt(
-    row: StoredRow,
-    rules: CompactionRules,
-    tokens: int,
-    now: datetime,
-    noted_holds: Callable[[NotedThreshold], bool],
-) -> Mapping[str, Cell]:
-    revision = row.get("maintenance_revision")
-    changed: dict[str, Cell] = {
-        "current_token_count": tokens,
-        "projected_token_count": tokens,
-        "maintenance_revision": revision + 1 if isinstance(revision, int) else revision,
-        "updated_at": sql_utc(now),
-    }
-    if tokens <= _threshold(row, rules, noted_holds):
-        changed |= {
-            "pending": 0,
-            "last_finished_at": iso_z(now),
-            "last_failure_summary": None,
-            "retry_attempts": 0,
-            "next_attempt_after": None,
-        }
-    return changed
 
 
 # -- whether the host is compacting ----------------------------------------------------------------------
@@ -250,23 +230,18 @@ async def plan_close_debt(
     if not reader.schema.has(MAINTENANCE, "resolution_reason"):
         raise RefusedError(
             "The engine that wrote this database cannot record that a debt is closed (columns "
-            "resolution_reason "
-            "and maintenance_revision are missing). Nothing was changed."
+            "resolution_reason and maintenance_revision are missing). Nothing was changed."
         )
     if conversation.active is not False:
         raise RefusedError(
             f"Conversation {conversation_id} is active: its host pays the debt, or `lcm-tui compact` does. "
             "Only the debt of an ended conversation can be closed. Nothing was changed."
         )
-    rows = [
-        row
-        for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id])
-        if row.get("pending")
-    ]
-    if not rows:
+    rows = await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id])
+    row = next((one for one in rows if one.get("pending")), None)
+    if row is None:
         raise RefusedError(f"Conversation {conversation_id} has no compaction debt. Nothing was changed.")
     moment = now or datetime.now(UTC)
-    [row] = rows
     revision = row.get(REVISION)
     closed: dict[str, Cell] = {
         "pending": 0,

@@ -20,7 +20,7 @@ from lcm_core.checks.summaries import file_ids as ids_in
 from lcm_core.checks.summaries import known_files
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.engine.rules import SourceRules
-from lcm_core.operations.compact import files_of_source
+from lcm_core.operations.compact_pass import files_of_source
 from lcm_core.operations.drafting import DraftBase, Material, read_material
 from lcm_core.operations.rows import no_such_summary, recorded_files, sources_of, updates
 from lcm_core.operations.stale import rewritten
