@@ -164,7 +164,7 @@ class Part(Enum):
 
 
 class TitleBar(_Bar):
-    """Where you are at the left, the state of the file at the right; or what is said."""
+    """Where you are at the left, the state of the file at the right; between them what is said."""
 
     DEFAULT_CSS = """
     TitleBar.-notice { background: $primary-muted; }

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
 
-from lcm_core.base.text import clip, fold, safe_line, wrap
+from lcm_core.base.text import cell_width, clip, fold, safe_line, wrap
 from lcm_core.base.values import Record
 from textual import events, on
 from textual.app import ComposeResult
@@ -21,8 +21,8 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, WrappedBlock
 from lcm_tui.kit.text import TextView
 
-#: Cells of the columns before the sentence.
-_GROUP, _KEY, _TITLE = 7, 7, 16
+#: Cells of the first columns, before title and sentence.
+_GROUP, _KEY = 7, 7
 _GROUPS: Final = ("Look", "Change", "Go")
 #: Keys that lead on, or back, in what is shown.
 _GOING: Final = frozenset(
@@ -106,6 +106,7 @@ class HelpMenu(Dialog[str]):
         self._all_keys = all_keys
         self._most = 4  #: lines of the text about the screen
         self._rows: dict[str, HelpRow] = {}
+        self._titled = 0  #: cells of the titles
         self._list = LineView[str](self._draw, tall=True, empty="No key of this screen says that.", id="keys")
         self._more = TextView(id="help-more")
 
@@ -141,6 +142,7 @@ class HelpMenu(Dialog[str]):
         """List the keys that hold every word; those that are called so come first."""
         words = fold(self.query_one(Input).value).split()
         self._rows = {row.name: row for row in help_rows(self._explained)}
+        self._titled = 1 + max(cell_width(row.title) for row in self._rows.values())
         called = {name: fold(f"{row.key} {row.title} {name}") for name, row in self._rows.items()}
         said = {
             name: fold(" ".join((called[name], row.sentence, *self._explained.told(name).phrases)))
@@ -155,16 +157,16 @@ class HelpMenu(Dialog[str]):
         keys = list(self._list.keys)
         at = keys.index(name)
         first = at == 0 or self._rows[keys[at - 1]].group != row.group
-        room = max(width - _GROUP - _KEY - _TITLE, 10)
+        room = max(width - _GROUP - _KEY - self._titled, 10)
         dim = bool(row.reason)
         said, *rest = wrap(safe_line(f"Not now: {row.reason}" if dim else row.sentence), room)
         style: StyleName = "dim" if dim else "text"
-        before = Span(" " * (_GROUP + _KEY + _TITLE))
+        before = Span(" " * (_GROUP + _KEY + self._titled))
         return (
             (
                 Span(f"{row.group if first else '':<{_GROUP}}", "heading"),
                 Span(f"{clip(row.key, _KEY - 1):<{_KEY}}", "key"),
-                Span(f"{clip(row.title, _TITLE - 1):<{_TITLE}}", "dim" if dim else "title"),
+                Span(f"{row.title:<{self._titled}}", "dim" if dim else "title"),
                 Span(said, style),
             ),
             *((before, Span(line, style)) for line in rest),

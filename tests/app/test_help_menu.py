@@ -13,6 +13,8 @@ from textual.widgets import Input
 
 from lcm_tui.kit.commands import free_keys, key_problems, moving_keys, swapped, textual_keys
 from lcm_tui.kit.dialogs import reflowed
+from lcm_tui.kit.help import HelpMenu, help_rows
+from lcm_tui.kit.spans import text_of
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import all_keys
 from tests.app.screens import WAYS, open_screen
@@ -43,6 +45,12 @@ async def test_two_short_paragraphs_stand_over_the_menu(openclaw_home: Path, nam
         text = pilot.app.screen.query_one(TextView)
         assert text.virtual_size.height == text.size.height <= 4
         assert filter_line <= 7
+        menu = pilot.app.screen
+        assert isinstance(menu, HelpMenu)
+        for row in help_rows(screen):
+            said = " ".join(text_of(line) for line in menu._draw(row.name, 72))
+            wanted = f"{row.key} {row.title} " + (f"Not now: {row.reason}" if row.reason else row.sentence)
+            assert "".join(wanted.split()) in "".join(said.split()), "nothing of a row is cut"
 
 
 @pytest.fixture
