@@ -32,7 +32,6 @@ from lcm_core.change.plan import (
     ref_of,
     sorted_names,
 )
-from lcm_core.engine.identity import entry_hash
 from lcm_core.engine.sessions import (
     UNKNOWN_MODEL,
     RuntimeModel,
@@ -40,7 +39,7 @@ from lcm_core.engine.sessions import (
     is_poll,
     names_heartbeats,
 )
-from lcm_core.engine.stored_parts import StoredPart
+from lcm_core.engine.stored_parts import StoredPart, entry_hash
 from lcm_core.engine.wrapper import CacheState
 from lcm_core.operations.rows import context_item, delete, forget, in_context_order, listing_of, update
 from lcm_core.store.conversations import get_conversation

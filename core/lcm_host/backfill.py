@@ -18,10 +18,9 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.text import agree, counted
 from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.change.plan import Plan, RowChange, insertion
-from lcm_core.engine.identity import entry_hash
 from lcm_core.engine.rules import IngestRules
 from lcm_core.engine.sessions import Skipped, is_acknowledgement, is_poll, names_heartbeats, stored_role
-from lcm_core.engine.stored_parts import message_text
+from lcm_core.engine.stored_parts import entry_hash, message_text
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import find_holding, next_conversation_id, without_row
 

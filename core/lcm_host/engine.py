@@ -114,6 +114,9 @@ from lcm_host.reconciling import (
 )
 from lcm_host.sessions import first_header
 
+if TYPE_CHECKING:
+    from lcm_core.writers.cost import Model
+
 # -- behind the host's calls -----------------------------------------------------------------------------
 
 
@@ -181,44 +184,26 @@ class Snapshots:
         now: datetime,
     ) -> None:
         """Begin to keep one; `settled` waits for it."""
+        note = partial(note_assembly, newest=self._newest, zone=zone, now=now)
+
+        async def kept() -> None:
+            async with self._turn:
+                try:  # to count what was ever said takes its time, so it is done here and not in the assembly
+                    whole = await self._database.read(add_history, conversation_id, assembled)
+                    path = self._database.path
+                    self.problem = await asyncio.to_thread(note, path, whole, conversation_id, settings)
+                    await self._database.refresh()
+                except LcmError as error:
+                    self.problem = error.message
+
         if self._newest > 0:
-            note = asyncio.create_task(self._keep(assembled, conversation_id, settings, zone, now))
-            self._running.add(note)
-            note.add_done_callback(self._running.discard)
+            task = asyncio.create_task(kept())
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
 
     async def settled(self) -> None:
         """Wait until all that were begun are kept, or `problem` says why not."""
         await asyncio.gather(*self._running)
-
-    async def _keep(
-        self,
-        assembled: Assembled,
-        conversation_id: ConversationId,
-        settings: AssemblySettings,
-        zone: tzinfo | None,
-        now: datetime,
-    ) -> None:
-        """To count what was ever said takes its time, so it is done here and not in the assembly."""
-        async with self._turn:
-            try:
-                whole = await self._database.read(add_history, conversation_id, assembled)
-                self.problem = await asyncio.to_thread(
-                    note_assembly,
-                    self._database.path,
-                    whole,
-                    conversation_id,
-                    settings,
-                    newest=self._newest,
-                    zone=zone,
-                    now=now,
-                )
-                await self._database.refresh()
-            except LcmError as error:
-                self.problem = error.message
-
-
-if TYPE_CHECKING:
-    from lcm_core.writers.cost import Model
 
 
 # -- appends ---------------------------------------------------------------------------------------------

@@ -43,10 +43,17 @@ from lcm_core.base.times import sql_utc
 from lcm_core.base.tokens import estimate_weighted
 from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.engine.blocks import PART_ID, Part, blocks_of, part_with_metadata, sender_fields
-from lcm_core.engine.identity import event_key, identity_of
 from lcm_core.engine.rules import RULES_PRESENT, IngestRules
 from lcm_core.engine.sessions import Skipped, has_failed, is_mirror, is_runtime_context, stored_role
-from lcm_core.engine.stored_parts import StoredPart, TopLevel, message_text, parts_of, top_level
+from lcm_core.engine.stored_parts import (
+    StoredPart,
+    TopLevel,
+    event_key,
+    identity_of,
+    message_text,
+    parts_of,
+    top_level,
+)
 from lcm_core.store.messages import new_file_id
 
 from lcm_host.payloads import NewId, Payload, take_out

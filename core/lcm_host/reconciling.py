@@ -17,10 +17,9 @@ from lcm_core.base.errors import RefusedError
 from lcm_core.base.javascript import Json, JsonObject, js_json, parsed_object, well_formed
 from lcm_core.base.records import ConversationId
 from lcm_core.base.values import Record
-from lcm_core.engine.identity import entry_hash, identity_of
 from lcm_core.engine.rules import IngestRules
 from lcm_core.engine.sessions import stored_role
-from lcm_core.engine.stored_parts import CALL_IDS, message_text, says_nothing
+from lcm_core.engine.stored_parts import CALL_IDS, entry_hash, identity_of, message_text, says_nothing
 from lcm_core.store.database import Reader
 from lcm_core.store.ingested import (
     Holding,

@@ -351,7 +351,7 @@ def payload_of(part: Stored, role: str) -> tuple[str, Payload, str | None, str |
     tool = _clean(part.get("tool_name")) or _block_text(part, ("name", "toolName"))
     path = _clean(part.get("file_name")) or _clean(part.get("file_url"))
     ours: dict[str, Json] = {
-        name: _json(value)
+        name: stored_json(value)
         for name, value in sorted(part.items())
         if value is not None and name not in _KNOWN and name not in held
     }
@@ -494,7 +494,8 @@ def _plain(value: object) -> Json:
     return value if isinstance(value, bool | int | float) else None
 
 
-def _json(value: SqlValue) -> Json:
+def stored_json(value: SqlValue) -> Json:
+    """A value as JSON that Remnic can read again."""
     return _plain(encode_cell(value))
 
 

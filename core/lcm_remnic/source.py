@@ -13,7 +13,6 @@ from typing import Concatenate, Final
 from lcm_core.base.errors import FileMissingError
 from lcm_core.base.times import sort_key
 from lcm_core.base.values import P, Record, T
-from lcm_core.change.journal import encode_cell
 from lcm_core.change.plan import Cell, Cells, Symbol, SymbolKind
 from lcm_core.engine.markers import classify
 from lcm_core.store.database import Database, HostRows, Reader, read_host
@@ -29,10 +28,12 @@ from lcm_remnic.records import (
     Origin,
     SessionId,
     Step,
+    Stored,
     What,
     is_place,
     parsed_object,
     payload_of,
+    stored_json,
     written,
 )
 
@@ -42,8 +43,6 @@ from lcm_remnic.records import (
 # Loads over `Rows`, every value as it is stored: each is one short read transaction.
 
 
-#: A row as it is stored, by column.
-Stored = Mapping[str, SqlValue]
 #: Columns of a summary that a node has; the others are kept in the record.
 _TEXT: Final = "content"
 
@@ -376,16 +375,13 @@ def turn_of(message: SourceMessage, conversation: SourceConversation) -> Cells:
 
 def metadata_of(row: Stored, conversation: SourceConversation) -> dict[str, Json]:
     """What a turn says about its message: what Remnic's importer writes, and what it has no place for."""
-    ours: dict[str, Json] = {
-        name: _json(value) for name, value in sorted(row.items()) if value is not None and name not in _TURN
-    }
     return {
         "conversation_id": conversation.conversation_id,
         "identity_hash": _text(row.get("identity_hash")),
         "source": SOURCE,
         "source_seq": number(row["seq"]) or 0,
         "title": _text(conversation.row.get("title")),
-        OURS: ours,
+        OURS: _columns(row, _TURN),
     }
 
 
@@ -471,8 +467,8 @@ def record_of(conversation: SourceConversation, outline: Outline, gone: Sequence
 def _summary(summary: SourceSummary, links: list[Link], edges: list[Link]) -> Json:
     return {
         "row": _columns(summary.row, _NODE),
-        "messages": [[_json(link.target), link.ordinal] for link in links],
-        "sources": [[_json(link.target), link.ordinal] for link in edges],
+        "messages": [[stored_json(link.target), link.ordinal] for link in links],
+        "sources": [[stored_json(link.target), link.ordinal] for link in edges],
     }
 
 
@@ -485,13 +481,10 @@ def _by_summary(links: Iterable[Link]) -> dict[str, list[Link]]:
 
 def _columns(row: Stored, but: frozenset[str]) -> dict[str, Json]:
     return {
-        name: _json(value) for name, value in sorted(row.items()) if name not in but and value is not None
+        name: stored_json(value)
+        for name, value in sorted(row.items())
+        if name not in but and value is not None
     }
-
-
-def _json(value: SqlValue) -> Json:
-    cell = encode_cell(value)
-    return dict(cell) if isinstance(cell, dict) else cell if not isinstance(cell, list) else list(cell)
 
 
 def _text(value: SqlValue) -> str | None:

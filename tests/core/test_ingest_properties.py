@@ -14,9 +14,8 @@ from lcm_core.base.javascript import js_json, read_json
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import estimate_weighted
 from lcm_core.base.values import replace
-from lcm_core.engine.identity import canonical, collation, identity_of
 from lcm_core.engine.rules import RULES_PRESENT
-from lcm_core.engine.stored_parts import content_as_text, text_in
+from lcm_core.engine.stored_parts import canonical, collation, content_as_text, identity_of, text_in
 from lcm_host.messages import HostMessage, StoredMessage, read_host_file, read_messages, store_message
 
 TYPES = [

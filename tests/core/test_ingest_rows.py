@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.javascript import js_json, js_number, read_json, well_formed
-from lcm_core.engine.identity import entry_hash, identity_of
 from lcm_core.engine.rules import RULES_PRESENT
 from lcm_core.engine.sessions import is_acknowledgement, is_poll
+from lcm_core.engine.stored_parts import entry_hash, identity_of
 from lcm_core.store.messages import new_file_id
 from lcm_host.messages import (
     HostMessage,

@@ -20,7 +20,7 @@ from typing import Any
 from lcm_core.api import EngineSettings, RefusedError
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.values import replace
-from lcm_core.engine.identity import entry_hash, identity_of
+from lcm_core.engine.stored_parts import entry_hash, identity_of
 from lcm_host.appending import Session
 from lcm_host.engine import Engine
 

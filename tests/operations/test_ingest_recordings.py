@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.engine.identity import canonical
 from lcm_core.engine.rules import RULES_PRESENT
+from lcm_core.engine.stored_parts import canonical
 from lcm_host.messages import StoredMessage, host_message, store_message
 
 from tests.operations.ingest_replay import (

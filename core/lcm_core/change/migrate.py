@@ -35,8 +35,8 @@ from lcm_core.change.schema import (
     add_search_tables,
 )
 from lcm_core.engine.graph import PlainNode, SummaryGraph
-from lcm_core.engine.identity import identity_of
 from lcm_core.engine.rules import engine_rules
+from lcm_core.engine.stored_parts import identity_of
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row, Rows
 from lcm_core.store.schema import Schema
