@@ -103,7 +103,7 @@ class Target(Record, frozen=True):
         return "the budget" if self.percent == 100 else f"{self.percent} %"
 
 
-TARGETS: Final = {one.words: one for one in map(Target, (100, 75, 50, 25, 10))}
+TARGETS: Final = tuple(map(Target, (100, 75, 50, 25, 10)))
 
 
 def target_of(text: str) -> Target | None:
@@ -204,10 +204,10 @@ Each row is one new summary: its sources, their stored tokens, and its expected 
 Digits change the options. Mode opens a list that says what each would do now: a sweep (leaves until only the
 fresh tail is raw, then condensed), one that also takes finished tool calls of the current turn, as engines
 from 1.1 on do after an overflow, one leaf, one leaf and the condensing that follows it, sweeps until the
-context is below the target, or a single root. Where nothing is to be compacted, enter protects fewer of the
-newest messages until something is. Accept: every draft, ask for each one, or stop when no model gave a
-shorter text instead of truncating it. = sets a target size, in tokens (40k) or as a share of the budget
-(60%); # how many of the newest messages to protect; B, + and - change the budget.
+context is below the target, or a single root. Target: a size in tokens (40k) or a share of the budget (60%),
+which chooses sweeps until below it. Accept: every draft, ask for each one, or stop when no model gave a
+shorter text instead of truncating it. # sets how many of the newest messages to protect; B, + and - change
+the budget. Where nothing is to be compacted, enter protects fewer until something is.
 
 a drafts the next pass and shows it, with what it keeps, loses and invents and which items of the context it
 would replace; a again accepts it. A runs all that remain as option 3 says. Each draft is written
@@ -224,9 +224,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         super().__init__()
         self.conversation = conversation
         self._batch = batch
-        self._targets = dict(TARGETS)
         self.mode = Choice("mode", tuple(MODES))
-        self.target = Choice("target", tuple(TARGETS))
+        self.target = TARGETS[0]
         self.rule = Choice("accept", tuple(rule.value for rule in Rule))
         self.what_if: int | None = None  #: the budget that was set here, in tokens; None: as configured
         self.tail: int | None = None  #: newest messages that are left alone; None: as is configured
@@ -294,7 +293,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def wanted(self) -> tuple[Mode, int]:
         """The mode, and the tokens to come under."""
-        return MODES[self.mode.value], self._targets[self.target.value].of(self.budget)
+        return MODES[self.mode.value], self.target.of(self.budget)
 
     def wish(self, mode: str = "") -> CompactionWish:
         """What is chosen, together; with another *mode*, by its name."""
@@ -310,10 +309,10 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _choices_line(self) -> Line:
         """The choices, each with its key."""
-        target = self.target.value if self._why_no_target() is None else "–"
+        target = self.target.words if MODES[self.mode.value] is Mode.UNTIL_UNDER else "–"
         said = [
             (self.key_of("choice-1"), self.mode.title, self.mode.value),
-            (self.key_of("choice-2"), self.target.title, target),
+            (self.key_of("choice-2"), "target", target),
             (self.key_of("choice-3"), self.rule.title, self.rule.value),
         ]
         if self.what_if is not None:
@@ -330,17 +329,9 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         self._redraw_head()
         self.load()
 
-    def _turn_target(self) -> None:
-        self.target.turn()
-        self._renew()
-
     def _turn_rule(self) -> None:
         self.rule.turn()
         self._redraw_head()
-
-    def _why_no_target(self) -> str | None:
-        wanted = MODES[self.mode.value] is Mode.UNTIL_UNDER
-        return None if wanted else "The target applies only to the mode “until under”"
 
     # -- picking them ------------------------------------------------------------------------------------
 
@@ -373,12 +364,12 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     async def _ask_target(self) -> None:
         """Ask what the context is to come under; the mode becomes the one that it belongs to."""
         label = "Target size: tokens (40k) or a share of the budget (60%)"
-        text = await self.ask(label, check=_target_problem)
+        picks = [Pick(f"{one.percent}%", one.words, f"{one.of(self.budget):,} tokens") for one in TARGETS]
+        text = await self.ask(label, check=_target_problem, picks=picks)
         target = target_of(text) if text is not None else None
         if target is None:
             return
-        self._targets = {**TARGETS, target.words: target}
-        self.target = Choice("target", tuple(self._targets), chosen=target.words)
+        self.target = target
         self.mode.value = next(words for words, mode in MODES.items() if mode is Mode.UNTIL_UNDER)
         self._renew()
 
@@ -520,7 +511,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     def _show_text(self) -> None:
         number, held = self.list.table.selected, self.compaction.held
         if number is None:
-            keys = {name: self.key_of(name) for name in ("open", "choice-1", "tail", "under")}
+            keys = {name: self.key_of(name) for name in ("open", "choice-1", "choice-2", "tail")}
             self.text.show(nothing_document(self._outlook, *self.wanted(), keys))
         elif held is not None and number == len(self.compaction.done) + 1:
             self.work_on("detail", self._load_held, number, held)
@@ -717,10 +708,10 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             help="Pick the mode: the list says what each would do now.",
         ),
         commands.CHOICE_2.does(
-            _turn_target,
-            lambda s: s._why_running() or s._why_no_target(),
+            _ask_target,
+            _why_running,
             title="Target",
-            help="Change the target size, as a share of the budget.",
+            help="Set a target size: tokens (40k) or a share of the budget (60%).",
         ),
         commands.CHOICE_3.does(
             _turn_rule,
@@ -729,14 +720,6 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             help="Change how drafts are accepted: all, ask each, stop on truncation.",
         ),
         actions.ITS_HISTORY,
-        Key(
-            "under",
-            "equals_sign",
-            "Target",
-            "Set a target size: tokens (40k) or a share of the budget (60%).",
-            _ask_target,
-            words="shrink to; how small; reduce to",
-        ),
         Key(
             "tail",
             "number_sign",

@@ -422,7 +422,7 @@ def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[st
         why = "There is no raw message to compact, and no run of summaries long or large enough."
     can = (
         f"{keys['open']} protects fewer of the newest messages until there is a pass ({keys['tail']}: as "
-        f"many as you say), {keys['choice-1']} lists what other modes would do, {keys['under']} sets a "
+        f"many as you say), {keys['choice-1']} lists what other modes would do, {keys['choice-2']} sets a "
         "target size."
     )
     return (heading("Why"), Block(why), Block(), Block(can, "dim"))
