@@ -82,7 +82,7 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         await pilot.press(*"]" * 12)
         await wait_for(pilot, lambda: items_of(screen) == now, "the present")
         await wait_for(pilot, lambda: not screen.query("#past"), "no bar")
-        assert screen.why_not("hunk-next") == "this is the present"
+        await wait_for(pilot, lambda: screen.why_not("hunk-next") == "this is the present")
     assert dump(path) == rows
 
 
