@@ -443,6 +443,15 @@ class DiffView(LineView[Piece]):
         self._again()
         return True
 
+    @property
+    def stands_alone(self) -> bool:
+        """Whether the line at the cursor is a heading with nothing below it."""
+        key, laid = self.selected, self.laid
+        if key is None or laid is None or key.hidden:
+            return False
+        rows = laid.rows[key.row : key.row + 2]
+        return all(any(map(laid.naming.is_heading, filter(None, _texts(laid, row)))) for row in rows)
+
     def section(self) -> tuple[Sequence[str], Sequence[str]]:
         """The lines of the old and of the new text below the same heading as the line at the cursor."""
         key, laid = self.selected, self.laid

@@ -155,7 +155,6 @@ VIEWS: Final = (
     ),
     OtherView("Unified", "Unified", "Show two texts as one, changes marked with - and +.", ""),
     OtherView("As list", "List of summaries", "Show the summaries of the previous context as a list.", ""),
-    OtherView("Preview", "Preview of the change", "Show what was in front before the diff.", ""),
     OtherView("Text", "Text of the file", "Show the text of the file.", ""),
     OtherView("Stored items", "Items as stored", "Show the stored items of the context.", ""),
     OtherView("As stored", "Text as stored", "Show the text as the database has it.", ""),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from lcm_core.base.diff import Diff, compare_lines
 from lcm_core.base.records import ContextItem, MessageId, SummaryId, Timestamp
-from lcm_core.base.text import cell_width
+from lcm_core.base.text import cell_width, safe_line
 from lcm_core.base.values import Record
 from lcm_core.change.plan import Ref
 from lcm_core.change.preview import Shifted
@@ -51,7 +53,22 @@ AT_A_TIME: Final = 200
 LINE_CHARACTERS: Final = 400
 #: What is shown of a text as a whole.
 WHOLE_CHARACTERS: Final = 200_000
-PANES: Final = ("brief", "ordinals", "warnings", "edits", "diff", "sql")
+#: The panes in their order, with their titles.
+PANES: Final = MappingProxyType(
+    {
+        "brief": "Brief",
+        "ordinals": "Ordinals",
+        "warnings": "Warnings",
+        "edits": "Edits",
+        "diff": "Diff",
+        "sql": "SQL",
+    }
+)
+
+
+def _compare_rows(before: str, after: str) -> Diff:
+    """The difference of two lists of rows; an empty one has no line."""
+    return compare_lines(*(tuple(rows.split("\n")) if rows else () for rows in (before, after)))
 
 
 class PaneBar(Drawn):
@@ -128,7 +145,7 @@ class ChangePane(Vertical):
         self.edits = self._text_list("edits", _cut_line, empty="No row changes.")
         self.sql = self._text_list("sql", _cut_line, empty="Reading …")
         self.text = self._text_list("brief", text_lines, tall=True)
-        self.diff = DiffView(empty="Comparing …", id="diff", changes=False)
+        self.diff = DiffView(empty="Comparing …", id="diff", changes=False, compare=_compare_rows)
         self._head_warns = False  #: whole: no pane says it again
         self._pane = "ordinals"
         self._pane_before = "ordinals"  #: in front before the rows as a diff
@@ -162,14 +179,7 @@ class ChangePane(Vertical):
 
     def _pane_names(self) -> list[tuple[str, str, bool]]:
         shown = self.shown
-        titles = {
-            "ordinals": "Ordinals",
-            "warnings": "Warnings",
-            "edits": "Edits",
-            "diff": "Diff",
-            "sql": "SQL",
-            "brief": "Text",
-        }
+        titles = dict(PANES)
         if shown is not None:
             titles["ordinals"] += f" {shown.items:,}"
             titles["warnings"] += f" {len(self.warnings.keys):,}"
@@ -198,6 +208,11 @@ class ChangePane(Vertical):
     def turn(self) -> None:
         """Show the rows before and after as a diff, or again what was in front before."""
         self.show_pane(self._pane_before if self.shows_diff else "diff")
+
+    @property
+    def turns_to(self) -> str:
+        """The title of the pane that `turn` brings to the front."""
+        return PANES[self._pane_before if self.shows_diff else "diff"]
 
     @property
     def shows_diff(self) -> bool:
@@ -350,8 +365,15 @@ class ChangePane(Vertical):
     # -- commands ----------------------------------------------------------------------------------------
 
     def why_not_open(self) -> str | None:
-        """Nothing to open."""
-        return "nothing is selected" if self.list_in_front().selected is None else None
+        """Nothing to open, or no more than is on the screen."""
+        view = self.list_in_front()
+        key = view.selected
+        if isinstance(key, Numbered):
+            wraps = view in (self.text, self.warnings)
+            whole = wraps or cell_width(safe_line(self._text_of(key))) < view.size.width - 2
+        else:
+            whole = view is self.diff and self.diff.stands_alone
+        return "nothing is selected" if key is None else "it is shown whole" if whole else None
 
     def _text_of(self, key: ShiftRow | Numbered | Piece) -> str:
         """What a line says, as far as it is known without reading."""
@@ -445,5 +467,5 @@ ROWS_OR_DIFF: Final[Key[Any]] = commands.OTHER_VIEW.does(
     _turn,
     title="Diff",
     help="Show the rows before and after as a diff, or what was in front before.",
-    title_now=lambda s: "Preview" if s.view.shows_diff else "",
+    title_now=lambda s: s.view.turns_to,
 )

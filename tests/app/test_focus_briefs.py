@@ -108,7 +108,7 @@ async def test_a_text_of_ones_own_goes_through_the_preview(path: Path):
         await wait_for_text(pilot, "1 token", "964 saved", "you (manual)")
         await pilot.press("a")
         await preview(pilot)
-        await wait_for_text(pilot, "replace 4", "focus_brief_sources +4; focus_briefs +1", "[Text]", " 45 s")
+        await wait_for_text(pilot, "replace 4", "focus_brief_sources +4; focus_briefs +1", "[Brief]", " 45 s")
         assert shown(pilot).count("Ordinals do not change.") == 1
         assert dump(path) == before
         await pilot.press("a")

@@ -137,9 +137,11 @@ async def test_the_panes_show_edits_and_sql_and_any_line_whole(
         )
         rows, around, search = 1 + 18 + 2 + 3, 3, 2
         assert len(screen.view.sql.keys) == rows + around + search
-        await pilot.press("G", "k", "k", "k", "enter")  # before COMMIT and the search tables
+        await pilot.press("G", "k", "k", "k")  # before COMMIT and the search tables
+        assert screen.view.why_not_open() == "it is shown whole"
+        await pilot.press(*"kkk", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the statement")
-        await wait_for_text(pilot, f'DELETE FROM "summaries" WHERE "summary_id" IS \'{NODE}\';')
+        await wait_for_text(pilot, 'INSERT INTO "context_items"', SOURCES[1])
         await pilot.press("escape", "tab", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the item")
         await wait_for_text(pilot, NODE, "Condensed memory covering")

@@ -65,7 +65,7 @@ async def test_operations_are_stepped_through_in_time_and_stay_a_diff(database_c
         newest = pilot.app.screen
         assert at(newest, "Operation ")
         await pilot.press("m")
-        await wait_for_text(pilot, "== summaries sum_4c4bd5292abfa225", "[Diff]", "m Preview")
+        await wait_for_text(pilot, "== summaries sum_4c4bd5292abfa225", "[Diff]", "m Ordinals")
         older = await stepped(pilot, BACK)
         await wait_for_text(pilot, "- == summaries sum_4c4bd5292abfa225", "[Diff]")
         assert older.where() != newest.where()
