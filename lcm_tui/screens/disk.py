@@ -6,7 +6,7 @@ import asyncio
 import shlex
 import threading
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.text import counted
@@ -77,6 +77,14 @@ class DiskList(ListPane[str]):
         return cells_of(COLUMNS, self.rows[key], None)
 
 
+@runtime_checkable
+class BySize(Protocol):
+    """A screen whose list can have the largest on top."""
+
+    def show_largest(self) -> None:
+        """Sort by size; the cursor stands on the largest."""
+
+
 class DiskScreen(DataScreen[DiskUse]):
     """What takes the space, and giving it back."""
 
@@ -88,8 +96,9 @@ enter shows the numbers of a row, or its files, such as backups, and which of th
 
 v rewrites the file without its free pages (VACUUM) and empties its write-ahead log.
 
-A deletion leaves its pages free inside the file: the engine fills them again, and only this makes the file
-smaller. It is refused while a host has the file open.
+X goes to the conversations, the largest on top, where X deletes. A deletion leaves its pages free inside the
+file: the engine fills them again, and only v makes the file smaller. It is refused while a host has the file
+open.
 
 x removes large files that no row names any more, such as those of a deleted conversation. Files of the last
 day stay. This cannot be undone.
@@ -236,11 +245,33 @@ day stay. This cannot be undone.
             self.title_bar.note = busy or disk_sentence(self._use)
         self.refresh_bars()
 
+    # -- what frees more ---------------------------------------------------------------------------------
+
+    def _why_not_below(self) -> str | None:
+        if isinstance(self.app.screen_stack[-2], BySize):
+            return None
+        return "the list of conversations is not below this screen: there S sorts by bytes, and X deletes"
+
+    async def _list_conversations(self) -> None:
+        """Leave for the conversations, the largest on top."""
+        below = self.app.screen_stack[-2]
+        if isinstance(below, BySize):
+            below.show_largest()
+        await self.action_back()
+
     KEYS: ClassVar[Sequence[Key[DiskScreen]]] = (
         commands.OPEN.does(
             lambda s: s._show_files(),
             lambda s: s._why_no_files(),
             help="Show the numbers of this row, or its files and which may be deleted by hand.",
+        ),
+        commands.DELETE.does(
+            lambda s: s._list_conversations(),
+            lambda s: s._why_not_below(),
+            title="Delete…",
+            help="Go to the conversations, the largest on top: X there deletes, and says what that frees.",
+            hidden=False,
+            of_row=False,
         ),
         Key(
             "vacuum",

@@ -65,7 +65,7 @@ async def test_enter_lists_the_files_beside_the_database_and_says_what_may_be_de
     async with open_app(path, size=NARROW, state_dir=path.parent) as pilot:
         await settled(pilot)
         await pilot.press("&")
-        await wait_for_text(pilot, "enter Open", "backups")
+        await wait_for_text(pilot, "enter ", "backups")
         assert pilot.app.screen.selected_id() == "backups", "the largest row is the first"
         assert "free pages" not in shown(pilot)
         assert "v Give back" not in shown(pilot)
@@ -81,3 +81,19 @@ async def test_enter_lists_the_files_beside_the_database_and_says_what_may_be_de
         await pilot.press("escape", "y", "t")
         await wait_until_said(pilot, "Copied the text")
         assert re.match(r"message_parts, [0-9,]+ bytes, ", pilot.app.clipboard)
+
+
+async def test_the_conversations_are_a_key_away_the_largest_on_top(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        home = pilot.app.screen
+        await pilot.press("&")
+        await wait_for_text(pilot, "X Delete…")
+        await pilot.press("X")
+        await wait_for(pilot, lambda: pilot.app.screen is home and home.list.sorted_by == "bytes")
+        await settled(pilot)
+        sizes = [home.list.rows[key].sums.bytes for key in home.list.table.keys]
+        assert sizes == sorted(sizes, reverse=True)
+        assert home.list.table.selected == home.list.table.keys[0]
+        await pilot.press("X")
+        await wait_for_text(pilot, "Delete conversation")

@@ -176,9 +176,9 @@ async def test_a_click_on_a_key_is_the_key(database_file: DatabaseFactory):
             await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index(title), 0))
             await wait_for(pilot, lambda name=name: type(pilot.app.screen).__name__ == name)
             await settled(pilot)
-            await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index("Back"), 0))
+            await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index("esc"), 0))
             await wait_for(pilot, lambda: pilot.app.screen is first)
-        await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index("Help"), 0))
+        await pilot.click(KeyBar, offset=(shown_lines(pilot)[-1].index(" ? ") + 1, 0))
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
         await pilot.click(offset=(20, 2))  # in the text of the help
         assert isinstance(pilot.app.screen, ModalScreen)
@@ -228,13 +228,13 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
             await pilot.press("tab")
         assert not [command for command in screen.commands if not done_by(screen, command)]
         bar = f"{shown_lines(pilot)[-1]} "
-        shown = [hint for hint in screen.key_hints() if f" {hint.key} {hint.title} " in bar]
+        shown = [hint for hint in screen.key_hints() if f" {hint.written} {hint.title} " in bar]
         assert {"help", "quit" if screen.is_first else "back"} <= {hint.command for hint in shown}
         assert " : " in bar
         missing = [hint for hint in screen.key_hints() if hint.shown and hint not in shown]
         missing = [hint for hint in missing if hint.command != "palette"]
         room = 160 - len(bar.rstrip()) - 1  # a blank ends the last one
-        assert [hint.title for hint in missing if len(f" {hint.key} {hint.title} ") <= room] == [], bar
+        assert [hint.title for hint in missing if len(f" {hint.written} {hint.title} ") <= room] == [], bar
         text = await help_text(pilot)
         assert pilot.app.screen is screen
         assert len(screen.HELP.split()) > 20
