@@ -23,7 +23,8 @@ from lcm_core.change.plan import Cells, Plan, RowChange
 from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.assembly import assemble_context, settings_for
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.operations.past import Past, operations_on
+from lcm_core.operations.past import operations_on
+from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point
 from lcm_core.store.context_view import read_context
 from lcm_core.store.database import Database, Reader

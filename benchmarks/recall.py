@@ -22,7 +22,8 @@ from typing import Final
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.search import Filter
 from lcm_recall.queries import RecallSettings
-from lcm_recall.search import KnownWords, parse, respelled, search
+from lcm_recall.search import respelled, search
+from lcm_recall.terms import KnownWords, parse
 from lcm_recall.tools import RecallTools
 
 from benchmarks.generate import stamp, write

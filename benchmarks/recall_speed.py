@@ -27,7 +27,8 @@ from lcm_core.base.settings import Options, resolve
 from lcm_core.store.database import Database
 from lcm_core.store.search import Filter
 from lcm_recall.queries import RecallSettings
-from lcm_recall.search import Found, IndexUse, Progress, index_of, make_index, parse, search_live
+from lcm_recall.search import Found, IndexUse, Progress, index_of, make_index, search_live
+from lcm_recall.terms import parse
 from mcp.client import Client
 
 from benchmarks.generate import database

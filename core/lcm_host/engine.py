@@ -61,8 +61,9 @@ from lcm_core.store.ingested import Holding, find_holding
 from lcm_core.store.opening import connect_writing, real_path, undisturbed
 from lcm_core.writers.request import Summarizer, SummarizerError
 from lcm_core.writers.source import Rendering
+from lcm_recall.answer import ToolAnswer
 from lcm_recall.cue import with_cue
-from lcm_recall.grants import Grants, ToolAnswer
+from lcm_recall.grants import Grants
 from lcm_recall.queries import engine_recall
 from lcm_recall.tools import TOOLS, RecallTools
 

@@ -48,16 +48,8 @@ from lcm_core.engine.sessions import has_failed, is_runtime_context, stored_role
 from lcm_core.engine.stored_parts import message_text
 from lcm_core.store.database import HostRows, read_host
 
-from lcm_host.sessions import (
-    ENTRY_LIMIT,
-    ArchivePlace,
-    ColdPlace,
-    ColdRow,
-    EventRow,
-    FilePlace,
-    HostSession,
-    HotPlace,
-)
+from lcm_host.rows import ENTRY_LIMIT, ColdRow, EventRow
+from lcm_host.sessions import ArchivePlace, ColdPlace, FilePlace, HostSession, HotPlace
 
 # -- packed entries --------------------------------------------------------------------------------------
 # Entries in a table, and archives. Nothing is unpacked beyond a limit that the caller gives.

@@ -25,7 +25,8 @@ from lcm_core.store.ownership import key_owners, session_owners, values_taken
 
 from lcm_host.entries import SessionEntry
 from lcm_host.reading import newest_in_file, newest_in_table, open_session
-from lcm_host.sessions import HostSession, HotPlace, OutboxRow, outbox_of, session_status
+from lcm_host.rows import OutboxRow, outbox_of, session_status
+from lcm_host.sessions import HostSession, HotPlace
 
 # -- keeping up ------------------------------------------------------------------------------------------
 # What was said in a session and is not in its conversation (docs/spec/host.md, "Is it ingesting?"). A turn

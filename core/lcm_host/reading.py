@@ -58,13 +58,8 @@ from lcm_host.entries import (
     value_of,
     with_lines,
 )
-from lcm_host.sessions import (
-    ArchivePlace,
-    ColdPlace,
+from lcm_host.rows import (
     EventRow,
-    FilePlace,
-    HostSession,
-    HotPlace,
     HotState,
     Node,
     active_events,
@@ -77,6 +72,7 @@ from lcm_host.sessions import (
     nodes,
     off_path,
 )
+from lcm_host.sessions import ArchivePlace, ColdPlace, FilePlace, HostSession, HotPlace
 
 # -- the tree --------------------------------------------------------------------------------------------
 # Where entries are: one streamed pass, small to keep, cheap to bring up to date.

@@ -32,8 +32,8 @@ from lcm_core.writers.wire import ATTEMPTS
 from lcm_prompts import ASK
 from msgspec import UNSET, Meta, UnsetType, structs
 
+from lcm_recall.answer import Adds, Parameters, repeats
 from lcm_recall.engine_tools import DEFAULT_ANSWER_TOKENS, MAX_BUCKETS, DelegationError, Task, timed_out
-from lcm_recall.grants import Adds, Parameters, repeats
 from lcm_recall.queries import RecallSettings
 from lcm_recall.read import (
     Passage,
@@ -45,7 +45,8 @@ from lcm_recall.read import (
     text_of,
     verify,
 )
-from lcm_recall.search import Query, parse, search
+from lcm_recall.search import search
+from lcm_recall.terms import Query, parse
 
 # -- the evidence ----------------------------------------------------------------------------------------
 # Passages of what is stored, the most telling first, within a budget (docs/spec/searching.md, "Asking").

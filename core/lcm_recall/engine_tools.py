@@ -20,22 +20,8 @@ from lcm_core.base.values import Record, Struct, field, to_json
 from lcm_core.store.search import FoundRow, Kind, Order, RecalledRows
 from lcm_core.writers.cost import fenced
 
-from lcm_recall.grants import (
-    MAX_SAFE_INTEGER,
-    NO_GRANT,
-    Caller,
-    Grant,
-    Grants,
-    Parameters,
-    Scope,
-    ToolAnswer,
-    ToolError,
-    as_json,
-    granted,
-    id_in,
-    resolve_scope,
-    route,
-)
+from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolAnswer, ToolError, as_json, id_in
+from lcm_recall.grants import NO_GRANT, Caller, Grant, Grants, Scope, granted, resolve_scope, route
 from lcm_recall.queries import (
     FILE_BYTES,
     Clock,

@@ -22,8 +22,9 @@ from lcm_recall.ask import Asked, AskLimits, Inquiry
 from lcm_recall.queries import RecallSettings, engine_recall, recall_settings
 from lcm_recall.read import Level, Page, Verdict, levels_below, read_below
 from lcm_recall.read import verify as look_up
-from lcm_recall.search import Found, parse
+from lcm_recall.search import Found
 from lcm_recall.search import search as find
+from lcm_recall.terms import parse
 
 P = ParamSpec("P")
 T = TypeVar("T")

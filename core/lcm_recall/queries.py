@@ -29,7 +29,7 @@ from lcm_core.change.reindex import reference_text
 from lcm_core.store.opening import contains_pattern
 from lcm_core.store.search import FoundRow, Kind, Order, Range, RecalledRows, SearchRows
 
-from lcm_recall.grants import ToolError
+from lcm_recall.answer import ToolError
 
 # -- settings --------------------------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.search import Document, DocumentKind, RecalledRows, SearchedRows, seqs_of
 
+from lcm_recall.answer import REPEATS
 from lcm_recall.engine_tools import Task, expand_summary
-from lcm_recall.grants import REPEATS
 from lcm_recall.queries import RecallSettings
 from lcm_recall.search import OTHER_SPELLING, with_file
 

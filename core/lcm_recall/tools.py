@@ -12,6 +12,7 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.store.search import RecalledRows
 from lcm_prompts import recall_block
 
+from lcm_recall.answer import Parameters, ToolAnswer, ToolError
 from lcm_recall.engine_tools import (
     Delegate,
     Delegations,
@@ -23,7 +24,7 @@ from lcm_recall.engine_tools import (
     grep,
     plan_query,
 )
-from lcm_recall.grants import Caller, Grants, Parameters, ToolAnswer, ToolError
+from lcm_recall.grants import Caller, Grants
 from lcm_recall.queries import RecallSettings
 from lcm_recall.read import evidence_reply
 

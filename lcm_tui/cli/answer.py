@@ -16,7 +16,7 @@ from lcm_core.base.values import Record, replace
 from lcm_tui.cli.presentation import PROGRAM, Presentation, error_document
 
 if TYPE_CHECKING:
-    from lcm_core.operations.past import Past
+    from lcm_core.operations.past_overlay import Past
     from lcm_core.store.database import Database, Reader
     from lcm_core.store.listing import Position
     from lcm_core.store.remembered import FileMemory

@@ -30,14 +30,8 @@ from lcm_core.engine.sent import (
 )
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.engine.wrapper import FocusOverlay
-from lcm_core.operations.assembly import (
-    ComparedContext,
-    add_history,
-    assemble_context,
-    read_sides,
-    rebuild_snapshot,
-    settings_for,
-)
+from lcm_core.operations.assembly import add_history, assemble_context, settings_for
+from lcm_core.operations.snapshots import ComparedContext, read_sides, rebuild_snapshot
 from lcm_core.store.context import stored_tokens
 from lcm_core.store.context_view import ContextView, read_context
 from lcm_core.store.conversations import get_conversation
@@ -112,7 +106,8 @@ from lcm_tui.tables.snapshots import (
 
 if TYPE_CHECKING:
     from lcm_core.change.plan import Ref
-    from lcm_core.operations.past import Past, Since
+    from lcm_core.operations.past import Since
+    from lcm_core.operations.past_overlay import Past
 
 # -- the items -----------------------------------------------------------------------------------------
 
@@ -567,7 +562,7 @@ def _compare(
 
 def _side(run: Run, owner: ConversationId, values: Mapping[str, Any], option: str) -> _Side:
     """A context as *values* ask for it."""
-    from lcm_core.operations.past import Past
+    from lcm_core.operations.past_overlay import Past
 
     at = values["at"]
     snapshot = at if at is not None and _is_snapshot(at) else None

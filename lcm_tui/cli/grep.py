@@ -20,13 +20,12 @@ from lcm_recall.search import (
     OTHER_SPELLING,
     Found,
     Hit,
-    Mode,
     index_of,
     make_index,
-    parse,
     remember,
     search,
 )
+from lcm_recall.terms import Mode, parse
 from lcm_recall.tools import RecallTools
 
 from lcm_tui.cli import options

@@ -6,7 +6,7 @@ import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.javascript import JsonObject, read_json
 from lcm_core.store.database import Database
-from lcm_recall.grants import ToolAnswer
+from lcm_recall.answer import ToolAnswer
 from lcm_recall.queries import recall_settings
 from lcm_recall.tools import TOOLS, RecallTools
 

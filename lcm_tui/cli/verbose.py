@@ -31,7 +31,7 @@ ENGINES_TRIED: Final = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next")
 def version(*, verbose: bool) -> Answer:
     """The version of this program; *verbose*: with those of what it runs on, and what it was tried with."""
     if verbose:
-        from lcm_host.sessions import TRIED_SCHEMA
+        from lcm_host.rows import TRIED_SCHEMA
 
         data: dict[str, Json] = {
             "version": __version__,
@@ -56,7 +56,7 @@ def version_lines() -> Sequence[str]:
     """The versions for people, with what was tried and where the log is."""
     from importlib import metadata  # 15 ms, which a version alone need not take
 
-    from lcm_host.sessions import TRIED_SCHEMA
+    from lcm_host.rows import TRIED_SCHEMA
 
     found = versions()
     return (

@@ -45,7 +45,7 @@ def run_at(run: Run, named: Named | None, past: PastOptions) -> Run:
     """
     if past.at is None or named is None:
         return run
-    from lcm_core.operations.past import Past
+    from lcm_core.operations.past_overlay import Past
 
     from lcm_tui.cli.selecting import number_of
 

@@ -279,7 +279,7 @@ class PastSession(Session):
     """A session in which one conversation is read as it was; all else is the session's own."""
 
     def __init__(self, present: Session, conversation_id: ConversationId, point: Point) -> None:
-        from lcm_core.operations.past import Past
+        from lcm_core.operations.past_overlay import Past
 
         self.past = Past(conversation_id, point)
         self.present = present

@@ -55,17 +55,8 @@ from lcm_recall.results import (
     level_sizes,
     outside_time,
 )
-from lcm_recall.search import (
-    OTHER_SPELLING,
-    Found,
-    KnownWords,
-    Mode,
-    Query,
-    index_of,
-    moment_of,
-    parse,
-    search,
-)
+from lcm_recall.search import OTHER_SPELLING, Found, index_of, search
+from lcm_recall.terms import KnownWords, Mode, Query, moment_of, parse
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, create_model

@@ -45,7 +45,7 @@ from lcm_tui.tables.comparison import codex_rows, remarks
 from lcm_tui.tables.sent import fitted
 
 if TYPE_CHECKING:
-    from lcm_core.operations.assembly import ComparedContext
+    from lcm_core.operations.snapshots import ComparedContext
 
 
 # -- the head --------------------------------------------------------------------------------------------
@@ -136,11 +136,12 @@ async def load_comparison(session: Session, left: Side, right: Side, unsure: set
         NotFoundError: a conversation, a snapshot or an operation is gone.
         UsageError: what is compared cannot be compared.
     """
-    from lcm_core.operations.assembly import ComparedContext, read_comparison, settings_for
+    from lcm_core.operations import snapshots
+    from lcm_core.operations.assembly import settings_for
 
     engine = session.settings.engine
     one, other = [
-        ComparedContext(
+        snapshots.ComparedContext(
             side.conversation_id,
             settings_for(engine, side.budget, side.prompt or None, clamp=side.clamps),
             assembled=side.assembled,
@@ -151,7 +152,7 @@ async def load_comparison(session: Session, left: Side, right: Side, unsure: set
         for side in (left, right)
     ]
     one, other = await _as_then(session, left, one, unsure), await _as_then(session, right, other, unsure)
-    return await session.read(read_comparison, one, other, session.engine_zone)
+    return await session.read(snapshots.read_comparison, one, other, session.engine_zone)
 
 
 async def _as_then(
@@ -160,8 +161,8 @@ async def _as_then(
     """A side at a point of the past, assembled; any other is left to be read."""
     if not side.at:
         return wanted
-    from lcm_core.operations.assembly import read_sides
     from lcm_core.operations.past_point import parse_point
+    from lcm_core.operations.snapshots import read_sides
 
     point = parse_point(side.at, UTC)
     assert point is not None

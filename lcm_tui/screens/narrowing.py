@@ -15,7 +15,8 @@ from lcm_core.base.values import Record, field
 from lcm_core.store.database import Reader
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_core.store.summaries import broken_rows
-from lcm_recall.search import Found, Hit, moment_of
+from lcm_recall.search import Found, Hit
+from lcm_recall.terms import moment_of
 
 from lcm_tui.kit.spans import Line, Span, slice_of
 from lcm_tui.tables.search import is_cut

@@ -24,7 +24,8 @@ from lcm_recall.ask import Asked, Inquiry, terms_of
 from lcm_recall.queries import recall_settings
 from lcm_recall.read import Passage
 from lcm_recall.results import FoundHit
-from lcm_recall.search import Found, Hit, Progress, index_of, make_index, parse, recent, remember, search_live
+from lcm_recall.search import Found, Hit, Progress, index_of, make_index, recent, remember, search_live
+from lcm_recall.terms import parse
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType

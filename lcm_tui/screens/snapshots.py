@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from lcm_core.base.records import Conversation, ConversationId, ItemId
 from lcm_core.base.values import Record
 from lcm_core.engine.sent import Ledger, ledger_of
-from lcm_core.operations.assembly import RebuiltSnapshot, rebuild_snapshot
+from lcm_core.operations.snapshots import RebuiltSnapshot, rebuild_snapshot
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import DamagedSnapshot, Snapshot, Window, snapshot_page
 from textual import on

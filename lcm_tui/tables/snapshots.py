@@ -13,7 +13,7 @@ from lcm_core.base.times import format_zoned, parse_utc
 from lcm_core.base.values import Record
 from lcm_core.engine.messages import OriginKind
 from lcm_core.engine.sent import Ledger, beginning
-from lcm_core.operations.assembly import RebuiltSnapshot
+from lcm_core.operations.snapshots import RebuiltSnapshot
 from lcm_core.store.listing import DamagedSnapshot, Snapshot, SnapshotItem
 
 from lcm_tui.kit.spans import Block, Document, Line, Span, heading, row_of, text_field

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.base.values import replace
 from lcm_core.change.apply import resolve_symbols, write, writes_of
-from lcm_core.change.commit import Surroundings, lists_of, missing_targets, try_change
 from lcm_core.change.connection import open_writer, quiet, read_catalog
 from lcm_core.change.place import splice_at, verify
 from lcm_core.change.plan import Cells, RowChange, Symbol, SymbolKind, deletion, insertion, key_of
+from lcm_core.change.surroundings import Surroundings, lists_of, missing_targets, try_change
 from lcm_core.checks.structure import conversation_ids, load_structure
 from lcm_core.store.database import _ReaderInThread
 

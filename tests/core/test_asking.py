@@ -15,8 +15,8 @@ from lcm_core.writers.cost import CallLoad, likely_tokens
 from lcm_core.writers.request import SummarizerError, SummaryReply, Usage
 from lcm_host.appending import Session
 from lcm_host.engine import Engine
+from lcm_recall.answer import is_short
 from lcm_recall.ask import AskLimits, Inquiry, terms_of
-from lcm_recall.grants import is_short
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database

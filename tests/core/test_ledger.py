@@ -12,9 +12,10 @@ from lcm_core.engine.assembly import AssemblySettings
 from lcm_core.engine.messages import OriginKind
 from lcm_core.engine.rules import engine_rules
 from lcm_core.engine.sent import compare_contexts, ledger_of, names_of, sent_now, write_lines
-from lcm_core.operations.assembly import ComparedContext, assemble_context, read_comparison
+from lcm_core.operations.assembly import assemble_context
 from lcm_core.operations.compact import CompactionSetting
 from lcm_core.operations.compact_pass import load_for_compaction
+from lcm_core.operations.snapshots import ComparedContext, read_comparison
 from lcm_core.store.context import context_items
 from lcm_core.store.context_view import distance_of, read_context
 from lcm_core.writers.source import Rendering

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.javascript import trimmed
 from lcm_core.base.text import BLANKS
-from lcm_core.writers.source import message_says, plain, summary_says, value_says
+from lcm_core.engine.meaning import message_says, plain, summary_says, value_says
 
 BASE64 = "QUJD" * 64
 

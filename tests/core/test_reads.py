@@ -17,7 +17,8 @@ from lcm_core.store.state import transcripts
 from lcm_core.store.statistics import growth_of, growth_of_all, history_of, statistics_of
 from lcm_core.store.summaries import whole_tree
 from lcm_recall import search as recall
-from lcm_recall.search import parse, search
+from lcm_recall.search import search
+from lcm_recall.terms import parse
 
 from tests.core.recalling import settings_in
 from tests.databases import Work, building, connect, new_database, query, run

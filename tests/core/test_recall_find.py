@@ -15,7 +15,8 @@ from lcm_core.api import Database, UsageError
 from lcm_core.engine.markers import FALLBACK_MARKER
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_recall import program
-from lcm_recall.search import KnownWords, Mode, parse, search
+from lcm_recall.search import search
+from lcm_recall.terms import KnownWords, Mode, parse
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database, run

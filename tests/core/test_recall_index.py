@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from lcm_core.api import Database
 from lcm_core.base.files import forget_cache
 from lcm_core.store.search import DocumentKind, Filter
-from lcm_recall.search import Mode, index_of, make_index, parse, recent, remember, search
+from lcm_recall.search import index_of, make_index, recent, remember, search
+from lcm_recall.terms import Mode, parse
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from lcm_core.api import Database
 from lcm_core.store.search import Filter
-from lcm_recall.search import Mode, parse, search_live
+from lcm_recall.search import search_live
+from lcm_recall.terms import Mode, parse
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database

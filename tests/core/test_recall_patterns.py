@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.api import Options, resolve
 from lcm_core.base.tokens import utf16_length
-from lcm_recall.grants import Parameters, ToolError
+from lcm_recall.answer import Parameters, ToolError
 from lcm_recall.queries import (
     EnginePattern,
     compiled,

@@ -12,6 +12,7 @@ import pytest
 from lcm_core.api import Database
 from lcm_core.base.tokens import estimate_weighted
 from lcm_core.base.values import to_json
+from lcm_recall.answer import Parameters, ToolAnswer, ToolError
 from lcm_recall.cue import cue_lines, cue_text, identifiers_in, snippet_of
 from lcm_recall.engine_tools import (
     DelegationError,
@@ -21,7 +22,7 @@ from lcm_recall.engine_tools import (
     failure_text,
     plan_query,
 )
-from lcm_recall.grants import Caller, Grants, Parameters, ToolAnswer, ToolError, route
+from lcm_recall.grants import Caller, Grants, route
 from lcm_recall.queries import compiled, like_plan, match_expression, snippet_around
 from lcm_recall.tools import RecallTools
 

@@ -13,16 +13,10 @@ from hypothesis import strategies as st
 from lcm_core.base.javascript import js_json, read_json, trimmed
 from lcm_core.base.values import replace
 from lcm_core.engine.blocks import rebuilt_content
+from lcm_core.engine.meaning import message_says, plain, value_says
 from lcm_core.engine.messages import Role, content_document
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT
-from lcm_core.writers.source import (
-    leaf_source,
-    message_says,
-    message_source_text,
-    plain,
-    uncut_message_text,
-    value_says,
-)
+from lcm_core.writers.source import leaf_source, message_source_text, uncut_message_text
 
 from tests.core.test_source_text import message, part
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lcm_core.api import Database, Message, MessagePart, Summary, SummaryText
 from lcm_core.base.javascript import trimmed
 from lcm_core.base.values import replace
+from lcm_core.engine.meaning import message_says
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, engine_rules
 from lcm_core.operations.compact_pass import load_for_compaction
 from lcm_core.writers import quantities as language
@@ -21,7 +22,6 @@ from lcm_core.writers.source import (
     WholeMessage,
     condensed_source,
     leaf_source,
-    message_says,
     message_source_text,
     source_of,
     summary_source_text,

@@ -11,7 +11,7 @@ from typing import Any
 from lcm_core.api import Database, Options, resolve
 from lcm_core.base.text import safe_line
 from lcm_core.operations.assembly import assemble_context, settings_for
-from lcm_core.operations.past import Past
+from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point, Side
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.summaries import load_graph, texts_of

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from lcm_core.api import Database
 from lcm_core.change.commit import commit
-from lcm_core.operations.past import Past, operations_on
+from lcm_core.operations.past import operations_on
+from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point
 
 from tests.databases import column, connect

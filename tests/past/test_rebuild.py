@@ -15,7 +15,8 @@ from lcm_core.api import Database, NotFoundError, plan_dissolve, plan_merge, pla
 from lcm_core.base.times import parse_utc
 from lcm_core.change.commit import commit
 from lcm_core.engine.rules import NAMED
-from lcm_core.operations.past import Compaction, Past, stops_on
+from lcm_core.operations.past import Compaction, stops_on
+from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point
 from lcm_core.operations.prune import plan_delete
 from lcm_core.operations.rewrite import plan_rewrite
