@@ -47,17 +47,8 @@ from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.store.database import HostRows, read_host
 from lcm_core.store.opening import FileState, file_state
 
-from lcm_host.entries import (
-    SessionEntry,
-    Source,
-    entry_of_line,
-    entry_of_row,
-    file_lines,
-    too_long,
-    unpacked_lines,
-    value_of,
-    with_lines,
-)
+from lcm_host.archives import Source, file_lines, unpacked_lines, with_lines
+from lcm_host.entries import SessionEntry, entry_of_line, entry_of_row, too_long, value_of
 from lcm_host.rows import (
     EventRow,
     HotState,

@@ -33,7 +33,7 @@ from lcm_prompts import ASK
 from msgspec import UNSET, Meta, UnsetType, structs
 
 from lcm_recall.answer import Adds, Parameters, repeats
-from lcm_recall.engine_tools import DEFAULT_ANSWER_TOKENS, MAX_BUCKETS, DelegationError, Task, timed_out
+from lcm_recall.delegation import DEFAULT_ANSWER_TOKENS, MAX_BUCKETS, DelegationError, Task, timed_out
 from lcm_recall.queries import RecallSettings
 from lcm_recall.read import (
     Passage,

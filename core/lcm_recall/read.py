@@ -23,7 +23,8 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.search import Document, DocumentKind, RecalledRows, SearchedRows, seqs_of
 
 from lcm_recall.answer import REPEATS
-from lcm_recall.engine_tools import Task, expand_summary
+from lcm_recall.delegation import Task
+from lcm_recall.engine_tools import expand_summary
 from lcm_recall.queries import RecallSettings
 from lcm_recall.search import OTHER_SPELLING, with_file
 

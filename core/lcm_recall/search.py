@@ -28,21 +28,19 @@ from lcm_core.base.times import sort_key
 from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import FileState, Rows, file_state
+from lcm_core.store.private_index import Looked, PrivateIndex, open_index
 from lcm_core.store.schema import Schema
 from lcm_core.store.search import (
     WINDOW,
     Document,
     DocumentKind,
     Filter,
-    Looked,
-    PrivateIndex,
     RecalledRows,
     SearchedRows,
     covering,
     full_text_ids,
     matched_first,
     messages_in_context,
-    open_index,
     seqs_of,
     ways_from_context,
 )

@@ -13,17 +13,8 @@ from lcm_core.store.search import RecalledRows
 from lcm_prompts import recall_block
 
 from lcm_recall.answer import Parameters, ToolAnswer, ToolError
-from lcm_recall.engine_tools import (
-    Delegate,
-    Delegations,
-    QueryPlan,
-    Task,
-    answer_query,
-    describe,
-    expand,
-    grep,
-    plan_query,
-)
+from lcm_recall.delegation import Delegate, Delegations, QueryPlan, Task, answer_query, plan_query
+from lcm_recall.engine_tools import describe, expand, grep
 from lcm_recall.grants import Caller, Grants
 from lcm_recall.queries import RecallSettings
 from lcm_recall.read import evidence_reply

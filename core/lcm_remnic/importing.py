@@ -18,7 +18,7 @@ from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.text import safe_line
 from lcm_core.base.times import iso_z, parse_utc
 from lcm_core.base.values import P, Record, Struct, T, field, replace
-from lcm_core.change.connection import Stop, check_wanted
+from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.plan import Cells
 from lcm_core.store.opening import Row, Rows, SqlValue, quoted
 from lcm_core.store.schema import Columns, Schema, number, text

@@ -19,7 +19,8 @@ from lcm_core.base.errors import DatabaseBusyError, NotFoundError, RefusedError
 from lcm_core.base.files import PROGRAM, make_private, sync_folder
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import P, Record, Struct, T, field, replace
-from lcm_core.change.connection import Stop, Writer, check_wanted, creating, open_writer
+from lcm_core.change.connection import Writer, creating, open_writer
+from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.journal import CodecError, decode_values, encode_values
 from lcm_core.change.plan import Cell, Cells, Symbol
 from lcm_core.store.opening import Rows, SqlValue, quoted, real_path

@@ -15,7 +15,7 @@ from lcm_tui.tables.blocks import bytes_text
 
 if TYPE_CHECKING:
     from lcm_core.base.findings import Progress as CheckProgress
-    from lcm_core.change.connection import CopyProgress
+    from lcm_core.change.copying import CopyProgress
     from rich.progress import Progress
 
 #: Work that takes longer than this says that it goes on, and goes on saying so as often.

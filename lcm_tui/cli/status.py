@@ -20,9 +20,10 @@ from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.schema import unknown_parts
 from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import GapTotals, gap_totals
-from lcm_core.store.opening import FileState, WalState, examine_wal, file_state
+from lcm_core.store.opening import FileState, file_state
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import DatabaseStatistics, Growth, database_statistics, growth_of_all
+from lcm_core.store.wal import WalState, examine_wal
 from lcm_host.ingestion import Ingestion, ingestions
 from lcm_host.reading import COUNTED_BYTES, bad_lines
 from lcm_host.sessions import list_sessions

@@ -8,7 +8,7 @@ from typing import Protocol
 from lcm_core.base.errors import CancelledError, LcmError, RefusedError
 from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed, commit_plan
-from lcm_core.change.connection import check_wanted
+from lcm_core.change.copying import check_wanted
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Moved, Plan, ReplacedError, RowCount, StalePlanError, row_counts
 from lcm_core.change.preview import Planner

@@ -16,7 +16,7 @@ from lcm_core.base.text import counted
 from lcm_core.base.values import replace
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.commit import Committed
-from lcm_core.change.connection import check_whole
+from lcm_core.change.guard import check_whole
 from lcm_core.change.journal import Operation
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import Batch, Planner

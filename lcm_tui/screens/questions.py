@@ -15,7 +15,8 @@ from lcm_core.base.text import counted
 from lcm_core.base.times import parse_utc
 from lcm_core.base.values import replace
 from lcm_core.change.backup import default_target, known_backups, make_backup, offers_backup
-from lcm_core.change.connection import CopyProgress, keep_wal, unread_wal, wals_folder
+from lcm_core.change.connection import keep_wal, unread_wal, wals_folder
+from lcm_core.change.copying import CopyProgress
 from lcm_core.change.journal import operations
 from lcm_core.store.database import Reader
 from textual import on

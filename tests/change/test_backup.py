@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 from lcm_core.api import DatabaseBusyError, DatabaseError, DatabaseMissingError, RefusedError
 from lcm_core.base.errors import CancelledError, FileMissingError
-from lcm_core.change import backup
-from lcm_core.change import connection as copying
+from lcm_core.change import backup, copying
 from lcm_core.change.backup import (
     KnownBackup,
     default_target,
@@ -28,7 +27,7 @@ from lcm_core.change.backup import (
     make_backup,
     offers_backup,
 )
-from lcm_core.change.connection import CopyProgress, CopyStep
+from lcm_core.change.copying import CopyProgress, CopyStep
 from lcm_core.change.plan import DiskFullError, ReadOnlyError
 from lcm_core.store.opening import Access
 

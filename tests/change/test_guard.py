@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from lcm_core.api import ExitCode, RefusedError, migrate, plan_dissolve, plan_redo, plan_undo
 from lcm_core.change.commit import commit
-from lcm_core.change.connection import OWN_TABLES, open_writer
+from lcm_core.change.connection import open_writer
+from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.migrate import plan_migration
 from lcm_core.change.reindex import reindex, resync
 from lcm_core.change.undo import forget_history, prune_history

@@ -16,10 +16,11 @@ import pytest
 from lcm_core.api import DatabaseBusyError, DatabaseError, DatabaseMissingError, RefusedError, preview_restore
 from lcm_core.base.errors import CancelledError, FileMissingError
 from lcm_core.change import backup as restore
-from lcm_core.change import connection as copying
 from lcm_core.change import connection as processes
+from lcm_core.change import copying
 from lcm_core.change.backup import make_backup
-from lcm_core.change.connection import CopyStep, Holder, process_names
+from lcm_core.change.connection import Holder, process_names
+from lcm_core.change.copying import CopyStep
 from lcm_core.change.plan import DiskFullError
 from lcm_core.store.opening import Access
 
@@ -231,7 +232,7 @@ def test_holders_are_named_in_a_sentence(pids: tuple[int, ...], text: str):
 KILLED = """
 import json, os, sys
 from pathlib import Path
-from lcm_core.change import connection as copying
+from lcm_core.change import copying
 from lcm_core.change.backup import restore
 copying.STEP_BYTES = 65_536
 

@@ -18,7 +18,7 @@ import pytest
 from lcm_core.api import Reader
 from lcm_core.change import commit as committing
 from lcm_core.change.backup import known_backups
-from lcm_core.change.connection import CopyProgress, CopyStep
+from lcm_core.change.copying import CopyProgress, CopyStep
 
 from lcm_tui.cli import answer, progress, working
 from lcm_tui.cli import backup as commands
@@ -227,7 +227,7 @@ def test_mistakes_are_usage_errors(arguments: list[str], words: str):
 
 STOPPED = """
 import os, signal, sys
-from lcm_core.change import connection as copying
+from lcm_core.change import copying
 from lcm_tui.cli.main import main; from lcm_tui.cli import progress
 copying.STEP_BYTES = 65536
 seen = 0

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lcm_core.api import MessagePart
 from lcm_core.base.javascript import js_json
 from lcm_core.engine.blocks import host_block, live_message, rebuilt_content
-from lcm_core.engine.items import clamp, clamp_tokens, fill_budget, resolve_items
+from lcm_core.engine.clamp import clamp, clamp_tokens
+from lcm_core.engine.items import fill_budget, resolve_items
 from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage, content_document
 from lcm_core.engine.pairing import DROPPING, pair_tools, without_silence, without_unanswered_calls
 from lcm_core.engine.rules import RULES_1_1, RULES_PRESENT, ClampRules

@@ -17,13 +17,8 @@ from lcm_core.base.tokens import Estimator
 from lcm_core.base.values import replace
 from lcm_core.engine.assembly import AssemblySettings, assemble
 from lcm_core.engine.blocks import host_block
-from lcm_core.engine.items import (
-    LoadedMessage,
-    LoadedSummary,
-    content_quarters,
-    resolve_items,
-    serialized_tokens,
-)
+from lcm_core.engine.clamp import content_quarters, serialized_tokens
+from lcm_core.engine.items import LoadedMessage, LoadedSummary, resolve_items
 from lcm_core.engine.messages import Identity, Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.rules import RULES_0_1, RULES_1_0_BETA, RULES_1_1, RULES_PRESENT
 from lcm_core.engine.sent import markdown

@@ -19,17 +19,14 @@ from lcm_core.engine.assembly import (
     is_degraded,
 )
 from lcm_core.engine.blocks import live_message, rebuilt_content, text_block
+from lcm_core.engine.clamp import Clamped, clamp, content_quarters, serialized_tokens
 from lcm_core.engine.items import (
-    Clamped,
     ContextMessages,
     DanglingItem,
     LoadedMessage,
     LoadedSummary,
     UnreadItems,
-    clamp,
-    content_quarters,
     resolve_items,
-    serialized_tokens,
 )
 from lcm_core.engine.messages import Block, OriginKind, Role, counted_content
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, ClampRules

@@ -20,12 +20,13 @@ from lcm_core.base.times import engine_label
 from lcm_core.base.tokens import Estimator, has_surrogates
 from lcm_core.base.values import replace
 from lcm_core.engine.blocks import host_block
-from lcm_core.engine.items import resolve_items, serialized_tokens
+from lcm_core.engine.clamp import serialized_tokens
+from lcm_core.engine.items import resolve_items
 from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT
 from lcm_core.engine.wrapper import wrap_brief
 from lcm_core.operations.compact_pass import files_of_source
-from lcm_core.operations.export import named_in
+from lcm_core.operations.copy import named_in
 from lcm_core.writers.source import SummarySource, WholeMessage, leaf_source
 from lcm_host.messages import HostMessage, StoredMessage, store_message
 

@@ -655,7 +655,7 @@ def test_most_ends_are_told(agent: AgentFolder, agents: Path, monkeypatch: pytes
 def test_a_large_archive_is_unpacked_into_a_private_file_that_goes_again(
     agent: AgentFolder, agents: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
 ) -> None:
-    monkeypatch.setattr("lcm_host.entries._IN_MEMORY", 10)
+    monkeypatch.setattr("lcm_host.archives._IN_MEMORY", 10)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))

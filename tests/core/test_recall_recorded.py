@@ -14,14 +14,8 @@ from lcm_core.base.tokens import estimate_weighted
 from lcm_core.base.values import to_json
 from lcm_recall.answer import Parameters, ToolAnswer, ToolError
 from lcm_recall.cue import cue_lines, cue_text, identifiers_in, snippet_of
-from lcm_recall.engine_tools import (
-    DelegationError,
-    Delegations,
-    answer_query,
-    expand_all,
-    failure_text,
-    plan_query,
-)
+from lcm_recall.delegation import DelegationError, Delegations, answer_query, failure_text, plan_query
+from lcm_recall.engine_tools import expand_all
 from lcm_recall.grants import Caller, Grants, route
 from lcm_recall.queries import compiled, like_plan, match_expression, snippet_around
 from lcm_recall.tools import RecallTools

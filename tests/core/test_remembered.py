@@ -14,7 +14,7 @@ import pytest
 from lcm_core.api import Database
 from lcm_core.base.files import cache_path, forget_cache
 from lcm_core.base.values import replace
-from lcm_core.change.connection import OWN_TABLES
+from lcm_core.change.guard import OWN_TABLES
 from lcm_core.store import remembered
 from lcm_core.store.conversations import count_rows, first_words, list_conversations
 from lcm_core.store.remembered import Figures, FileMemory, Memory, Place, Verdict, mark_of, place_of, since

@@ -280,7 +280,7 @@ def test_a_line_over_the_limit_keeps_its_place(tmp_path: Path, monkeypatch: pyte
     long = message("b", "a", "x" * HEAD_BYTES, type="message")
     path = write(tmp_path / "t.jsonl", SESSION, message("a", None), long, message("c", "b"))
     size = len(json.dumps(long))
-    monkeypatch.setattr("lcm_host.entries.ENTRY_LIMIT", HEAD_BYTES)
+    monkeypatch.setattr("lcm_host.archives.ENTRY_LIMIT", HEAD_BYTES)
     index = open_file(path)
     assert (lines_of(index), index.bad) == ([2, 3, 4], 0)
     assert reasons(index) == [(3, f"too long ({size:,} bytes) to be read with the others")]
@@ -290,13 +290,13 @@ def test_a_line_over_the_limit_keeps_its_place(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_long_line_without_a_type_is_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lcm_host.entries.ENTRY_LIMIT", HEAD_BYTES)
+    monkeypatch.setattr("lcm_host.archives.ENTRY_LIMIT", HEAD_BYTES)
     garbage = open_file(write(tmp_path / "g.jsonl", b"x" * 99_999))
     assert reasons(garbage) == [(1, "too long (99,999 bytes), an entry without a type")]
 
 
 def test_a_line_of_100_mb_is_never_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lcm_host.entries.ENTRY_LIMIT", 1_000_000)
+    monkeypatch.setattr("lcm_host.archives.ENTRY_LIMIT", 1_000_000)
     path = tmp_path / "t.jsonl"
     with path.open("wb") as file:
         file.write(

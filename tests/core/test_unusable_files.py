@@ -19,7 +19,8 @@ from lcm_core.api import Database, DatabaseBusyError, DatabaseError, restore
 from lcm_core.change.connection import open_writer
 from lcm_core.change.plan import BusyError
 from lcm_core.store import opening
-from lcm_core.store.opening import Access, examine_wal, sidecar
+from lcm_core.store.opening import Access, sidecar
+from lcm_core.store.wal import examine_wal
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect

@@ -15,7 +15,8 @@ from lcm_core.api import Database, RefusedError
 from lcm_core.change import connection as beside
 from lcm_core.change.connection import check_beside, keep_wal, open_writer, wals_folder
 from lcm_core.checks.running import run_checks
-from lcm_core.store.opening import examine_wal, sidecar
+from lcm_core.store.opening import sidecar
+from lcm_core.store.wal import examine_wal
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, leave_unread_wal

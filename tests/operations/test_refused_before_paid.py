@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lcm_core.api import Database, LcmError
 from lcm_core.change import preview as planning
-from lcm_core.change.connection import OWN_TABLES
+from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.plan import ReadOnlyError
 from lcm_core.operations.drafting import ItemState
 

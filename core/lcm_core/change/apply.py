@@ -17,7 +17,8 @@ from typing import Final, cast
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.text import agree, counted
 from lcm_core.base.values import Record
-from lcm_core.change.connection import Fault, Statement, Writer
+from lcm_core.change.connection import Fault, Writer
+from lcm_core.change.guard import Statement
 from lcm_core.change.place import ContextChange, Listing, Step
 from lcm_core.change.plan import (
     CONTEXT,

@@ -27,25 +27,21 @@ from lcm_core.base.errors import (
 from lcm_core.base.files import PartialFile, sync_folder
 from lcm_core.base.records import Timestamp
 from lcm_core.base.values import Record, field
-from lcm_core.change.connection import (
+from lcm_core.change.connection import Holder, check_beside, explained, process_names, processes_with_open
+from lcm_core.change.copying import (
     CopyProgress,
     CopySource,
     CopyStep,
     DisturbedError,
-    Holder,
     Report,
     Stop,
-    check_beside,
     check_wanted,
     copy_pages,
-    explained,
     facts_in,
     facts_of,
     has_sidecars,
     never,
     open_source,
-    process_names,
-    processes_with_open,
     quick_check,
     unheard,
 )

@@ -34,19 +34,9 @@ from lcm_core.change.apply import (
     write,
     writes_of,
 )
-from lcm_core.change.connection import (
-    Catalog,
-    Fault,
-    Guard,
-    Stop,
-    Writer,
-    check_tables,
-    check_whole,
-    never,
-    open_writer,
-    quiet,
-    read_catalog,
-)
+from lcm_core.change.connection import Catalog, Fault, Writer, open_writer, quiet, read_catalog
+from lcm_core.change.copying import Stop, never
+from lcm_core.change.guard import Guard, check_tables, check_whole
 from lcm_core.change.journal import TABLE, JournalRow, Operation, journal_row, pack, pack_resolution, record
 from lcm_core.change.place import verify
 from lcm_core.change.plan import (

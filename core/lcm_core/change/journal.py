@@ -24,7 +24,8 @@ from lcm_core.base.files import PROGRAM, make_private, sync_folder
 from lcm_core.base.records import Timestamp
 from lcm_core.base.text import clip, safe_line
 from lcm_core.base.values import Record, field, replace
-from lcm_core.change.connection import OWN_TABLES, Writer
+from lcm_core.change.connection import Writer
+from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.plan import (
     CONTEXT,
     KEYS,

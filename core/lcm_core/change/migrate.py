@@ -23,7 +23,9 @@ from lcm_core.base.jsonl import BadLineError, decode_object, string
 from lcm_core.base.records import Edge, SummaryId
 from lcm_core.base.times import iso_z, parse_utc
 from lcm_core.base.values import Record, Struct, field
-from lcm_core.change.connection import Stop, Writer, check_tables, open_writer, read_catalog
+from lcm_core.change.connection import Writer, open_writer, read_catalog
+from lcm_core.change.copying import Stop
+from lcm_core.change.guard import check_tables
 from lcm_core.change.reindex import fill_search_table, paged
 from lcm_core.change.schema import (
     INDEXES,

@@ -17,7 +17,8 @@ from lcm_core.base.text import counted, safe_line
 from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record, replace
 from lcm_core.change.apply import literal, parameter, statements_of, with_new_ids
-from lcm_core.change.connection import check_tables, check_whole, check_writable
+from lcm_core.change.connection import check_writable
+from lcm_core.change.guard import check_tables, check_whole
 from lcm_core.change.journal import Json, edits_of, encode_edits, touching, undone_now
 from lcm_core.change.place import ContextChange, Listing, Step, Verified, verify
 from lcm_core.change.plan import (

@@ -18,16 +18,9 @@ from lcm_core.base.javascript import trimmed
 from lcm_core.base.text import BLANKS
 from lcm_core.base.values import Record, field
 from lcm_core.change.apply import Write, literal, writes_alike
-from lcm_core.change.connection import (
-    Catalog,
-    Stop,
-    Writer,
-    check_tables,
-    check_wanted,
-    never,
-    open_writer,
-    read_catalog,
-)
+from lcm_core.change.connection import Catalog, Writer, open_writer, read_catalog
+from lcm_core.change.copying import Stop, check_wanted, never
+from lcm_core.change.guard import check_tables
 from lcm_core.change.plan import CONTEXT, Cell, Edit, Splice, value_of
 from lcm_core.engine.rules import SearchRules, engine_rules
 from lcm_core.store.database import Reader

@@ -15,7 +15,8 @@ from typing import Final
 
 from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.base.times import iso_z
-from lcm_core.change.connection import OWN_TABLES, Writer, open_writer
+from lcm_core.change.connection import Writer, open_writer
+from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.plan import Edit, deletions
 from lcm_core.engine.assembly import Assembled, AssemblySettings, AssemblyStep
 from lcm_core.engine.messages import Origin, OriginKind

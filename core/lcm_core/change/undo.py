@@ -10,7 +10,8 @@ from typing import Final
 
 from lcm_core.base.errors import CancelledError, LcmError, NotFoundError, RefusedError
 from lcm_core.base.values import Record, field, replace
-from lcm_core.change.connection import Stop, Writer, open_writer, read_catalog
+from lcm_core.change.connection import Writer, open_writer, read_catalog
+from lcm_core.change.copying import Stop
 from lcm_core.change.journal import (
     TABLE,
     Operation,

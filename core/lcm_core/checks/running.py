@@ -31,9 +31,11 @@ from lcm_core.base.values import Record, replace
 from lcm_core.checks import (
     context,
     database,
+    files,
     lineage,
     messages,
     metadata,
+    search,
     state,
     summaries,
 )
@@ -255,8 +257,8 @@ STAGES: Final = (
     Stage("parts", database.PARTS, database.read_parts),
     Stage("state", _OF_STATE, state.read_state, state.why_not),
     Stage("schema", _OF_SCHEMA, database.read_schema),
-    Stage("large files", state.FILES, state.read_files, state.why_no_files),
-    Stage("search tables", database.CHECKS, database.read_search, database.why_not, whole_file=True),
+    Stage("large files", files.CHECKS, files.read_files, files.why_not),
+    Stage("search tables", search.CHECKS, search.read_search, search.why_not, whole_file=True),
     Stage("pages of the file", database.PAGES, database.read_pages, whole_file=True),
 )
 FAMILIES: Final[Mapping[str, str]] = {

@@ -16,17 +16,14 @@ from lcm_core.base.javascript import JsonObject, stringify
 from lcm_core.base.records import LargeFile
 from lcm_core.base.tokens import estimate
 from lcm_core.base.values import Record, field, replace, to_json
+from lcm_core.engine.clamp import Clamped, CutReason, clamp, clamp_tokens
 from lcm_core.engine.items import (
-    Clamped,
     ContextMessages,
-    CutReason,
     Fill,
     ResolvedItem,
     SelectionRule,
     Tail,
     UnreadItems,
-    clamp,
-    clamp_tokens,
     fill_budget,
     protected_tail,
     stub,

@@ -15,7 +15,7 @@ from lcm_core.base.text import counted
 from lcm_core.base.times import engine_moment, iso_z, sql_utc
 from lcm_core.base.tokens import Estimator, as_engine_read, estimate
 from lcm_core.base.values import Record
-from lcm_core.change.connection import check_whole
+from lcm_core.change.guard import check_whole
 from lcm_core.change.place import Listing, moves_from_zero, splice_at
 from lcm_core.change.plan import (
     Cell,

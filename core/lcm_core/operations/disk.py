@@ -19,14 +19,8 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record
 from lcm_core.change.backup import default_target, estimate_backup, known_backups
-from lcm_core.change.connection import (
-    REWRITE_ROOM,
-    Holder,
-    Stop,
-    open_writer,
-    process_names,
-    processes_with_open,
-)
+from lcm_core.change.connection import REWRITE_ROOM, Holder, open_writer, process_names, processes_with_open
+from lcm_core.change.copying import Stop
 from lcm_core.operations.export import default_folder
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import list_files

@@ -15,7 +15,7 @@ from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryId,
 from lcm_core.base.times import iso_z, sort_key
 from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import Record, field, replace
-from lcm_core.change.connection import check_whole
+from lcm_core.change.guard import check_whole
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.engine.markers import BadKind, broken_kind
 from lcm_core.engine.previous import NOTHING, PreviousChoice

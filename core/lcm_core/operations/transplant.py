@@ -24,7 +24,7 @@ from lcm_core.base.times import parse_utc, sort_key, sql_utc
 from lcm_core.base.values import Record
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Plan, Splice
-from lcm_core.operations.export import DeepCopy, Subtree, load_subtree, named_in, refer_text
+from lcm_core.operations.copy import DeepCopy, Subtree, load_subtree, named_in, refer_text
 from lcm_core.operations.rows import context_item, over_budget
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store

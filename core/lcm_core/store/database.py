@@ -46,7 +46,6 @@ from lcm_core.store.opening import (
     Way,
     WayInChanged,
     choose_way,
-    diagnose,
     file_state,
     private_copy,
     real_path,
@@ -54,6 +53,7 @@ from lcm_core.store.opening import (
     sidecar,
 )
 from lcm_core.store.schema import LISTING, Schema, check_essential, listed_schema, typed
+from lcm_core.store.wal import diagnose
 
 # -- one opening of the file -----------------------------------------------------------------------------
 # A way in, its schema, and read-only connections to it.

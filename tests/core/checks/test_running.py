@@ -12,8 +12,7 @@ import pytest
 from lcm_core.api import Confidence, Database, DatabaseError, Folders, NotFoundError, UsageError
 from lcm_core.base.findings import CheckState
 from lcm_core.base.values import replace
-from lcm_core.checks import context, running, summaries
-from lcm_core.checks import database as of_files
+from lcm_core.checks import context, running, search, summaries
 from lcm_core.checks.check import Limits, hit
 from lcm_core.checks.messages import repetitions_of
 from lcm_host.checks import CHECKS, run_checks
@@ -191,7 +190,7 @@ async def test_a_check_that_gets_no_further_gives_up_and_leaves_the_others_their
     rules = [replace(rule, find=endless) if rule.id == "A4" else rule for rule in context.CHECKS]
     monkeypatch.setattr(running, "OF_STRUCTURE", rules)
     monkeypatch.setattr(summaries, "bodies_of", bodies)
-    monkeypatch.setattr(of_files, "probe", probe)
+    monkeypatch.setattr(search, "probe", probe)
     limits = replace(LIMITS, seconds=0.1, findings=10**9)
     stages_seen: list[str] = []
     async with await Database.open(database_file("0.15.3")) as database:
