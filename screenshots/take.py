@@ -90,7 +90,7 @@ PICTURES = (
     Picture("repair", ("R", "enter"), "marked"),
     Picture("backfill", ("G", "enter", "i"), "Import 27 messages"),
     Picture("prune", (*"jjj", "X"), "Delete conversation 8"),
-    Picture("search", ("F", *"lease table"), "hits  in"),
+    Picture("search", ("F", *"lease table"), "hits, best first"),
     Picture("expansion", ("s", "greater_than_sign", *"jj"), "~"),
     Picture("ask", ("F", *"lease table", "ctrl+g"), "Evidence"),
     Picture("engine", ("Y", "g"), "a worker died", recorded="lcm-1.0-next.db.gz"),
