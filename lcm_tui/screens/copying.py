@@ -144,7 +144,7 @@ def _command(session: Session, copies: Copies) -> str:
     if not copies.command:
         return ""
     database = session.settings.database
-    where = ["--db", str(database.value)] if database.is_set else []
+    where = ["--db", str(database.value.absolute())] if database.is_set else []  # from any folder
     words = list(copies.command)
     end = words.index("--") if "--" in words else len(words)  # what follows is no option
     return shlex.join(["lcm-tui", *words[:end], *where, *words[end:]])

@@ -119,7 +119,7 @@ def freed_sentences(freed: Freed) -> tuple[str, ...]:
     """What a deletion frees, and what of it is still to be given back; without full stops."""
     size = max(freed.file_bytes - freed.text_bytes, 0)
     inside = (
-        f"About {bytes_text(freed.text_bytes)} become free inside the file; to give them to the disk "
+        f"Up to {bytes_text(freed.text_bytes)} become free inside the file; to give them to the disk "
         f"({bytes_text(freed.file_bytes)} → about {bytes_text(size)}): & and v, or lcm-tui disk --free pages"
     )
     if not freed.files:

@@ -411,7 +411,8 @@ class Passing:
             change = sum(one.tokens - self._tokens[one.summary_id] for one in drafts)
             size = counted(abs(change), "token")
             changes = f"adds {size} to" if change >= 0 else f"takes {size} from"
-            yield f"Accepting {changes} the contexts, which contain {len(drafts):,} of these summaries."
+            those = "these summaries, without those to come" if self._to_come else "these summaries"
+            yield f"Accepting {changes} the contexts, which contain {len(drafts):,} of {those}."
         if self._to_come:
             one = self._to_come == 1
             arrive = "its draft when it arrives" if one else "their drafts when they arrive"

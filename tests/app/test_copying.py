@@ -74,6 +74,13 @@ async def test_a_message_is_copied_in_five_forms(talk: Path) -> None:
         assert "\x1b" not in shown(pilot)
 
 
+async def test_a_command_is_copied_for_any_folder(talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(talk.parent)
+    async with open_app(Path(talk.name), size=NARROW) as pilot:
+        assert await copied(pilot, "y") == "1"
+        assert await copied(pilot, "c") == f"lcm-tui conversations show 1 --db {talk}"
+
+
 @pytest.mark.long
 async def test_a_summary_a_hit_and_a_conversation_are_copied(talk: Path) -> None:
     async with open_app(talk, size=NARROW) as pilot:
