@@ -17,7 +17,8 @@ from lcm_core.store.messages import find_text
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_core.store.summaries import summaries_with
 from lcm_recall.ask import Memory, terms_of
-from lcm_recall.search import Mode, index_of, make_index, parse, search_live
+from lcm_recall.search import index_of, make_index, search_live
+from lcm_recall.terms import Mode, parse
 
 from lcm_tui.kit import listing as finding
 from lcm_tui.kit.listing import Said
