@@ -371,7 +371,7 @@ class TestRules:
                 "accept when nothing is invented and it keeps at least 80 % of the names",
                 AcceptanceRule(nothing_invented=True, retention=0.8),
             ),
-            ("retention >= 62.5%, no worse, no caution", AcceptanceRule(False, 0.625, True, True)),
+            ("retention is at least 62.5 %, no worse, no caution", AcceptanceRule(False, 0.625, True, True)),
             (DEFAULT, AcceptanceRule(nothing_invented=True, better_retention=True, no_rule_lost=True)),
         ],
     )

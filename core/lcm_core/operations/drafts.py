@@ -384,7 +384,8 @@ async def measured(draft: Draft, material: Material, setting: DraftSetting) -> M
 
 #: ``names 80``, and as it is shown; ``retention 80`` is what earlier versions called it.
 _PERCENT: Final = re.compile(
-    r"(?:names|it keeps|retention)(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?(?: of the names)?"
+    r"(?:names|it keeps|retention(?: is)?)(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?"
+    r"(?: of the names)?"
 )
 _SPLIT: Final = re.compile(r",|\band\b")
 #: What may be written on a command line, for its help.
