@@ -125,7 +125,8 @@ async def test_a_transcript_that_is_rewritten_or_goes_is_told(long_session, data
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, long_session)
         write(path_of(long_session), (entry(number, f"another {number}") for number in range(5)))
-        await wait_for_text(pilot, "another 4", "was rewritten")  # until a key, where "5 entries" stands
+        await wait_for_text(pilot, "another 4")
+        await wait_until_said(pilot, "was rewritten")
         assert screen.title_bar.note.startswith("5 entries")
         assert held(screen) == [0, 1, 2, 3, 4]
         path_of(long_session).unlink()

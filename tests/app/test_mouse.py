@@ -27,6 +27,7 @@ from tests.app.support import (
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_said,
 )
 from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
@@ -104,7 +105,7 @@ async def test_an_id_in_a_text_leads_to_the_summary(database_file: DatabaseFacto
         await pilot.pause()
         await click_text(pilot, "as ", "#text")
         await click_text(pilot, "sum_0000000000000000", "#text")
-        await wait_for_text(pilot, "Nothing in this database is called sum_0000000000000000.")
+        await wait_until_said(pilot, "Nothing in this database is called sum_0000000000000000.")
         assert pilot.app.screen is screen
         await click_text(pilot, "sum_e3abe9b12886b92b", "#text")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
