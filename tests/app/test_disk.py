@@ -37,7 +37,9 @@ async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
         await pilot.press("&")
         await wait_for_text(pilot, "can be given back", "free pages of the file")
         await pilot.press("v")
-        await wait_for_text(pilot, "Give the space back?", "rewrite the file")
+        await wait_for_text(
+            pilot, "Give the space back?", "It takes about", "free on this disk", "rewrite the file"
+        )
         await pilot.press("a")
         await wait_until_said(pilot, "now take")
         await wait_for(pilot, lambda: path.stat().st_size < size)
