@@ -276,7 +276,7 @@ class KeyHint(Record, frozen=True):
 
     @property
     def written(self) -> str:
-        """The key; one that is a bracket stands in brackets, else two of them read as a pair."""
+        """The key as drawn; brackets are parenthesised, else `[` and `]` read as a pair."""
         return f"({self.key})" if self.key in "[]{}()" else self.key
 
     @property

@@ -187,7 +187,7 @@ class Question(Dialog[str], Decision[str]):
     def say(self, body: Document) -> None:
         """Ask the same with another *body*, as more becomes known."""
         self._body = body
-        for view in self.query(TextView):  # none before it stands there, nor after its answer
+        for view in self.query(TextView):  # none before it is mounted, nor after its answer
             view.show(self._document())
             self.fit()
 

@@ -145,7 +145,7 @@ def repair_key(conversation: Callable[[Any], Conversation | None]) -> Key[Any]:
 
 
 def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
-    """Ask where; nobody is asked for a summary before the operator says so."""
+    """Ask whether to repair this conversation or the whole file; no model is called yet."""
     from lcm_tui.kit.dialogs import Question
 
     if conversation is None:

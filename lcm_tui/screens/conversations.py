@@ -216,7 +216,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
                 screen.say_where()
 
     def show_largest(self) -> None:
-        """Sort by size; the cursor stands on the largest."""
+        """Sort by size and select the largest."""
         if self.list.sorted_by != "bytes":
             self.list.sort_by("bytes")
         self._stand_on(next(iter(self.list.table.keys), None))

@@ -82,7 +82,7 @@ class BySize(Protocol):
     """A screen whose list can have the largest on top."""
 
     def show_largest(self) -> None:
-        """Sort by size; the cursor stands on the largest."""
+        """Sort by size and select the largest."""
 
 
 class DiskScreen(DataScreen[DiskUse]):

@@ -219,7 +219,7 @@ class TextScreen(CommandScreen):
     """A text, and the search in it."""
 
     def __init__(self, document: Document = (), *, empty: str = "") -> None:
-        """*empty*: what stands there until there is a document."""
+        """*empty*: the text until there is a document."""
         super().__init__()
         self.text = TextView(document, empty=empty, id="text")
         self.in_text = TextFinder(self.text)

@@ -151,7 +151,7 @@ def _rewritten(edits: Iterable[Edit]) -> dict[Ref, set[str]]:
 
 
 def _in_range(db: Rows, batch: ActiveBatch) -> set[Ref]:
-    """What stands in the range of a batch."""
+    """The context items in the range of a batch."""
     sql = """SELECT item_type, message_id, summary_id FROM context_items
         WHERE conversation_id = ? AND ordinal BETWEEN ? AND ?"""
     rows = db.tuples(sql, (batch.conversation_id, batch.start, batch.end))
