@@ -433,7 +433,7 @@ class Outlooker:
         outdated = session.file_state != seen
         session.wal_is_unread = any(one.check.id == "G20" and one.findings for one in report.results)
         self._screen.show_live()
-        verdict = verdict_of(report.results)
+        verdict = _with_earlier(verdict_of(report.results), self.outlook.verdict)
         self._say(replace(self.outlook, verdict=replace(verdict, outdated=outdated)))
         if outdated:
             self.look()
@@ -475,6 +475,16 @@ async def _needs(reader: Reader, engine: EngineSettings) -> list[ConversationId]
 
     work = await read_work(reader, engine, datetime.now(UTC), urgent=True)
     return [one.conversation_id for one in work.conversations if one.need is not Need.NOTHING]
+
+
+def _with_earlier(verdict: Verdict, before: Verdict | None) -> Verdict:
+    """What only Health looks for is kept from *before* until Health runs again."""
+    from lcm_core.checks.running import STRUCTURE
+
+    if before is None:
+        return verdict
+    kept = (one for one in before.named if one[1] not in STRUCTURE)
+    return replace(verdict, more=before.more, named=(*verdict.named, *kept))
 
 
 def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Verdict:

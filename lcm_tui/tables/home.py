@@ -256,7 +256,8 @@ def _state(outlook: Outlook, width: int) -> Line:
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
     if verdict.more:
-        said.append(Span(f"{verdict.more:,} more in Health ", "warn"))
+        earlier = "" if verdict.by_health else "earlier "
+        said.append(Span(f"{verdict.more:,} more in Health {earlier}", "warn"))
     sound = "✓ no damage found " if verdict.by_health else "✓ structure sound "
     verdicts = said or [Span(sound, "ok")]
     extent = [f"{verdict.checks} of {verdict.known} checks"]

@@ -247,9 +247,14 @@ async def test_a_key_on_a_line_is_about_the_conversation_that_it_names(database_
         await wait_for_text(pilot, "Context 3")
 
 
-async def test_the_card_says_what_health_has_found(database_file: DatabaseFactory, monkeypatch):
+async def test_the_card_says_what_health_has_found_also_after_a_change(
+    database_copy: DatabaseFactory, monkeypatch
+):
     monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
-    async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
+    monkeypatch.setattr(reading, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "SHARE_OF_CHECKS", 0)
+    path = database_copy("0.15.3-damaged")
+    async with open_app(path, size=NARROW) as pilot:
         await verdict(pilot)
         assert "✗ 9 findings ? 4 suspicious  quick check" in shown(pilot)
         await pilot.press("H")
@@ -260,7 +265,14 @@ async def test_the_card_says_what_health_has_found(database_file: DatabaseFactor
         broken = health.examiner.examination.count(Confidence.BROKEN)
         await pilot.press("escape")
         suspicious = health.examiner.examination.count(Confidence.SUSPICIOUS)
-        await wait_for_text(pilot, f"✗ 9 findings ? 4 suspicious {broken + suspicious - 13} more in Health")
+        more = f"{broken + suspicious - 13} more in Health"
+        await wait_for_text(pilot, f"✗ 9 findings ? 4 suspicious {more}")
+        listed = first_screen(pilot).list
+        troubled = {key: row.suspicious for key, row in listed.rows.items()}
+        async with await Database.open(path) as database:
+            commit(path, await database.read(plan_archive, [8]))
+        await wait_for_text(pilot, f"✗ 9 findings ? 4 suspicious {more} earlier ")
+        assert {key: row.suspicious for key, row in listed.rows.items()} == troubled
 
 
 @pytest.mark.long

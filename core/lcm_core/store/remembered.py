@@ -85,7 +85,7 @@ class Verdict(Record, frozen=True):
     outdated: bool = False  #: the file was changed since
     fixable: int = 0  #: findings with a fix that needs no model
     by_health: bool = False  #: all checks, as Health shows them
-    more: int = 0  #: findings of checks that are not of the structure
+    more: int = 0  #: findings of checks that are not of the structure, of a file that may have changed since
     at: float = 0.0  #: when, if it was remembered: seconds since 1970
     seconds: float = 0.0  #: that it took then
     #: Conversations, checks, and how many findings of them are broken and suspicious.
