@@ -1,4 +1,4 @@
-"""What a search is narrowed to: words for it, the hits that each leaves, the line of choices above them."""
+"""What a search is narrowed to: words for it, the hits of each, the line of choices above them."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ _AGAINST: Final = {
     "briefs": (*_ROLES, *_CONTEXT, *_BROKEN),
     "files": (*_ROLES, *_CONTEXT, *_BROKEN),
 }
+#: Of the offered words, those of one kind: a hit is of one of the words that are on.
+_CHOICE_KINDS: Final = ((*_ROLES, "summaries", "briefs", "files"), _CONTEXT, _BROKEN)
 #: Between a date and the time of that day.
 _CLOCK: Final = re.compile(r"(?<=[0-9]{4}-[0-9]{2}-[0-9]{2}) +(?=[0-9]{2}:)", re.ASCII)
 _CONVERSATION: Final = re.compile(r"#?([0-9]{1,18})", re.ASCII)
@@ -180,7 +182,7 @@ replaces what was there.
 
 
 # -- the choices -----------------------------------------------------------------------------------------
-# Above the hits, with the hits that each leaves.
+# Above the hits, with the hits that are of each.
 
 #: Between two of the choices above the hits.
 BETWEEN: Final = "  "
@@ -192,15 +194,15 @@ class Counts(Record, frozen=True):
     query: str
     rest: str  #: what limited that search, too
     found: Found
-    words: Sequence[Collection[str]]  #: of each hit, those of the choices that leave it
+    words: Sequence[Collection[str]]  #: of each hit, the choices that it is of
 
-    def left_by(self, narrowing: Narrowing, word: str) -> int:
-        """How many hits a choice leaves beside those that are on, as `Narrowing.turned` joins them."""
-        text = narrowing.text if narrowing.has(word) else narrowing.turned(word)
-        asked = {_word_of(one) for one in text.split()} & {choice for _, choice, _ in CHOICES}
-        roles = asked.intersection(_ROLES)
+    def of(self, narrowing: Narrowing, word: str) -> int:
+        """How many hits are of a choice, within those that are on of the other kinds and stay with it."""
+        asked = {_word_of(one) for one in narrowing.text.split()}.difference(_AGAINST[word])
+        within = [asked.intersection(kind) for kind in _CHOICE_KINDS if word not in kind]
         return sum(
-            asked - roles <= set(words) and (not roles or not roles.isdisjoint(words)) for words in self.words
+            word in words and all(not some or not some.isdisjoint(words) for some in within)
+            for words in self.words
         )
 
 
@@ -210,7 +212,7 @@ async def load_broken(reader: Reader, summary_ids: Sequence[SummaryId]) -> Colle
 
 
 def words_of(hit: Hit, broken: Collection[str]) -> Collection[str]:
-    """The words of the choices that leave a hit; *broken*: the ids of broken summaries."""
+    """The choices that a hit is of; *broken*: the ids of broken summaries."""
     if hit.kind in (DocumentKind.BRIEF, DocumentKind.FILE):
         return ("briefs" if hit.kind is DocumentKind.BRIEF else "files",)
     inside = _CONTEXT[0 if hit.in_context else 1]
@@ -222,7 +224,7 @@ def words_of(hit: Hit, broken: Collection[str]) -> Collection[str]:
 def choices_lines(
     narrowing: Narrowing, counts: Counts | None, width: int, *, typing: bool, low: bool
 ) -> list[Line]:
-    """What narrows the search, each with its key and the hits that it leaves; in a *low* terminal in a line.
+    """What narrows the search, each with its key and its hits; in a *low* terminal in a line.
 
     *typing*: the keys are text until ``tab``.
     """
@@ -230,7 +232,7 @@ def choices_lines(
     parts: list[Line] = []
     for key, word, title in CHOICES:
         on = narrowing.has(word)
-        count = None if counts is None else counts.left_by(narrowing, word)
+        count = None if counts is None else counts.of(narrowing, word)
         if count == 0 and not on:
             continue
         name = Span(f" {'●' if on else ''}{title}", "title" if on else "text")

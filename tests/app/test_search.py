@@ -497,7 +497,7 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
             pilot,
             "Search tool",
             "2 of 5 hits, best first  2 messages searched,",
-            " 1 ●tool 2  2 user 3",
+            " 1 ●tool 2  2 user 1  4 summaries 2  5 in context 1  6 not in it 1  7 broken 1",
             "0 all",
         )
         assert "needle out" in shown(pilot)
@@ -505,6 +505,7 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         await wait_for_text(
             pilot, "Search tool in-context", "1 of 5 hits  1 message searched,", "5 ●in context 1"
         )
+        await wait_for_text(pilot, " 1 ●tool 1  4 summaries 1  5 ●in context 1  6 not in it 1  7 broken 1")
         await pilot.press("6")
         await wait_for_text(
             pilot, "Search tool out-of-context", "1 of 5 hits  1 message searched,", "6 ●not in it 1"
@@ -514,6 +515,7 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         await wait_for_text(
             pilot, "Search tool out-of-context user", "2 of 5 hits, best first  2 messages searched,"
         )
+        await wait_for_text(pilot, " 1 ●tool 1  2 ●user 1  4 summaries 1  5 in context 1  6 ●not in it 2")
         await pilot.press("7")
         await wait_for_text(
             pilot, "Search out-of-context broken", "0 of 5 hits: not in it, broken. 0 shows all."
