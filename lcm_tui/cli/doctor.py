@@ -15,8 +15,8 @@ from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.text import counted
 from lcm_core.base.values import Struct, replace
 from lcm_core.change.reindex import resync, resync_sql
-from lcm_core.checks.check import VerifiedTexts
 from lcm_core.checks.messages import repetitions_of
+from lcm_core.checks.verified import VerifiedTexts
 from lcm_core.operations.fix import Keep
 from lcm_core.operations.fixing import Fixes, plan_fixes
 from lcm_core.store.database import Database, Reader

@@ -10,7 +10,8 @@ from lcm_core.base.records import ContextItem, Conversation, ConversationId, Mes
 from lcm_core.base.text import cell_width, counted
 from lcm_core.base.values import Record
 from lcm_core.checks.check import FoundRow, found_rows
-from lcm_core.checks.messages import Repetition, repetitions_of
+from lcm_core.checks.messages import repetitions_of
+from lcm_core.checks.repetitions import Repetition
 from lcm_core.store.context import context_items
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader

@@ -10,7 +10,7 @@ from lcm_core.base.findings import Confidence, Finding, FixId, Report, Severity,
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.values import to_json
-from lcm_core.checks.messages import Repetition
+from lcm_core.checks.repetitions import Repetition
 from lcm_core.checks.summaries import BROKEN_SUMMARIES
 from lcm_host.checks import CHECKS
 

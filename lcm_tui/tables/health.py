@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from lcm_core.base.findings import (
-    CheckResult,
-    CheckState,
-    Confidence,
-    Finding,
-    Report,
-    RowRef,
-    finding_key,
-)
+from lcm_core.base.findings import CheckResult, CheckState, Confidence, Finding, Report, RowRef, finding_key
 from lcm_core.base.text import clip, counted, depth_name, fold, safe_line
 from lcm_core.base.values import Record, Struct, field
 from lcm_core.checks.check import FoundRow
-from lcm_core.checks.messages import Repetition
+from lcm_core.checks.repetitions import Repetition
 from lcm_core.checks.summaries import certainty_of
 from lcm_host.checks import CHECKS, FAMILIES
 

@@ -28,17 +28,7 @@ from lcm_core.base.findings import (
 )
 from lcm_core.base.records import ConversationId
 from lcm_core.base.values import Record, replace
-from lcm_core.checks import (
-    context,
-    database,
-    files,
-    lineage,
-    messages,
-    metadata,
-    search,
-    state,
-    summaries,
-)
+from lcm_core.checks import context, database, files, lineage, messages, metadata, search, state, summaries
 from lcm_core.checks.check import Answers, Folders, Limits, Rule, Run, Stage, ids_of
 from lcm_core.checks.messages import Messages, read_message_texts
 from lcm_core.checks.structure import Structure, conversation_ids, load_structure
@@ -51,7 +41,7 @@ from lcm_core.store.schema import FEATURES, Schema
 from lcm_core.store.state import BOOTSTRAP
 
 if TYPE_CHECKING:
-    from lcm_core.checks.check import VerifiedTexts
+    from lcm_core.checks.verified import VerifiedTexts
 
 #: Checks that need a conversation's rows without their texts.
 OF_STRUCTURE: Final[tuple[Rule[Structure], ...]] = (

@@ -19,18 +19,10 @@ from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import sql_utc
 from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.change.place import Listing, Place, carry_out, carry_out_moves, moves_from_zero
-from lcm_core.change.plan import (
-    Cells,
-    Edit,
-    Move,
-    Plan,
-    Splice,
-    fault_key,
-    renumbering,
-    row_counts,
-)
+from lcm_core.change.plan import Cells, Edit, Move, Plan, Splice, fault_key, renumbering, row_counts
 from lcm_core.checks.check import Limits
-from lcm_core.checks.messages import Repetition, load_messages
+from lcm_core.checks.messages import load_messages
+from lcm_core.checks.repetitions import Repetition
 from lcm_core.checks.structure import Structure, load_structure
 from lcm_core.operations.fix import (
     CONTEXT_FIXES,

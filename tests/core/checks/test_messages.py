@@ -10,7 +10,7 @@ from array import array
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.checks.messages import Keys, find_clusters, find_replays
+from lcm_core.checks.repetitions import Keys, find_clusters, find_replays
 from lcm_core.checks.structure import MessageColumns
 from lcm_core.checks.summaries import are_twins
 

@@ -13,10 +13,10 @@ import pytest
 from lcm_core.api import Database
 from lcm_core.base.files import VERIFIED, cache_path, forget_cache
 from lcm_core.base.findings import Report
-from lcm_core.checks import check as keeping
-from lcm_core.checks.check import VerifiedTexts
+from lcm_core.checks import verified as keeping
 from lcm_core.checks.messages import Messages
 from lcm_core.checks.running import run_checks
+from lcm_core.checks.verified import VerifiedTexts
 
 from tests.core.checks.every_damage import DAMAGES
 from tests.core.checks.planting import LIMITS
