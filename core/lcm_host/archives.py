@@ -37,7 +37,7 @@ from lcm_core.base.jsonl import (
 from lcm_core.base.setting_values import object_or_empty
 from lcm_core.base.text import counted
 from lcm_core.base.values import P, Struct, T, field, replace
-from lcm_core.store.database import HostRows, read_host
+from lcm_core.store.host_database import HostRows, read_host
 
 from lcm_host.rows import ENTRY_LIMIT, ColdRow
 from lcm_host.sessions import ArchivePlace, ColdPlace, FilePlace, HostSession, HotPlace

@@ -19,8 +19,9 @@ from lcm_core.base.values import Record, replace
 from lcm_core.engine.sessions import is_acknowledgement, is_poll, names_heartbeats, why_not_stored
 from lcm_core.engine.stored_parts import message_text
 from lcm_core.store.conversations import get_conversation
-from lcm_core.store.database import HostRows, Reader, read_host
+from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import EngineEnd, GapRow, began_at, engine_ends, gap_rows
+from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.ownership import key_owners, session_owners, values_taken
 
 from lcm_host.entries import SessionEntry

@@ -44,7 +44,7 @@ from lcm_core.base.jsonl import (
     string,
 )
 from lcm_core.base.values import Record, Struct, field, replace
-from lcm_core.store.database import HostRows, read_host
+from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.opening import FileState, file_state
 
 from lcm_host.archives import Source, file_lines, unpacked_lines, with_lines

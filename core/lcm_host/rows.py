@@ -1,7 +1,7 @@
 """What stands about sessions in a host's database: windows, entries and archives
 (docs/spec/host.md, "Sessions in SQLite").
 
-Every function is a load of `lcm_core.store.database.read_host`. Tables may have been made by hand: a row
+Every function is a load of `lcm_core.store.host_database.read_host`. Tables may have been made by hand: a row
 whose key is of a wrong type is left out and counted, every other value is read as what its column promises.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from lcm_core.base.values import Record, field
-from lcm_core.store.database import HostRows
+from lcm_core.store.host_database import HostRows
 from lcm_core.store.opening import Row, SqlValue
 from lcm_core.store.schema import Columns, number, text
 

@@ -31,7 +31,7 @@ from lcm_core.base.jsonl import (
 from lcm_core.base.paths import HOST_DATABASE, SESSIONS_FOLDER, host_databases, is_host_store
 from lcm_core.base.text import agree, counted
 from lcm_core.base.values import Record, T, field, replace
-from lcm_core.store.database import read_host
+from lcm_core.store.host_database import read_host
 from lcm_core.store.opening import FileState, file_state
 
 from lcm_host.rows import TRIED_SCHEMA, AgentSessions, ArchiveRow, ColdRow, WindowRow, agent_sessions

@@ -15,7 +15,8 @@ from lcm_core.base.times import sort_key
 from lcm_core.base.values import P, Record, T
 from lcm_core.change.plan import Cell, Cells, Symbol, SymbolKind
 from lcm_core.engine.markers import classify
-from lcm_core.store.database import Database, HostRows, Reader, read_host
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.opening import Row, Rows, SqlValue, connect_memory, quoted
 from lcm_core.store.schema import Schema, number, text
 

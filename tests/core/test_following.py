@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from lcm_core.api import Database
-from lcm_core.store import database as following
-from lcm_core.store.database import Looks, Notices, file_system
+from lcm_core.store import following
+from lcm_core.store.following import Looks, Notices, file_system
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect

@@ -312,7 +312,7 @@ def test_an_old_sqlite_is_one_sentence(
     agents: Path, agent: AgentFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent.hot(Story("one", 1).tell(5), "k")
-    monkeypatch.setattr("lcm_core.store.database.sqlite3.sqlite_version_info", (3, 36, 0))
+    monkeypatch.setattr("lcm_core.store.host_database.sqlite3.sqlite_version_info", (3, 36, 0))
     [problem] = list_sessions(agents).problems
     assert "3.37 or later" in problem.reason
 

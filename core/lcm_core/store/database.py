@@ -1,4 +1,4 @@
-"""An open database: short read transactions on a few connections, and a watch for what others write.
+"""An open database: short read transactions on a few connections, and what others write to it.
 
 Nothing here can write: every connection is read-only or immutable and has ``query_only`` set. The file is
 opened again when it calls for another way in (a WAL appeared, the file was replaced), so callers hold a
@@ -9,27 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import re
 import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Iterator,
-    Sequence,
-)
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Concatenate, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeVar, cast
 
 import aiosqlite
 
@@ -48,12 +37,13 @@ from lcm_core.store.opening import (
     choose_way,
     file_state,
     private_copy,
-    real_path,
     remove_copy,
-    sidecar,
 )
 from lcm_core.store.schema import LISTING, Schema, check_essential, listed_schema, typed
 from lcm_core.store.wal import diagnose
+
+if TYPE_CHECKING:
+    from lcm_core.store.following import Looks
 
 # -- one opening of the file -----------------------------------------------------------------------------
 # A way in, its schema, and read-only connections to it.
@@ -687,6 +677,8 @@ class Database:
 
     async def watch(self) -> AsyncIterator[Change]:
         """Yield whenever another process wrote to the file, replaced it, or took it away, until `close`."""
+        from lcm_core.store.following import Looks  # no command follows its file
+
         looks = self.looks = Looks(self.path, self._stirred)
         with contextlib.closing(looks):
             while True:
@@ -791,295 +783,3 @@ class Database:
             self._handles = {each for each in (*self._handles, handle) if not each.closed}
             await handle.retire()
             return True
-
-
-# -- following a file ------------------------------------------------------------------------------------
-# It is looked at several times a second, or when Linux announces a write. Linux announces what is written
-# through itself, so only file systems that no other computer writes are relied on. No descriptor of the file
-# is opened for it: closing that would drop SQLite's locks (POSIX).
-
-#: How often the file is looked at, and how often when its writes are announced.
-POLL_SECONDS = 0.2
-ANNOUNCED_SECONDS = 2.0
-#: Without a change for so long, an announcement is waited for.
-CALM_SECONDS = 10.0
-
-_MOUNTS: Final = Path("/proc/self/mountinfo")
-_LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "bcachefs", "zfs", "tmpfs"})
-#: From ``linux/inotify.h``.
-_MODIFY, _ATTRIB, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x40, 0x80, 0x100, 0x200
-_DELETE_SELF, _MOVE_SELF = 0x400, 0x800
-_OF_FILE: Final = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF
-_OF_FOLDER: Final = _CREATE | _DELETE | _MOVED_FROM | _MOVED_TO | _DELETE_SELF | _MOVE_SELF
-_READ_BYTES: Final = 65536
-
-
-class Looks:
-    """The looks at a file that is followed, one after the other."""
-
-    def __init__(self, path: Path, stirred: asyncio.Event) -> None:
-        """*stirred* is set when the file is to be looked at soon, whatever is announced."""
-        self.count = 0
-        self._path = path
-        self._stirred = stirred
-        self._changed_at = time.monotonic()
-        self._notices: Notices | None = None
-        self._announced = True  #: until a write was not
-        self._by_itself = False  #: the last look was announced by nobody, although it might have been
-        self._busy = False  #: what was announced was no change, as of other files in its folder
-
-    async def next(self, *, calm: bool) -> FileState | None:
-        """The file as it is after a pause; *calm*: announcements may be waited for."""
-        waits = calm and self._announced and time.monotonic() - self._changed_at > CALM_SECONDS
-        if waits and self._notices is None:
-            self._announced = self._begin()
-        if not waits or self._notices is None:
-            self._by_itself = False
-            await asyncio.sleep(POLL_SECONDS)
-            state = await asyncio.to_thread(file_state, self._path)
-        else:
-            if self._busy:
-                await asyncio.sleep(POLL_SECONDS)
-            self._busy = await self._notices.wait(self._stirred, ANNOUNCED_SECONDS)
-            self._by_itself = not self._busy
-            state = file_state(self._path)
-        self.count += 1
-        return state
-
-    def changed(self) -> None:
-        """The last look saw a change."""
-        self._changed_at = time.monotonic()
-        self._announced = self._announced and not self._by_itself
-        self.close()
-
-    def close(self) -> None:
-        """Wait for no announcement until the next calm."""
-        if self._notices is not None:
-            self._notices.close()
-        self._notices, self._busy = None, False
-
-    def _begin(self) -> bool:
-        try:
-            self._notices = Notices(self._path)
-        except OSError:
-            return False
-        self._stirred.set()  # it is looked at once more: it may have been written until now
-        return True
-
-
-class Notices:
-    """What is announced of a database, its WAL and its folder, from when it is made until it is closed."""
-
-    def __init__(self, path: Path) -> None:
-        """Of the file *path*.
-
-        Raises:
-            OSError: nothing is announced of it.
-        """
-        import ctypes
-
-        path = real_path(path)
-        if file_system(path) not in _LOCAL:
-            raise OSError(f"another computer may write {path}")
-        try:
-            libc = ctypes.CDLL(None)
-            begin, add = libc.inotify_init1, libc.inotify_add_watch
-        except AttributeError:
-            raise OSError("this system announces nothing") from None
-        self._file: int = begin(os.O_NONBLOCK | os.O_CLOEXEC)
-        watched = {path.parent: _OF_FOLDER, path: _OF_FILE, sidecar(path, "-wal"): _OF_FILE}
-        folder, file, _ = (
-            add(self._file, os.fsencode(each), ctypes.c_uint32(kinds)) for each, kinds in watched.items()
-        )
-        if min(folder, file) < 0:  # there need be no WAL
-            if self._file >= 0:
-                self.close()
-            raise OSError(f"too many files are watched to watch {path}")
-
-    async def wait(self, stirred: asyncio.Event, seconds: float) -> bool:
-        """Wait for an announcement or until *stirred* is set; False: neither came for so many *seconds*."""
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._file, stirred.set)
-        try:
-            async with asyncio.timeout(seconds):
-                await stirred.wait()
-        except TimeoutError:
-            return False
-        finally:
-            loop.remove_reader(self._file)
-            stirred.clear()
-        await asyncio.sleep(TICK_NS / 1e9)  # a commit writes several times
-        try:
-            while os.read(self._file, _READ_BYTES):
-                pass
-        except BlockingIOError:
-            pass
-        return True
-
-    def close(self) -> None:
-        """Be told nothing any more."""
-        os.close(self._file)
-
-
-def file_system(path: Path) -> str:
-    """The type of the file system that a file is on, as Linux calls it; empty where that is not known."""
-    try:
-        lines = _MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return ""
-    found = (0, "")
-    for line in lines:
-        mount, _, source = line.partition(" - ")
-        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), mount.split(" ")[4])
-        if len(point) >= found[0] and path.is_relative_to(point):
-            found = (len(point), source.split(" ")[0])
-    return found[1]
-
-
-# -- the host's own database -----------------------------------------------------------------------------
-# A living host writes to it, so it is opened as a conversation database is (docs/spec/decisions.md, "No
-# trace"), for one load in one read transaction, with SELECT alone: its checks use functions that this
-# program's SQLite may not have. Columns are asked for by name, and NULL stands for those that a schema does
-# not have.
-
-#: A host that writes is waited for so long. s
-_WAIT: Final = 2.0
-#: How often something is read that was written meanwhile.
-_READINGS: Final = 10
-#: The oldest SQLite that can open a file with STRICT tables.
-_NEEDED: Final = (3, 37)
-_BLOB_CHUNK: Final = 1024 * 1024
-
-
-class HostRows(Rows):
-    """One read transaction of a host's database."""
-
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
-        self._columns: dict[str, frozenset[str]] = {}
-        self.path = path
-
-    def has(self, table: str, column: str | None = None) -> bool:
-        """Whether this file has the table (and, when named, the column)."""
-        if table not in self._columns:
-            found = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
-            self._columns[table] = frozenset(row[0] for row in found)
-        columns = self._columns[table]
-        return bool(columns) if column is None else column in columns
-
-    def need(self, table: str, *columns: str) -> None:
-        """Refuse a file without a table and columns that nothing can be read without.
-
-        Raises:
-            DatabaseError: it is another program's, or its schema is one that is not known.
-        """
-        if not self.has(table):
-            raise self._unknown(f"table {table}")
-        lacking = next((one for one in columns if not self.has(table, one)), None)
-        if lacking is not None:
-            raise self._unknown(f"column {table}.{lacking}")
-
-    def _unknown(self, part: str) -> DatabaseError:
-        number = self.schema_number
-        return DatabaseError(
-            f"{self.path} has no {part} (its schema is {number}): its sessions cannot be read by this "
-            "version of lcm-tui. Check that it is OpenClaw's, and look for a newer lcm-tui.",
-            code="HOST_SCHEMA_UNKNOWN",
-            details={"path": str(self.path), "schema": number},
-        )
-
-    @property
-    def schema_number(self) -> int:
-        """The host's own number of the schema."""
-        [(number,)] = self._connection.execute("PRAGMA user_version").fetchall()
-        return int(number)
-
-    def select(self, table: str, alias: str, columns: Iterable[str]) -> str:
-        """A select list of *columns*, NULL in place of those that this file does not have."""
-        return ", ".join(
-            f"{alias}.{name} AS {name}" if self.has(table, name) else f"NULL AS {name}" for name in columns
-        )
-
-    def execute(self, sql: str, parameters: Sequence[SqlValue] = ()) -> sqlite3.Cursor:
-        """Run one statement."""
-        return self._connection.execute(sql, parameters)
-
-    def each(self, sql: str, parameters: Sequence[SqlValue] = ()) -> Iterator[Row]:
-        """The rows of a query, one after the other, every value as it is stored."""
-        yield from self._connection.execute(sql, parameters)
-
-    def first(self, sql: str, parameters: Sequence[SqlValue] = ()) -> Row | None:
-        """The first row of a query, or None."""
-        found: Row | None = self._connection.execute(sql, parameters).fetchone()
-        return found
-
-    def blob(self, table: str, column: str, row: int) -> Generator[bytes, None, None]:
-        """A value of bytes in pieces, so that it is never held as a whole."""
-        with self._connection.blobopen(table, column, row, readonly=True) as blob:
-            while piece := blob.read(_BLOB_CHUNK):
-                yield piece
-
-
-def read_host(
-    path: Path, load: Callable[Concatenate[HostRows, P], T], *args: P.args, **kwargs: P.kwargs
-) -> T:
-    """Run *load* over one state of a host's database; blocks. It may run again, so it has no other effect.
-
-    Raises:
-        DatabaseMissingError: there is no such file.
-        DatabaseBusyError: it was written each time that it was read.
-        DatabaseError: it cannot be read, or not by this machine's SQLite.
-    """
-    if sqlite3.sqlite_version_info < _NEEDED:
-        raise DatabaseError(
-            f"{path} contains OpenClaw's sessions, but SQLite {sqlite3.sqlite_version} of this Python cannot "
-            "open it: run lcm-tui with a Python whose SQLite is 3.37 or later.",
-            code="SQLITE_TOO_OLD",
-            details={"path": str(path), "sqlite": sqlite3.sqlite_version},
-        )
-    begun = time.monotonic()
-    refused: DatabaseError | None = None
-    for _ in range(_READINGS):
-        state = file_state(path)
-        way = choose_way(path)
-        try:
-            found = _read_by(way, path, load, *args, **kwargs)
-            if way.access is not Access.IMMUTABLE or _is_unchanged(path, state):
-                return found
-        except WayInChanged:
-            pass
-        except sqlite3.Error as error:
-            instead = way.instead(error, state)
-            if instead is not None:
-                with suppress(sqlite3.Error):
-                    return _read_by(instead, path, load, *args, **kwargs)
-            refused = diagnose(error, path)
-            if state is None or _is_unchanged(path, state) or isinstance(refused, DatabaseBusyError):
-                raise refused from error
-        if time.monotonic() - begun > _WAIT:
-            break
-        time.sleep(TICK_NS / 1e9)
-    raise refused or DatabaseBusyError(
-        f"{path} was written each time that it was read. Try again in a moment."
-    )
-
-
-def _is_unchanged(path: Path, state: FileState | None) -> bool:
-    now = file_state(path)
-    return state is None or now is None or state.unchanged_until(now)
-
-
-def _read_by(
-    way: Way, path: Path, load: Callable[Concatenate[HostRows, P], T], *args: P.args, **kwargs: P.kwargs
-) -> T:
-    copy: Path | None = None
-    try:
-        if way.access is Access.COPY:
-            copy = private_copy(way.location, lambda: False)
-            way = Way(Access.COPY, copy)
-        with closing(way.connect(_WAIT)) as connection:
-            connection.execute("BEGIN")
-            return load(HostRows(connection, path), *args, **kwargs)
-    finally:
-        if copy is not None:
-            remove_copy(copy)
