@@ -11,13 +11,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.setting_values import Json, object_or_empty
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z, sql_utc
 from lcm_core.base.values import Record, Struct, field, force_setattr
-from lcm_core.change.commit import Committed, commit
 from lcm_core.change.place import Listing, Place, carry_out, splice_at
 from lcm_core.change.plan import (
     Cell,
@@ -66,7 +64,7 @@ from lcm_core.store.state import BOOTSTRAP, TELEMETRY, keeps_checkpoints
 from lcm_core.store.summaries import summaries_in
 
 from lcm_host.messages import StoredMessage
-from lcm_host.payloads import Payload, payload_path, remove_payloads, write_payloads
+from lcm_host.payloads import Payload, payload_path
 
 # -- appends ---------------------------------------------------------------------------------------------
 # Messages at the end of a conversation, as the plan that stores them (docs/spec/ingest.md).
@@ -579,21 +577,6 @@ async def _deletions(reader: Reader, conversation_id: ConversationId, ids: list[
     for table in ("message_parts", "messages"):
         edits += delete(table, await rows_by(reader, table, "message_id", ids))
     return edits
-
-
-def commit_append(path: Path, append: Append, large_files: Path, *, wait: float) -> Committed:
-    """Write the payloads, then commit without the journal; if that is refused or fails, the files go again.
-
-    Raises:
-        PayloadError: the large-files folder cannot be written.
-        LcmError: as `lcm_core.change.commit.commit`.
-    """
-    written = write_payloads(large_files, append.conversation_id, append.payloads)
-    try:
-        return commit(path, append.plan, wait=wait, journal=False)
-    except LcmError:
-        remove_payloads(written)
-        raise
 
 
 # -- cache telemetry -------------------------------------------------------------------------------------

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import sqlite3
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 from zoneinfo import ZoneInfo
 
 from lcm_core.base.engine_settings import EngineSettings
@@ -26,9 +23,7 @@ from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.times import sql_utc
-from lcm_core.base.values import P, Record, replace
-from lcm_core.change.connection import check_beside
-from lcm_core.change.plan import StalePlanError
+from lcm_core.base.values import Record, replace
 from lcm_core.change.schema import create_database
 from lcm_core.change.snapshots import KEPT, note_assembly
 from lcm_core.engine.assembly import (
@@ -54,11 +49,8 @@ from lcm_core.engine.sessions import (
 )
 from lcm_core.operations.assembly import add_history, assemble_context, settings_for
 from lcm_core.operations.compact import Operation, Runner, compaction_setting
-from lcm_core.operations.compact_pass import load_for_compaction
-from lcm_core.operations.selection import raw_tokens, tail_start
 from lcm_core.store.database import Database, Reader, opens
-from lcm_core.store.ingested import Holding, find_holding
-from lcm_core.store.opening import connect_writing, real_path, undisturbed
+from lcm_core.store.ingested import find_holding
 from lcm_core.writers.request import Summarizer, SummarizerError
 from lcm_core.writers.source import Rendering
 from lcm_recall.answer import ToolAnswer
@@ -69,100 +61,23 @@ from lcm_recall.tools import TOOLS, RecallTools
 
 from lcm_host.appending import (
     Append,
-    CacheSnapshot,
     Session,
-    TranscriptCheckpoint,
     cache_snapshot,
-    commit_append,
-    plan_adoption,
-    plan_append,
-    plan_fork_mark,
-    plan_heartbeat_pruning,
-    plan_new_session,
     plan_reset,
-    plan_rollover_archive,
     plan_session_end,
-    plan_telemetry,
     unread_checkpoint,
 )
-from lcm_host.backfill import (
-    ImportTally,
-    checkpoint_of,
-    hash_of,
-    last_hash,
-    stored_of,
-    transcript_pieces,
-    without_heartbeats,
-)
-from lcm_host.messages import (
-    HostFile,
-    HostMessage,
-    StoredMessage,
-    host_message,
-    message_tokens,
-    read_host_file,
-    read_messages,
-)
-from lcm_host.reconciling import (
-    AnchorProof,
-    Reconciled,
-    is_up_to_date,
-    overlap_of,
-    reconcile,
-    refuse_flood,
-    stored_of_turn,
-    without_repeated,
-)
-from lcm_host.sessions import first_header
+from lcm_host.backfill import ImportTally, checkpoint_of, stored_of
+from lcm_host.committing import Appender
+from lcm_host.connection import OpenConnection
+from lcm_host.messages import HostMessage, StoredMessage, host_message, read_host_file
+from lcm_host.reconciling import AnchorProof, overlap_of, refuse_flood, stored_of_turn, without_repeated
+from lcm_host.transcripts import Bootstrapped, Transcripts
 
 if TYPE_CHECKING:
     from lcm_core.writers.cost import Model
 
-# -- behind the host's calls -----------------------------------------------------------------------------
-
-
-class OpenConnection:
-    """Is kept as long as a host runs, and with it the WAL: readers take SQLite's locks and see whole states.
-
-    Else each commit would be the last to close the file, and write its pages under those who read without a
-    lock (`lcm_core.store.opening.Access.IMMUTABLE`).
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = real_path(path)
-        self._connection: sqlite3.Connection | None = None
-        self._ended = False
-        self._turn = threading.Lock()  #: `end` may be called while `begin` runs, or before it does
-
-    def begin(self) -> None:
-        """Open the file if it is a WAL file that can be written; blocks. Never raises: a commit says why.
-
-        Of a file that it may not write SQLite would leave a WAL that its owner cannot write.
-        """
-        if not os.access(self._path, os.W_OK):
-            return
-        try:
-            check_beside(self._path)
-        except LcmError:
-            return
-        with undisturbed(self._path), self._turn, contextlib.suppress(sqlite3.Error):
-            if self._ended:
-                return
-            self._connection = connect_writing(self._path, 5.0, any_thread=True)
-            self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-            if self._connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-                self._close()
-
-    def end(self) -> None:
-        """Close it; the last to do so writes the WAL into the file and removes it."""
-        with self._turn:
-            self._ended = True
-            self._close()
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+__all__ = ["Bootstrapped", "Compacted", "Engine", "Ingested", "RuntimeModel", "Session"]
 
 
 class Snapshots:
@@ -205,316 +120,6 @@ class Snapshots:
     async def settled(self) -> None:
         """Wait until all that were begun are kept, or `problem` says why not."""
         await asyncio.gather(*self._running)
-
-
-# -- appends ---------------------------------------------------------------------------------------------
-# What an `Engine` stores for its host: planned, committed without the journal, and planned again when the
-# database has changed.
-
-A = TypeVar("A", bound=Append | None)
-
-#: How often a plan that another writer has outrun is made again.
-ATTEMPTS: Final = 8
-#: How long a call waits for the lock of the file, in seconds; the engine's own (docs/spec/versions.md,
-#: "Locks").
-WAIT_SECONDS: Final = 30.0
-
-
-class Appender:
-    """Puts messages behind what a conversation holds."""
-
-    def __init__(self, database: Database, large_files: Path, clock: Callable[[], datetime]) -> None:
-        self._database = database
-        self._large_files = large_files
-        self.clock = clock
-
-    async def append(
-        self, session: Session, messages: Sequence[StoredMessage], checkpoint: TranscriptCheckpoint | None
-    ) -> Append:
-        """Plan and commit, again when somebody else appended in between.
-
-        Raises:
-            StalePlanError: others keep appending.
-            LcmError: the database or the large-files folder cannot be written.
-        """
-        return await self.committed(
-            plan_append,
-            session,
-            messages,
-            now=self.clock(),
-            large_files=self._large_files,
-            checkpoint=checkpoint,
-            whole_rows=False,
-        )
-
-    async def prune(self, session: Session, after: int, rules: IngestRules) -> None:
-        """Delete the host's idle turns that end behind the seq *after*. Raises as `append`."""
-        await self.committed(plan_heartbeat_pruning, session, after, polls=rules.preserve_heartbeat_poll)
-
-    async def plan_telemetry(
-        self,
-        reader: Reader,
-        session: Session,
-        snapshot: CacheSnapshot,
-        rendering: Rendering,
-        model: RuntimeModel,
-    ) -> Append | None:
-        holding = await find_holding(reader, session.session_id, session.session_key)
-        if holding is None:
-            return None
-        owner = holding.conversation_id
-        context = await load_for_compaction(reader, owner, rendering)
-        tail = rendering.rules.tail
-        raw = raw_tokens(context, tail_start(context, tail.fresh_tail_count, tail))
-        return await plan_telemetry(reader, owner, snapshot, raw, now=self.clock(), model=model)
-
-    async def plan_pruning(self, reader: Reader, session: Session, retain_depth: int) -> Append | None:
-        holding = await find_holding(reader, session.session_id, session.session_key)
-        if holding is None:
-            return None
-        plan = await plan_new_session(reader, holding.conversation_id, retain_depth, now=self.clock())
-        return Append(plan, holding.conversation_id)
-
-    async def committed(
-        self, plan: Callable[Concatenate[Reader, P], Awaitable[A]], /, *given: P.args, **named: P.kwargs
-    ) -> A:
-        """Plan and commit, again while other writers are quicker.
-
-        Raises:
-            StalePlanError: they were quicker `ATTEMPTS` times.
-        """
-        for attempt in range(1, ATTEMPTS + 1):
-            append = await self._database.read(plan, *given, **named)
-            if append is None or not append.plan:
-                return append
-            try:
-                await self._commit(append)
-            except StalePlanError:
-                if attempt == ATTEMPTS:
-                    raise
-                await self._database.refresh()
-            else:
-                return append
-        raise AssertionError("unreachable")
-
-    async def _commit(self, append: Append) -> None:
-        """Commit in a thread; it runs to its end also when the caller is cancelled."""
-        path, folder = self._database.path, self._large_files
-        work = asyncio.ensure_future(
-            asyncio.to_thread(commit_append, path, append, folder, wait=WAIT_SECONDS)
-        )
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            await asyncio.wait((work,))
-            raise
-        await self._database.refresh()
-
-
-# -- transcripts -----------------------------------------------------------------------------------------
-# Transcripts into conversations, as the engine imports them at a session's start and after its turns
-# (docs/spec/ingest.md, "First import").
-
-#: Tokens of a message for each byte of its line, at most.
-_TOKENS_PER_BYTE: Final = 2
-
-UP_TO_DATE: Final = "already bootstrapped"
-RECONCILED: Final = "reconciled missing session messages"
-FORK_BOUNDED: Final = "fork-bounded bootstrap import"
-NOTHING_THERE: Final = "no leaf-path messages in session"
-
-
-class Bootstrapped(Record, frozen=True):
-    """What became of a transcript at the start of a session."""
-
-    conversation_id: ConversationId | None
-    imported: int
-    left_out: int  #: older messages that are not stored: they would follow newer ones, or exceed the budget
-    bad_lines: int
-    proof: AnchorProof  #: by what the place was found
-    engine_reason: str | None  #: what the engine says of it
-    reason: str | None = None  #: why nothing was imported although something is new
-
-    @property
-    def bootstrapped(self) -> bool:
-        """What the engine answers: whether anything was imported."""
-        return self.imported > 0
-
-
-class Transcripts:
-    """Brings conversations up to the transcripts of their sessions."""
-
-    def __init__(self, database: Database, appender: Appender) -> None:
-        self._database = database
-        self._appender = appender
-
-    async def bootstrap(self, session: Session, path: Path, rules: IngestRules) -> Bootstrapped:
-        """Bring a conversation up to its transcript, or begin it with its newest messages."""
-        find = partial(self._database.read, find_holding, session.session_id, session.session_key)
-        held = await find()
-        if await asyncio.to_thread(_is_read, held, path):
-            if await asyncio.to_thread(_is_fork, path):
-                await self._appender.committed(plan_fork_mark, session)
-            owner = None if held is None else held.conversation_id
-            return Bootstrapped(owner, 0, 0, 0, AnchorProof.EMPTY, UP_TO_DATE)
-        file = await asyncio.to_thread(read_host_file, path)
-        if held and held.messages and await asyncio.to_thread(_is_left_behind, held, session):
-            found = await self._database.read(reconcile, file, held)
-            if found.proof is AnchorProof.NONE:
-                await self._appender.committed(plan_rollover_archive, session, self._appender.clock())
-                held = await find()
-        if held is None or not held.messages:
-            return await self._first(session, file, rules)
-        found, imported = await self.catch_up(session, file, held, rules)
-        return Bootstrapped(
-            held.conversation_id,
-            imported,
-            found.left_out,
-            file.bad_lines,
-            found.proof,
-            RECONCILED if imported else UP_TO_DATE,
-            found.reason,
-        )
-
-    async def _first(self, session: Session, file: HostFile, rules: IngestRules) -> Bootstrapped:
-        kept = await asyncio.to_thread(_within_budget, file, rules)
-        left_out = len(file.on_path) - kept.count
-        is_fork = file.header is not None and bool(file.header.parent_session)
-        bounded = bool(left_out) and is_fork
-        tally = ImportTally()
-        whole = checkpoint_of(file, bounded=bounded, first_hash=kept.last_hash)
-        hosts = read_messages(file, file.messages)
-        stored = kept.stored if kept.stored is not None else stored_of(hosts, rules, tally)
-        conversation_id = await self._import(session, file, stored, tally, whole)
-        if rules.prune_heartbeat_ok and tally.stored:
-            await self._appender.prune(session, 0, rules)
-        done = FORK_BOUNDED if bounded else None
-        return Bootstrapped(
-            conversation_id,
-            tally.stored,
-            left_out,
-            file.bad_lines,
-            AnchorProof.EMPTY,
-            done if tally.stored else NOTHING_THERE,
-        )
-
-    async def catch_up(
-        self,
-        session: Session,
-        file: HostFile,
-        held: Holding,
-        rules: IngestRules,
-        *,
-        bootstraps: bool = True,
-    ) -> tuple[Reconciled, int]:
-        """Store what a transcript has and a conversation with messages lacks; say how many messages."""
-        found = await self._database.read(reconcile, file, held)
-        if found.adopted:
-            await self._appender.committed(plan_adoption, session, found.adopted)
-        if not found.new and not found.moves_on:
-            return found, 0
-        tally = ImportTally()
-        hosts = read_messages(file, found.new)
-        stored = stored_of(hosts, rules, tally)
-        if not rules.preserve_heartbeat_poll:
-            stored = without_heartbeats(stored, tally)
-        whole = checkpoint_of(file, bootstraps=bootstraps) if found.moves_on else None
-        await self._import(session, file, stored, tally, whole)
-        if rules.prune_heartbeat_ok and tally.stored:
-            await self._appender.prune(session, held.last_seq, rules)
-        return found, tally.stored
-
-    async def _import(
-        self,
-        session: Session,
-        file: HostFile,
-        stored: Iterable[tuple[HostMessage, StoredMessage]],
-        tally: ImportTally,
-        whole: TranscriptCheckpoint | None,
-    ) -> ConversationId | None:
-        """Store messages piece by piece; while one is stored the next one is read."""
-        conversation_id, done_all = None, False
-        waiting = transcript_pieces(stored, tally)
-        piece = await asyncio.to_thread(next, waiting, None)
-        known = 0
-        while piece is not None:
-            checkpoint = whole
-            if piece.offset is not None and whole is not None:
-                checkpoint = checkpoint_of(file, piece.offset, bounded=whole.bounded)
-            done, following = await asyncio.gather(
-                self._appender.append(session, piece.messages, checkpoint),
-                asyncio.to_thread(next, waiting, None),
-                return_exceptions=True,  # so that both have ended when one fails
-            )
-            if isinstance(done, BaseException):
-                raise done
-            if isinstance(following, BaseException):
-                raise following
-            known += done.known
-            conversation_id, done_all = done.conversation_id, piece.offset is None
-            piece = following
-        tally.stored -= known
-        if whole is not None and not done_all:
-            conversation_id = (await self._appender.append(session, (), whole)).conversation_id
-        return conversation_id
-
-
-class _Kept(Record, frozen=True):
-    """What a first import keeps."""
-
-    count: int  #: of messages, those that are not stored among them
-    last_hash: str | None
-    stored: tuple[tuple[HostMessage, StoredMessage], ...] | None  #: None: all of them, not read yet
-
-
-def _within_budget(file: HostFile, rules: IngestRules) -> _Kept:
-    """The newest messages whose tokens fit, in their order; blocks."""
-    messages = file.messages
-    if sum(one.size for one in messages) * _TOKENS_PER_BYTE <= rules.bootstrap_max_tokens:
-        return _Kept(len(messages), last_hash(file), None)
-    room, count = rules.bootstrap_max_tokens, 0
-    kept: list[tuple[HostMessage, StoredMessage]] = []
-    last: str | None = None
-    for host in read_messages(file, messages[::-1]):
-        found = next(stored_of([host], rules, ImportTally()), None)
-        tokens = found[1].whole_tokens if found is not None else message_tokens(host.message)
-        if tokens > room:
-            break
-        last = hash_of(host.message) if not count else last
-        room, count = room - tokens, count + 1
-        if found is not None:
-            kept.append(found)
-    return _Kept(count, last, tuple(reversed(kept)))
-
-
-def _is_read(held: Holding | None, path: Path) -> bool:
-    try:
-        found = path.stat()
-    except OSError:
-        return False
-    return is_up_to_date(held, path, found.st_size, found.st_mtime_ns // 10**6)
-
-
-def _is_fork(path: Path) -> bool:
-    """Whether a transcript begins by naming the one that it was forked from."""
-    try:
-        header = first_header(path)
-    except OSError:
-        return False
-    return header is not None and bool(header.parent_session)
-
-
-def _is_left_behind(held: Holding, session: Session) -> bool:
-    """Whether the host continues under another session id, and the file of the former one is gone."""
-    if held.row.get("session_id") == session.session_id:
-        return False
-    path = (held.checkpoint or {}).get("session_file_path")
-    return isinstance(path, str) and bool(path) and not Path(path).exists()
-
-
-# -- the engine ------------------------------------------------------------------------------------------
-
-__all__ = ["Bootstrapped", "Compacted", "Engine", "Ingested", "RuntimeModel", "Session"]
 
 
 class Ingested(Record, frozen=True):
@@ -693,7 +298,7 @@ class Engine:
             if prompt_cache is not None:
                 seen = cache_snapshot(prompt_cache)
                 rendering = Rendering(self._rules(), self._zone)
-                await self._appender.committed(self._appender.plan_telemetry, session, seen, rendering, model)
+                await self._appender.note_telemetry(session, seen, rendering, model)
         return done
 
     async def bootstrap(self, session: Session, transcript: Path) -> Bootstrapped:
@@ -726,7 +331,7 @@ class Engine:
         if self._is_stored(session):
             async with self._turn(session):
                 depth = self._settings.new_session_retain_depth.value
-                await self._appender.committed(self._appender.plan_pruning, session, depth)
+                await self._appender.prune_context(session, depth)
 
     async def reset(self, session: Session) -> int | None:
         """`/reset`: put the conversation aside and begin another one; its id, None where nothing was done.

@@ -26,7 +26,8 @@ from lcm_core.store.opening import Access
 from lcm_core.writers.request import SummarizerError, SummaryReply
 from lcm_host.appending import Session
 from lcm_host.backfill import transcript_pieces
-from lcm_host.engine import Engine, OpenConnection
+from lcm_host.connection import OpenConnection
+from lcm_host.engine import Engine
 from lcm_host.payloads import PayloadError
 
 from tests.change.support import context_of, dump, rows_of, search_faults
@@ -712,7 +713,7 @@ async def test_what_was_read_is_stored_when_the_next_piece_cannot_be_read(
         yield next(transcript_pieces(*given, size=20))
         raise TranscriptChangedError("it was rewritten")
 
-    monkeypatch.setattr("lcm_host.engine.transcript_pieces", breaks_off)
+    monkeypatch.setattr("lcm_host.transcripts.transcript_pieces", breaks_off)
     file = transcript(tmp_path / "s1.jsonl", *[said(f"line {number}", number) for number in range(50)])
     with pytest.raises(TranscriptChangedError):
         await engine.bootstrap(KEY, file)
