@@ -170,10 +170,10 @@ conversation there.
 D1 D2 … is a condensed summary of that depth. "below" counts the summaries below it as stored, or a leaf's
 messages; "ordinal" is its place in the context, from 0 on; "broken" says what is wrong with its text (✗
 fallback), how many broken summaries a folded row hides ("5 below"; "✗ +5 below" if it is broken itself), or
-stale: one of its sources was rewritten since. ! goes to the first broken summary, n and N to the next and the
-previous one. "begins" shows how its text begins. Of an id there is as much as has room (y copies all of it).
-×2 means that two summaries use it: O goes to the next place. Headings at the end list what no row in the
-context leads to: orphans, cycles, and ids without a row.
+stale: one of its sources was rewritten since. ! goes to the next broken summary; without a search, n does
+too, and N goes to the previous one. "begins" shows how its text begins. Of an id there is as much as has
+room (y copies all of it). ×2 means that two summaries use it: O goes to the next place. Headings at the end
+list what no row in the context leads to: orphans, cycles, and ids without a row.
 
 d previews dissolving a condensed summary of the context: its sources take its place. space marks summaries
 (●), and d then dissolves all of them: several of the context, or one and its sources. u previews undoing the
@@ -250,6 +250,10 @@ focus (tab); n and N go to the next and the previous match.
     def finder(self) -> Finder:
         """The text when it has the focus, else the tree."""
         return self._in_text if self.text.has_focus else self._in_tree
+
+    def in_key_bar(self) -> list[str]:
+        """The next match only after a search, or once broken ones are gone through."""
+        return [name for name in super().in_key_bar() if name != "next" or self._in_tree.place]
 
     def selected_id(self) -> str | None:
         """The id of the summary, or of the message."""
@@ -477,7 +481,7 @@ focus (tab); n and N go to the next and the previous match.
         return None if lines.known.broken or not lines.judged.is_set() else "no summary here is broken"
 
     async def _go_to_broken(self) -> None:
-        """Stand on the first broken summary; `n` and `N` go on in the tree."""
+        """Stand on the next broken summary; `n` and `N` go on in the tree."""
         self.lines.focus()
         if problem := await self._in_tree.go_to_broken():
             self.app.notify(problem, timeout=3)
@@ -588,10 +592,10 @@ focus (tab); n and N go to the next and the previous match.
             "first-broken",
             "exclamation_mark",
             "Broken",
-            "Go to the first broken summary; n and N go to the next and the previous one.",
+            "Go to the next broken summary; n and N, without a search, to the next and the previous one.",
             _go_to_broken,
             _why_none_broken,
-            words="first broken summary; next broken; failures; what is broken",
+            words="first broken summary; failures; what is broken",
         ),
         commands.NEXT,
         actions.rewrite_key(_rewritable),

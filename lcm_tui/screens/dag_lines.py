@@ -408,17 +408,13 @@ class TreeFinder(Finder):
             self._matches = sorted(found.union(known.matches(needle)), key=known.rank)
             self._moved()
 
-    async def go_to_broken(self) -> str | None:
-        """Go to the first broken summary; `n` and `N` go on from there."""
+    async def go_to_broken(self, *, forward: bool = True) -> str | None:
+        """Go to the broken summary after the cursor, or the one before it; `n` and `N` go on from there."""
         self.needle, self._broken = "", True
         await self._tree.surveyed.wait()
         await self._tree.judged.wait()
         self.take_broken()
-        here = self._tree.match_at(self._tree.selected)
-        if here not in self._matches[:1] and not any(self._tree.go_to(match) for match in self._matches):
-            return "No summary here is broken."
-        self._moved()
-        return None
+        return self._go_on(forward) if self._matches else "No summary here is broken."
 
     def take_broken(self) -> None:
         """What is broken was read again."""
@@ -431,7 +427,11 @@ class TreeFinder(Finder):
         return self._go(forward=True)
 
     async def go(self, *, forward: bool) -> str | None:
-        """Go to the match after the cursor, or the one before it; say so when it goes round the end."""
+        """Go to the match after the cursor, or the one before it; without a search to a broken summary."""
+        return self._go_on(forward) if self.needle else await self.go_to_broken(forward=forward)
+
+    def _go_on(self, forward: bool) -> str | None:
+        """Go there; say so when it goes round the end."""
         before = self._tree.match_at(self._tree.selected)
         self._go(forward=forward)
         after, rank = self._tree.match_at(self._tree.selected), self._tree.known.rank
@@ -440,8 +440,9 @@ class TreeFinder(Finder):
         return "Back at the first match." if forward else "Back at the last match."
 
     def why_not_next(self) -> str | None:
-        """There is a next match only when something was found."""
-        return None if self._matches else "search first: / finds text"
+        """There is a next match when something was found, or is broken."""
+        broken = not self.needle and (self._tree.known.broken or not self._tree.judged.is_set())
+        return None if self._matches or broken else "search first: / finds text"
 
     def _go(self, *, forward: bool) -> bool:
         tree, rank = self._tree, self._tree.known.rank

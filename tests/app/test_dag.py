@@ -143,6 +143,17 @@ async def test_the_broken_ones_are_counted_where_they_are_folded_and_gone_to(dat
         await settled(pilot)
         assert screen.lines.summary == stops[3]
 
+        await pilot.press("N", "N")
+        for key, place in (("n", 2), ("exclamation_mark", 3), ("N", 2)):
+            await settled(pilot)
+            await pilot.press("escape", "s")
+            await settled(pilot)
+            await pilot.press(key)
+            await wait_for_text(pilot, f"broken {place + 1} of 4")
+            screen = pilot.app.screen
+            assert isinstance(screen, DagScreen)
+            assert screen.lines.summary == stops[place], "it goes on where the cursor was left"
+
         await pilot.press("z", "slash", *"broken", "enter")
         await settled(pilot)
         assert "✗" in row_of(pilot, str(screen.lines.summary)[:12])
