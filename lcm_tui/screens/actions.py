@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
     from lcm_core.operations.drafts import SavedDrafts
     from lcm_core.operations.past import Stop
+    from lcm_core.operations.past_point import Point
     from lcm_core.store.database import Reader
 
     from lcm_tui.flows.drafts import Work
@@ -453,18 +454,27 @@ class Steps:
         self._screen = screen
         self._owner = conversation.conversation_id
         self._pressed = 0  #: steps back that were asked for and not taken
+        self._jump: tuple[Point | None] | None = None  #: where they begin; None: at what is shown
         self._taking = False
 
     def press(self, steps: int) -> None:
         """So many steps back; forward when they are negative."""
         self._pressed += steps
+        self._begin()
+
+    def go(self, point: Point | None) -> None:
+        """Show a moment of the past; None: the present."""
+        self._jump, self._pressed = (point,), 0
+        self._begin()
+
+    def _begin(self) -> None:
         if not self._taking:
             self._taking = self._screen.moving = True
             self._screen.work_on("past", self._take, exclusive=False)
 
     async def _take(self) -> None:
         try:
-            while self._pressed:
+            while self._pressed or self._jump is not None:
                 await self._take_all()
         finally:
             self._taking = self._screen.moving = False
@@ -476,28 +486,29 @@ class Steps:
 
         screen, then = self._screen, self._screen.then
         present = screen.session if then is None else then.present
-        steps, self._pressed = self._pressed, 0
+        shown = None if then is None else then.past.point
+        jump, steps = self._jump, self._pressed
+        self._jump, self._pressed = None, 0
+        (point,) = (shown,) if jump is None else jump
         stops = await present.read(read_stops, self._owner)
         try:
-            here = 0
-            if then is not None:
-                here = stops_since(stops, then.past.point)
+            here = 0 if point is None else stops_since(stops, point)
         except NotFoundError:  # it was removed from the history just now
             here, steps = len(stops) + 1, -len(stops) - 1
         # Counted from the present; `here` may be the place of one that is not seen.
         seen = [0, *(place for place, stop in enumerate(stops, 1) if is_seen(stop))]
         at = (bisect_right(seen, here) - 1) if steps > 0 else bisect_left(seen, here)
         to = max(0, min(at + steps, len(seen) - 1))
-        there = seen[to]
-        if not stops:
+        if jump is None or steps:
+            point = point_before(stops[seen[to] - 1]) if seen[to] else None
+        if not stops and jump is None:
             screen.app.notify(await self._no_past(), timeout=6)
-        elif there == here:
-            end = "This is the present." if here == 0 else "This is before the oldest change."
-            screen.app.notify(end, timeout=4)
+        elif point == shown:
+            end = "This is the present." if shown is None else "This is before the oldest change."
+            screen.app.notify(end if jump is None else "This moment is already shown.", timeout=4)
         else:
-            point = point_before(stops[there - 1]) if there else None
             screen.look_at(present, self._owner, point)
-            screen.step = f"{to:,} of {len(seen) - 1:,}"
+            screen.step = f"{to:,} of {len(seen) - 1:,}" if to else ""
             await screen.load_now()
 
     async def _no_past(self) -> str:

@@ -215,12 +215,6 @@ ELSEWHERE: Final = (
         "which model; api key; provider; configure model; model settings; openai; anthropic; ollama; cost; "
         "price; spend; money",
     ),
-    (
-        "As it was (past)",
-        "In the context, [ goes back to before the last change or compaction, ] comes back; D compares them.",
-        "as it was; past; before; older; earlier; time; time machine; time travel; rewind; yesterday; "
-        "previous context",
-    ),
 )
 #: What each theme is called besides its name, and a dark or light mode.
 _THEME: Final = ("theme", "themes", "colours", "colors", "appearance")

@@ -389,8 +389,8 @@ d previews dissolving a condensed summary: its sources take its place. space mar
 dissolves all of them. u previews undoing the newest change, U lists all.
 
 [ and ] step through the changes of this conversation and the engine's compactions: the context as it was
-before each, and at last as it is now. The lines under the title name it, and what is not known of that
-moment. The past is read-only; D compares it with now.
+before each, and at last as it is now. J lists these moments, and takes a time. The lines under the title name
+the moment, and what is not known of it. The past is read-only; D compares it with now.
 
 enter opens an item or a message, and explains a line between items. / finds ids, kinds and previews; in the
 messages as sent it finds text.
@@ -786,6 +786,7 @@ messages as sent it finds text.
             words="ninety percent; 90 percent; final trim",
             hidden=True,
         ),
+        picks.AS_IT_WAS,
         *actions.STEPS,
     )
     COMMON: ClassVar[Sequence[Key[ContextScreen]]] = (

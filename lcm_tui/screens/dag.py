@@ -26,7 +26,7 @@ from lcm_tui.kit.panes import Rows, TwoPanes
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Span, heading
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens import actions
+from lcm_tui.screens import actions, picks
 from lcm_tui.screens.coverage import ZOOM, CoveragePane
 from lcm_tui.screens.dag_lines import ReadBehind, SummaryTree, TreeFinder
 from lcm_tui.screens.dag_tree import (
@@ -654,6 +654,7 @@ focus (tab); n and N go to the next and the previous match.
             _unfold_all,
             hidden=True,
         ),
+        picks.AS_IT_WAS,
         *actions.STEPS,
     )
     COMMON: ClassVar[Sequence[Key[DagScreen]]] = (actions.ITS_ENGINE,)

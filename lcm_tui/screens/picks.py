@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import tzinfo
+from datetime import UTC, datetime, tzinfo
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import STEPS, counted, step
-from lcm_core.base.times import format_local, parse_utc
+from lcm_core.base.times import format_local, parse_utc, zone_words
 from lcm_core.base.values import Record
+from lcm_core.operations.past_point import parse_point
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Snapshot, Window, snapshot_page
 from lcm_core.store.state import engine_state
 from lcm_core.store.statistics import growth_of
 
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.session import PastSession, Session
@@ -24,6 +26,7 @@ from lcm_tui.screens import actions
 from lcm_tui.tables.blocks import tokens_text
 
 if TYPE_CHECKING:
+    from lcm_core.change.journal import Operation
     from lcm_core.operations.past import Stop
 
 #: What is typed for the context as it was when the screen was opened.
@@ -76,21 +79,17 @@ async def budgets(session: Session, conversation: Conversation, *, asked: int) -
 
 async def comparisons(session: Session, conversation: Conversation, here: Side) -> Sequence[Pick]:
     """What a context is compared with: itself at another moment, under another budget; another one."""
-    from lcm_core.change.journal import Operation
-    from lcm_core.operations.past import point_before
-
     present = session.present if isinstance(session, PastSession) else session
     stops, kept, others = await present.read(_comparable, conversation.conversation_id)
     zone = session.zone
-    compactions = _compactions(stops)
-    operations = [one for one in stops if isinstance(one, Operation) and actions.is_seen(one)][:_MOMENTS]
+    changes = (one for one in _moments(stops) if not isinstance(one, _Compacted))
     found = [
         *([Pick(NOW, "as it is now")] if here.at else ()),
         *([Pick(NO_PROMPT, "without the prompt")] if here.prompt else ()),
-        *(Pick(one.before, f"before the compaction of {_time(one, zone)}", one.note) for one in compactions),
+        *(_before(one, zone) for one in _compactions(stops)),
         *_other_budgets(here.budget),
         Pick(OPENED, "as it was when this screen was opened"),
-        *(Pick(point_before(one).text, f"before {one.title}", _time(one, zone)) for one in operations),
+        *(_before(one, zone) for one in islice(changes, _MOMENTS)),
         *(Pick(one.id, f"snapshot of {_time(one, zone)}", f"sent under {one.budget:,}") for one in kept),
         *(
             Pick(f"#{one.conversation_id}", f"conversation {session.called(one)}")
@@ -132,10 +131,11 @@ class _Compacted(Record, frozen=True):
 
 def _compactions(stops: Sequence[Stop]) -> list[_Compacted]:
     """The newest compactions among stops, the newest first: the host's, and ours that hold."""
-    return list(islice(_each_compaction(stops), _MOMENTS))
+    return list(islice((one for one in _moments(stops) if isinstance(one, _Compacted)), _MOMENTS))
 
 
-def _each_compaction(stops: Sequence[Stop]) -> Iterator[_Compacted]:
+def _moments(stops: Sequence[Stop]) -> Iterator[_Compacted | Operation]:
+    """The compactions and the other changes among stops, the newest first."""
     from lcm_core.change.journal import Operation
     from lcm_core.operations.past import Compaction, point_before
 
@@ -161,6 +161,17 @@ def _each_compaction(stops: Sequence[Stop]) -> Iterator[_Compacted]:
         elif stop.id in ours:
             first = ours[stop.id][-1]
             yield _Compacted(first.created_at, point_before(first).text, len(ours[stop.id]))
+        elif actions.is_seen(stop):
+            yield stop
+
+
+def _before(one: _Compacted | Operation, zone: tzinfo | None) -> Pick:
+    """The moment before it."""
+    if isinstance(one, _Compacted):
+        return Pick(one.before, f"before the compaction of {_time(one, zone)}", one.note)
+    from lcm_core.operations.past import point_before
+
+    return Pick(point_before(one).text, f"before {one.title}", _time(one, zone))
 
 
 def _other_budgets(budget: int) -> list[Pick]:
@@ -176,6 +187,51 @@ class _Timed(Protocol):
 
 def _time(one: _Timed, zone: tzinfo | None) -> str:
     return format_local(parse_utc(one.created_at), zone)[5:16] or one.created_at
+
+
+# -- as it was -------------------------------------------------------------------------------------------
+
+
+_NO_MOMENT: Final = "Pick a moment, or type a time (2026-03-02 10:00) or a change of the history (op_…)."
+
+
+async def _ask_moment(screen: Any) -> None:
+    """Ask for a moment of the past, and show it."""
+    from lcm_core.operations.past import stops_since
+
+    session, then, owner = screen.session, screen.then, screen.conversation.conversation_id
+    stops: Sequence[Stop] | None = None
+
+    async def known() -> Sequence[Pick]:
+        nonlocal stops
+        stops = await (session if then is None else then.present).read(actions.read_stops, owner)
+        present = [] if then is None else [Pick(NOW, "the present")]
+        return [*present, *(_before(one, session.zone) for one in _moments(stops))]
+
+    def check(text: str) -> str | None:
+        if (point := parse_point(text.strip(), session.zone)) is None:
+            return None if text.strip().casefold() == NOW else _NO_MOMENT
+        if stops is not None:
+            stops_since(stops, point)  # raises where there is no such change
+        later = point.when is not None and point.when > datetime.now(UTC)
+        return "That time is still to come." if later else None
+
+    label = f"as it was: a time (2026-03-02 10:00 {zone_words(session.zone)}), or before a change (op_…)"
+    text = await screen.ask(label, check=check, picks=known)
+    if text is not None:
+        screen.steps.go(parse_point(text.strip(), session.zone))
+
+
+#: The past of the conversation that a screen shows, which has `steps` through it.
+AS_IT_WAS: Final[Key[Any]] = Key(
+    "as-it-was",
+    "J",
+    "As it was",
+    "Pick a change or a compaction, or type a time: show this as it was then.",
+    _ask_moment,
+    words="past; before; older; earlier; time; time machine; time travel; rewind; yesterday",
+    where="the context and the summary DAG",
+)
 
 
 # -- where to in a conversation, and what is searched ----------------------------------------------------

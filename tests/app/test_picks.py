@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from lcm_tui.kit.dialog import Prompt
-from tests.app.support import NARROW, at, settled, shown_lines, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    at,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+    wait_until_refused,
+)
 from tests.app.test_context import open_sound_app, opened
 from tests.app.test_conversation import open_conversation
+from tests.app.test_history import changed
+from tests.app.test_plan_screen import NODE
 from tests.conftest import DatabaseFactory
 
 
@@ -112,3 +123,31 @@ async def test_the_budget_of_a_compaction_is_picked(database_file: DatabaseFacto
         await wait_for_text(pilot, "128,000  as configured, set now")
         await pilot.press("down", "enter")
         await wait_for(pilot, lambda: pilot.app.screen.budget == 4_000, "the budget")
+
+
+async def test_a_moment_of_the_past_is_picked_or_typed(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    await changed(path, (1, NODE))
+    async with open_sound_app(path, size=NARROW) as pilot:
+        screen = await opened(pilot, 1)
+        await pilot.press("J")
+        await wait_for_text(pilot, "as it was: a time", " before Dissolve summary ")
+        titles = [one.title for one in screen.prompt.list.keys]
+        assert titles[1] == "before the compaction of 03-04 11:59", "in the order of time, the newest first"
+        assert "the present" not in titles, "which is what is shown"
+        await pilot.press("enter")
+        await wait_for_text(pilot, "as it was before 20", ": Dissolve ", "step 1 of ")
+        await pilot.press("J", *"11:59", "enter")
+        await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "step 2 of ")
+        await pilot.press("J", *"2026-03-03 10:00", "enter")
+        await wait_for_text(pilot, "as it was at 2026-03-03 10:00")
+        await pilot.press("J", *"yesterday", "enter")
+        await wait_until_refused(pilot, "Pick a moment, or type a time (2026-03-02 10:00)")
+        await pilot.press("escape", "J", *"2999-01-01", "enter")
+        await wait_until_refused(pilot, "That time is still to come.")
+        await pilot.press("escape", "J", *"op_nothing", "enter")
+        await wait_until_refused(pilot, "No operation op_nothing in the history changed")
+        await pilot.press("escape")
+        assert "as it was at 2026-03-03 10:00" in shown(pilot), "what is shown stays"
+        await pilot.press("J", "enter")
+        await wait_for(pilot, lambda: screen.then is None and not screen.moving, "the present is the first")
