@@ -176,13 +176,16 @@ class Counting:
                     await self._fill_counts()
                 else:
                     await self._fill_sums()
-                if self._list.sorted_by in COUNTED and not self._count_wanted | self._sum_wanted:
-                    self._list.relist(changed=False)
-                    self._sorted_anew()
+                self._sort_what_is_read()
             if self._allowed and self._learned and time.monotonic() >= self._keep_at:
                 await self._keep()
         finally:
             self._filling = False
+
+    def _sort_what_is_read(self) -> None:
+        if self._list.sorted_by in COUNTED and not self._wanted:
+            self._list.relist(changed=False)
+            self._sorted_anew()
 
     async def _fill_counts(self) -> None:
         """Counts of the next conversations, those in sight first."""
@@ -326,6 +329,7 @@ class Counting:
                 self._known[key] = one
             self._list.learn(key, row)
         self._list.say([one.sums.conversation_id for one in remembered])
+        self._sort_what_is_read()
         if not self._wanted:
             self._summed()
 

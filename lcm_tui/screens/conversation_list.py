@@ -88,11 +88,13 @@ class ConversationList(ListPane[RowKey]):
         named: Callable[[Mapping[RowKey, str]], None] | None = None,
         known: Callable[[], Mapping[RowKey, str]] = dict,
         session_keys: Callable[[], str] = str,
+        untouched: Callable[[], bool] = bool,
     ) -> None:
         """*none* is shown when there is no row at all; *changed*: filter or order list other rows.
 
         *named* is given what each row is called, whenever that has changed; *known*: what another list calls
-        them, which has read more of them. *session_keys*: what can be done with a session on disk.
+        them, which has read more of them. *session_keys*: what can be done with a session on disk. While the
+        list is *untouched* the cursor stands on the first row, whatever more is read of the rows.
         """
         super().__init__(changed=changed)
         self.table.also_moves("the columns at the left, at the right, where they do not all fit")
@@ -106,6 +108,7 @@ class ConversationList(ListPane[RowKey]):
         self._named = named
         self._known = known
         self._session_keys = session_keys
+        self._untouched = untouched
         self._words = RowFilter()
         self._counts: dict[str, Mapping[ConversationId, int]] = {}  #: that were noted
         self._side = 0  #: which lot of the columns is shown, where there is no room for all
@@ -345,6 +348,11 @@ class ConversationList(ListPane[RowKey]):
                 self.rows, self._places, self.sorted_by, turned=self.turned, agents=self._agents
             )
         return self._words.passing(self._in_order, self.rows, self.names if words else {}, words, self.zone)
+
+    def keep_on(self, keys: Sequence[RowKey]) -> RowKey | None:
+        """The first row, until somebody chose one."""
+        first = keys and self._untouched() and not self.table.cursor and not self.table.scroll_offset.y
+        return keys[0] if first else None
 
     def filter_begun(self) -> None:
         """Put together what the rows say, a few at a time, before the first letter comes."""

@@ -524,6 +524,26 @@ async def test_the_sort_key_lists_the_columns_goes_through_them_and_is_kept(data
         await wait_for_text(pilot, "by trouble ↑")
 
 
+async def test_a_start_stands_on_the_first_row_until_a_key_is_pressed(database_file: DatabaseFactory):
+    path = database_file("0.15.3-damaged")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        first_screen(pilot).list.sort_by("broken")
+        first_screen(pilot).list.turn()
+    async with open_app(path, size=NARROW) as pilot:
+        listed = first_screen(pilot).list
+        await settled(pilot)
+        assert listed.order == "by broken ↑"
+        broken = [row.sums.broken for key in listed.table.keys if (row := listed.rows[key]).sums is not None]
+        assert broken == sorted(broken), "also by what is remembered"
+        assert listed.table.cursor == 0
+        chosen = listed.table.selected
+        await pilot.press("x")
+        listed.sort_as("broken")
+        listed.show([row.entry for row in listed.rows.values() if row.entry is not None])
+        assert listed.table.selected == chosen != listed.table.keys[0]
+
+
 async def test_what_is_opened_before_its_name_was_read_gets_it_in_the_title(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
