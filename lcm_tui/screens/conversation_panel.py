@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lcm_core.base.engine_settings import EngineSettings
     from lcm_core.base.findings import CheckResult
     from lcm_core.operations.drafts import SavedDrafts
+    from lcm_core.operations.engine_work import Need
     from lcm_core.store.opening import FileState
     from lcm_core.store.remembered import Verdict
     from lcm_host.sessions import HostListing, HostSession, SessionProblem
@@ -385,10 +386,13 @@ class Outlooker:
         session = self._screen.session
         if not session.database.schema.has("pending_compaction_batches"):
             return
-        await imported("lcm_core.operations.engine_work")
+        await imported("lcm_core.operations.engine_work", "lcm_tui.tables.engine")
+        from lcm_tui.tables.engine import NEEDS
+
         stuck = await session.read(_needs, session.settings.engine)
         self._list.note(stuck=dict.fromkeys(stuck, 1))
-        self._say(replace(self.outlook, engine_needs=len(stuck)))
+        whys = Counter(NEEDS[need] or "" for need in sorted(stuck.values()))
+        self._say(replace(self.outlook, engine_needs=tuple(whys.items())))
 
     async def _at_rest(self) -> None:
         """Wait until the operator only looks."""
@@ -469,12 +473,12 @@ async def recent_changes(reader: Reader, conversation_id: ConversationId | None 
     return lines_of([ListedOperation(one, undone[one.id] is None, undone[one.id]) for one in found])
 
 
-async def _needs(reader: Reader, engine: EngineSettings) -> list[ConversationId]:
-    """Which conversations need a look."""
+async def _needs(reader: Reader, engine: EngineSettings) -> dict[ConversationId, Need]:
+    """Which conversations need a look, and why."""
     from lcm_core.operations.engine_work import Need, read_work
 
     work = await read_work(reader, engine, datetime.now(UTC), urgent=True)
-    return [one.conversation_id for one in work.conversations if one.need is not Need.NOTHING]
+    return {one.conversation_id: one.need for one in work.conversations if one.need is not Need.NOTHING}
 
 
 def _with_earlier(verdict: Verdict, before: Verdict | None) -> Verdict:

@@ -94,8 +94,8 @@ Below is every conversation of the database, archived ones too, newest activity 
 disk.
 
 The lines above the list say what the checks of its structure found (H runs the checks of texts too), how many
-summaries are broken, in how many conversations the work of a 1.x engine needs a look ("engine"), whether the
-engine keeps up with its host ("ingesting"), which contexts are nearest to compaction, which conversations are
+summaries are broken, why the work of a 1.x engine is stuck and in how many conversations ("engine"), whether
+the engine keeps up with its host ("ingesting"), which contexts are nearest to compaction, which conversations are
 largest, what was changed last, and what waits for you. A click opens a line, or tab, an arrow and enter; the
 key at the end of a line opens the same. u previews undoing the newest change, or the one in the selected
 line.

@@ -106,7 +106,8 @@ class Outlook(Record, frozen=True):
     broken: int = 0  #: summaries
     broken_in: int = 0  #: conversations
     drafts: int = 0  #: summaries whose drafts wait for a decision
-    engine_needs: int = 0  #: conversations in which work of the engine does not go on by itself
+    #: Why work of the engine does not go on by itself, the most urgent first, and in how many conversations.
+    engine_needs: Sequence[tuple[str, int]] = ()
     sessions: int = 0  #: that only the host knows
     ingesting: Line = ()  #: whether the engine keeps up with the host; empty: there is nothing to compare
     nearest: Sequence[Filled] = ()  #: the fullest first
@@ -214,8 +215,9 @@ def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
         case Subject.DRAFTS:
             return (Span(f"{counted(outlook.drafts, 'draft')} to review", "warn"),)
         case Subject.ENGINE:
-            said = counted(outlook.engine_needs, "conversation needs", "conversations need")
-            return (Span(f"{said} a look", "warn"),)
+            number = counted(sum(times for _, times in outlook.engine_needs), "conversation")
+            whys = (f"{why} ×{times:,}" if times > 1 else why for why, times in outlook.engine_needs)
+            return (Span(f"{number}: {'; '.join(whys)}", "warn"),)
         case Subject.INGESTING:
             return outlook.ingesting
         case Subject.SESSIONS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,10 +139,11 @@ async def test_the_first_screen_says_how_many_conversations_need_a_look_and_lead
     async with open_app(database_file("1.0-next"), size=WIDE) as pilot:
         screen = pilot.app.screen
         assert at(screen, "Conversations")
-        await wait_for(pilot, lambda: "conversations need a look" in shown(pilot), "the line of the engine")
+        await wait_for(pilot, lambda: "4 conversations: a worker died " in shown(pilot), "the line of the engine")
         needs = screen.outlooker.outlook.engine_needs
         session = screen.session
         found = await session.read(read_work, session.settings.engine, datetime.now(UTC))
-        assert needs == sum(one.need is not Need.NOTHING for one in found.conversations) > 0
+        stuck = Counter(one.need for one in found.conversations if one.need is not Need.NOTHING)
+        assert [number for _, number in needs] == [stuck[need] for need in sorted(stuck)]
         await pilot.press("Y")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Engine"), "the screen of the engine")
