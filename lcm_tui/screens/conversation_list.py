@@ -52,8 +52,9 @@ def _layouts(columns: Sequence[Column], width: int, sorts: str, needs: int) -> S
 
     The one that sorts is among the first, and as wide as it *needs*: 0, as any other.
     """
+    others = 28 if sorts == TROUBLE else 35  # what is broken is said by the one, else by a column of its own
     kept = [
-        replace(one, keep=max(one.keep, SORTED), width=min(needs, one.wish, width - 28) or one.width)
+        replace(one, keep=max(one.keep, SORTED), width=min(needs, one.wish, width - others) or one.width)
         if one.name == sorts
         else one
         for one in columns

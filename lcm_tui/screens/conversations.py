@@ -95,9 +95,9 @@ disk.
 
 The lines above the list say what the checks of its structure found (H runs the checks of texts too), how many
 summaries are broken, why the work of a 1.x engine is stuck and in how many conversations ("engine"), whether
-the engine keeps up with its host ("ingesting"), which contexts are nearest to compaction, which conversations are
-largest, what was changed last, and what waits for you. A click opens a line, or tab, an arrow and enter; the
-key at the end of a line opens the same. u previews undoing the newest change, or the one in the selected
+the engine keeps up with its host ("ingesting"), which contexts are nearest to compaction, which conversations
+are largest, what was changed last, and what waits for you. A click opens a line, or tab, an arrow and enter;
+the key at the end of a line opens the same. u previews undoing the newest change, or the one in the selected
 line.
 
 In a terminal of at least 160 columns the last exchange of the selected conversation, what is wrong with it
@@ -111,15 +111,16 @@ an archive.
 
 "summaries" counts by depth: L leaves, D1 D2 D3 condensed summaries of that depth. "context" is the number of
 items in the context, "ctx tokens" their stored tokens, "of budget" their share of the token budget. "bytes"
-counts the texts. "broken" counts summaries that carry one of the engine's failure markers or are empty.
-Expensive columns fill in after a moment (…). – means that this version of the engine did not record it. /
-filters over all columns; a row must contain every word. If a narrow screen cannot show all columns, the
-heading ends in ›: l shows the others, h goes back. S lists the columns to sort by (S again takes the next
-one), I reverses the order; the arrow in the heading is beside the column that sorts (↓: the largest value is
-on top). "trouble" says what is wrong, and sorts the most broken summaries first; of as many broken ones the
-most findings, then work of the engine that does not go on, messages that the host has newer, the context
-fullest above 70 % of its budget, and what is only suspicious. Where there are several agents, "agent trouble"
-sorts these in the same way by all their conversations together.
+counts the texts. "broken" counts summaries that carry one of the engine's failure markers or are empty; ✗
+alone: the checks found something else that is broken. Expensive columns fill in after a moment (…). – means
+that this version of the engine did not record it. / filters over all columns; a row must contain every word.
+If a narrow screen cannot show all columns, the heading ends in ›: l shows the others, h goes back. S lists
+the columns to sort by (S again takes the next one), I reverses the order; the arrow in the heading is beside
+the column that sorts (↓: the largest value is on top). "trouble" says what is wrong, and sorts the most
+broken summaries first; of as many broken ones the most findings, then work of the engine that does not go on,
+messages that the host has newer, the context fullest above 70 % of its budget, and what is only suspicious.
+Where there are several agents, "agent trouble" sorts these in the same way by all their conversations
+together.
 
 t copies the summaries of the selected conversation to the front of another one's context. V rejoins a session
 that a rollover split. space marks conversations (esc unmarks all): K archives the marked ones (no data is

@@ -312,10 +312,11 @@ def _depths_cell(_: int | None, row: Row, __: Drawing) -> Span:
     return Span(" ".join(f"{depth_name(one.depth)}·{one.count}" for one in row.counts.summaries))
 
 
-def _broken_cell(value: int | None, _: Row, __: Drawing) -> Span:
+def _broken_cell(value: int | None, row: Row, _: Drawing) -> Span:
+    """How many summaries are broken; the sign alone: something else is."""
     if value is None:
         return Span(PENDING, "dim")
-    return Span(f"✗{value}", "error") if value else Span("")
+    return Span(f"✗{value or ''}", "error") if value or row.findings else Span("")
 
 
 def _trouble(row: Row) -> Sequence[tuple[float, str]]:
@@ -401,7 +402,7 @@ CONVERSATION_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
     ListColumn("tail_tokens", json="freshTailTokens", value=_at("tail.tokens")),
     ListColumn("share", "of budget", 11, right=True, keep=75, counted=True, value=_context_tokens,
                cell=_share_cell),
-    ListColumn("broken", "broken", 6, right=True, keep=80, counted=True, value=_at("sums.broken"),
+    ListColumn("broken", "broken", 6, right=True, keep=93, counted=True, value=_at("sums.broken"),
                cell=_broken_cell),
     ListColumn("trouble", "trouble", 24, keep=62, wish=35, counted=True, value=_trouble, cell=_trouble_cell),
     ListColumn("activity", "last activity", 16, keep=85, timed="last", heading="Last message",

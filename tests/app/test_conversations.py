@@ -211,6 +211,28 @@ async def test_a_narrow_screen_keeps_what_matters_most(database_file: DatabaseFa
         assert max(map(len, shown_lines(pilot))) <= 80
 
 
+@pytest.mark.parametrize("width", range(60, 160, 20))
+async def test_a_row_with_an_error_has_a_mark_at_every_width_in_every_order(
+    width: int, database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
+    async with open_app(database_file("0.15.3-damaged"), size=(width, 24)) as pilot:
+        screen = first_screen(pilot)
+        await wait_for(pilot, lambda: screen.outlooker.outlook.verdict, "the verdict")
+        await settled(pilot)
+        assert not broken_of(screen, 7)
+        screen.list.note(findings={7: 1})
+        assert broken_of(screen, 7) == "✗"
+        for column in (*COLUMNS, AGENT_TROUBLE):
+            screen.list.sort_by(column.name)
+            layout = screen.list.layout_at(width - 1)
+            assert layout.shows("broken") or column.name == TROUBLE
+
+
+def broken_of(screen: ConversationsScreen, key: int) -> str:
+    return screen.list.cells(key)["broken"].text
+
+
 # -- filter ------------------------------------------------------------------------------------------------
 
 

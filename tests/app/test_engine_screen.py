@@ -139,7 +139,7 @@ async def test_the_first_screen_says_how_many_conversations_need_a_look_and_lead
     async with open_app(database_file("1.0-next"), size=WIDE) as pilot:
         screen = pilot.app.screen
         assert at(screen, "Conversations")
-        await wait_for(pilot, lambda: "4 conversations: a worker died " in shown(pilot), "the line of the engine")
+        await wait_for_text(pilot, "4 conversations: a worker died ")
         needs = screen.outlooker.outlook.engine_needs
         session = screen.session
         found = await session.read(read_work, session.settings.engine, datetime.now(UTC))
