@@ -456,6 +456,18 @@ class Steps:
         self._pressed = 0  #: steps back that were asked for and not taken
         self._jump: tuple[Point | None] | None = None  #: where they begin; None: at what is shown
         self._taking = False
+        self._from_present = False  #: the screen has shown the present
+
+    @property
+    def leads_back(self) -> bool:
+        """Whether the screen shows the past, or is about to, and showed the present before."""
+        return self._from_present and (self._taking or self._screen.then is not None)
+
+    def back(self) -> bool:
+        """Go back to the present, if it was shown before; False: it was not."""
+        if leads_back := self.leads_back:
+            self.go(None)
+        return leads_back
 
     def press(self, steps: int) -> None:
         """So many steps back; forward when they are negative."""
@@ -468,6 +480,7 @@ class Steps:
         self._begin()
 
     def _begin(self) -> None:
+        self._from_present |= self._screen.then is None
         if not self._taking:
             self._taking = self._screen.moving = True
             self._screen.work_on("past", self._take, exclusive=False)
@@ -523,6 +536,11 @@ class Steps:
         return f"{said} {screen.key_of('snapshots')} lists {counted(kept, 'context')} as sent."
 
 
+#: `esc` on a screen with `Steps`.
+BACK_FROM_PAST: Final[Key[Any]] = commands.BACK.does(
+    title_now=lambda s: "Present" if s.steps.leads_back else "",
+    help="Go back: from the past to the present first; it never quits.",
+)
 #: Step through the operations that changed a conversation.
 STEPS: Final[Sequence[Key[Any]]] = (
     commands.HUNK_PREVIOUS.does(

@@ -503,8 +503,8 @@ messages as sent it finds text.
         self.refresh_bars()
 
     def step_back(self) -> bool:
-        """Out of a text or a filter, the messages as sent, another budget; then the screen is left."""
-        if super().step_back():
+        """Out of a text or a filter, the past, the messages as sent, another budget; then off the screen."""
+        if super().step_back() or self.steps.back():
             return True
         if self._as_sent:
             self._turn_as_sent()
@@ -796,4 +796,5 @@ messages as sent it finds text.
             help="Find ids, kinds and previews of items, or text in the messages as sent.",
         ),
         actions.ITS_ENGINE,
+        actions.BACK_FROM_PAST,
     )

@@ -247,6 +247,10 @@ focus (tab); n and N go to the next and the previous match.
         """The tree."""
         return self.lines
 
+    def step_back(self) -> bool:
+        """Out of the text, a search, the past; then the screen is left."""
+        return super().step_back() or self.steps.back()
+
     def finder(self) -> Finder:
         """The text when it has the focus, else the tree."""
         return self._in_text if self.text.has_focus else self._in_tree
@@ -657,4 +661,4 @@ focus (tab); n and N go to the next and the previous match.
         picks.AS_IT_WAS,
         *actions.STEPS,
     )
-    COMMON: ClassVar[Sequence[Key[DagScreen]]] = (actions.ITS_ENGINE,)
+    COMMON: ClassVar[Sequence[Key[DagScreen]]] = (actions.ITS_ENGINE, actions.BACK_FROM_PAST)

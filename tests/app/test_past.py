@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from lcm_core.operations.past_point import Point
 
 from lcm_tui.kit import places
 from lcm_tui.screens.context import ContextScreen
@@ -124,6 +125,36 @@ async def test_no_press_is_lost(database_copy: DatabaseFactory):
         await pilot.press("]", "]", "]")
         await wait_for(pilot, lambda: not screen.query("#past"), "no bar")
         assert OTHER not in screen.lines.known.ids
+
+
+@pytest.mark.parametrize("place", [places.Context, places.Summaries])
+async def test_esc_leads_to_the_present_then_to_the_screen_before(
+    dissolved: tuple[Path, str], place: type[places.Context | places.Summaries]
+):
+    path, operation = dissolved
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        first = pilot.app.screen
+        screen = pilot.app.open_place(place(conversation(pilot, OWNER)))
+        await settled(pilot)
+        assert "esc Present" not in shown(pilot)
+        await pilot.press("[", "[")
+        await wait_for_text(pilot, "step 2 of ", "esc Present")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: not screen.query("#past"), "the present")
+        assert "esc Present" not in shown(pilot)
+        await pilot.press("[")
+        await wait_for_text(pilot, "step 1 of ")
+        await pilot.press("]")
+        await wait_for(pilot, lambda: not screen.query("#past"), "the present")
+        await settled(pilot)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is first, "the screen before")
+        pilot.app.open_place(places.Earlier(place(conversation(pilot, OWNER)), Point(operation)))
+        await wait_for_text(pilot, "as it was before")
+        await settled(pilot)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is first, "where the past was opened")
 
 
 @pytest.mark.long
