@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
 from lcm_recall.ask import AskLimits
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command, flag, option
 from lcm_tui.cli.kinds import Raw, Tokens, WholeNumber
 from lcm_tui.cli.recall import agent, whole_session
 
@@ -21,26 +20,26 @@ _MAX_QUESTION, _MOST_CALLS = 4_000, 20
     "ask",
     examples=('ask "Why is the lease 45 s?"', 'ask "Which port?" --model claude-haiku-4-5 --max-cost 0.05'),
 )
-@click.argument("question", type=Raw(), metavar="QUESTION", help="Your question.")
+@argument("question", Raw(), "QUESTION", "Your question.")
 @options.by_conversation_id()
 @whole_session
 @agent
-@click.option(
+@option(
     "--budget",
-    "tokens",
-    type=Tokens(100, 200_000),
-    metavar="TOKENS",
+    Tokens(100, 200_000),
+    "TOKENS",
+    f"Maximum tokens of evidence; {_LIMITS.tokens:,} by default.",
+    into="tokens",
     default=_LIMITS.tokens,
-    help=f"Maximum tokens of evidence; {_LIMITS.tokens:,} by default.",
 )
-@click.option(
+@option(
     "--timeout",
-    type=WholeNumber(1, 3_600),
-    metavar="SECONDS",
+    WholeNumber(1, 3_600),
+    "SECONDS",
+    f"Time limit for the model in seconds; {_LIMITS.seconds:g} by default.",
     default=int(_LIMITS.seconds),
-    help=f"Time limit for the model in seconds; {_LIMITS.seconds:g} by default.",
 )
-@click.option("--fail-empty", is_flag=True, help="Exit with code 3 if there is no evidence.")
+@flag("--fail-empty", "Exit with code 3 if there is no evidence.")
 @options.model_options
 @options.yes
 def ask(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command, option
 from lcm_tui.cli.kinds import FilePath, Raw, Text
 from lcm_tui.cli.options import AfterImport
 
@@ -24,27 +23,11 @@ if TYPE_CHECKING:
         "backfill --file session.jsonl --recompact --apply",
     ),
 )
-@click.argument("agent", type=Raw(), required=False, metavar="[AGENT]", help="The agent of the session.")
-@click.argument(
-    "session",
-    type=Raw(),
-    required=False,
-    metavar="[SESSION]",
-    help="The session id, or the name of its file.",
-)
-@click.option(
-    "--file",
-    type=FilePath(text=True),
-    metavar="PATH",
-    help="The path of the transcript, or of a Codex rollout.",
-)
-@click.option(
-    "--session-key",
-    type=Text(empty=False),
-    metavar="KEY",
-    help="The session key, if its folder does not contain it.",
-)
-@click.option("--title", type=Text(empty=False), metavar="TEXT", help="Title of a new conversation.")
+@argument("agent", Raw(), "[AGENT]", "The agent of the session.", required=False)
+@argument("session", Raw(), "[SESSION]", "The session id, or the name of its file.", required=False)
+@option("--file", FilePath(text=True), "PATH", "The path of the transcript, or of a Codex rollout.")
+@option("--session-key", Text(empty=False), "KEY", "The session key, if its folder does not contain it.")
+@option("--title", Text(empty=False), "TEXT", "Title of a new conversation.")
 @options.after_import
 @options.model_options
 @options.sql_flags()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 from lcm_core.base.errors import ExitCode
 from lcm_core.base.values import replace, to_json
 from lcm_core.change.backup import (
@@ -18,7 +17,7 @@ from lcm_core.change.backup import (
 from lcm_core.store.opening import Access
 
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.progress import CopyMeter
 from lcm_tui.cli.working import ask, can_ask, interruptible
@@ -43,15 +42,15 @@ _HOW = {
 
 
 @command("backup", examples=("backup --to lcm-backup.db",))
-@click.option(
+@option(
     "--to",
-    type=FilePath(),
-    metavar="PATH",
-    help="The file or folder for the copy (default: next to the database, named by the time).",
+    FilePath(),
+    "PATH",
+    "The file or folder for the copy (default: next to the database, named by the time).",
 )
-@click.option("--quick-check", "check", is_flag=True, help="Read the copy again and check every page.")
-@click.option("--force", is_flag=True, help="Replace an existing file.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@flag("--quick-check", "Read the copy again and check every page.", into="check")
+@flag("--force", "Replace an existing file.")
+@flag("--yes", "Do not ask for confirmation.")
 def backup(run: Run, *, to: Path | None, check: bool, force: bool, yes: bool) -> Answer:
     """Copy one consistent state of the database, also while a host writes to it."""
     database = run.settings.database.value

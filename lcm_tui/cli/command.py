@@ -2,7 +2,7 @@
 
     @command("dissolve", examples=("dissolve 1 --summary sum_4c4b",))
     @options.summary_options
-    @click.option("--keep", is_flag=True, help="Keep the summary in the database.")
+    @flag("--keep", "Keep the summary in the database.")
     def dissolve(run: Run, *, target: SummaryOptions, keep: bool) -> Answer:
         "The first sentence is shown where commands are listed."
 
@@ -16,7 +16,7 @@ import inspect
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -49,6 +49,29 @@ class Sectioned(click.Option):
     def __init__(self, *args: Any, section: str, **attributes: Any) -> None:
         self.section = section
         super().__init__(*args, **attributes)
+
+
+def option(
+    name: str, kind: click.ParamType[Any], metavar: str, words: str, *, into: str = "", **more: Any
+) -> Decorator:
+    """An option with a value, which its *words* explain; *into*: the parameter if the name is another.
+
+    A *section* and what else click knows may be given.
+    """
+    names = (name, into) if into else (name,)
+    chosen = {"section": OPTIONS, **more}
+    return click.option(*names, cls=Sectioned, type=kind, metavar=metavar, help=words, **chosen)
+
+
+def flag(name: str, words: str, *, into: str = "", section: str = OPTIONS) -> Decorator:
+    """An option without a value."""
+    names = (name, into) if into else (name,)
+    return click.option(*names, cls=Sectioned, section=section, is_flag=True, help=words)
+
+
+def argument(name: str, kind: click.ParamType[Any], metavar: str, words: str, **more: Any) -> Decorator:
+    """A word of the command line that is no option."""
+    return click.argument(name, type=kind, metavar=metavar, help=words, **more)
 
 
 def gather(name: str, kind: type[Struct], *parameters: Decorator) -> Callable[[F], F]:
@@ -123,39 +146,35 @@ class CommonOptions(Record, frozen=True):
         )
 
 
-def _common(*names: str, **attributes: Any) -> Callable[[F], F]:
-    return click.option(*names, cls=Sectioned, section=COMMON, **attributes)
-
-
+_common: Final = partial(option, section=COMMON)
+_common_flag: Final = partial(flag, section=COMMON)
+_QUIET: Final = "Print only errors; the exit code is the answer."
 common_options = gather(
     "common",
     CommonOptions,
-    _common("--db", type=RawPath(), metavar="PATH", help="The database file."),
-    _common("--config", type=RawPath(), metavar="PATH", help="The host's openclaw.json."),
-    _common("--openclaw-dir", type=RawPath(), metavar="PATH", help="The host's state folder."),
-    _common("--sessions", type=RawPath(), metavar="DIR", help="A sessions folder, or a folder of agents."),
+    _common("--db", RawPath(), "PATH", "The database file."),
+    _common("--config", RawPath(), "PATH", "The host's openclaw.json."),
+    _common("--openclaw-dir", RawPath(), "PATH", "The host's state folder."),
+    _common("--sessions", RawPath(), "DIR", "A sessions folder, or a folder of agents."),
     _common(
         "--format",
-        "output",
-        type=Choice("json", "table", *FORMS),
-        metavar="json|table|csv",
-        help="JSON, or the engine's tab-separated table; without it a table for people. Lists also CSV.",
+        Choice("json", "table", *FORMS),
+        "json|table|csv",
+        "JSON, or the engine's tab-separated table; without it a table for people. Lists also CSV.",
+        into="output",
     ),
-    _common("--json", "as_json", is_flag=True, help="The same as --format json."),
-    _common("--pretty", is_flag=True, help="Indent JSON."),
-    _common("--no-color", is_flag=True, help="No colours, no bold and dim text; drawings in letters."),
-    _common("-q", "--quiet", is_flag=True, help="Print only errors; the exit code is the answer."),
-    _common("--utc", is_flag=True, help="Show times in UTC; typed ones that name no zone are UTC, too."),
-    _common(
+    _common_flag("--json", "The same as --format json.", into="as_json"),
+    _common_flag("--pretty", "Indent JSON."),
+    _common_flag("--no-color", "No colours, no bold and dim text; drawings in letters."),
+    click.option("-q", "--quiet", cls=Sectioned, section=COMMON, is_flag=True, help=_QUIET),
+    _common_flag("--utc", "Show times in UTC; typed ones that name no zone are UTC, too."),
+    _common_flag(
         "--verbose",
-        is_flag=True,
-        help="Report on standard error which files are used and how long it took; with --version, all "
-        "versions.",
+        "Report on standard error which files are used and how long it took; with --version, all versions.",
     ),
-    _common(
+    _common_flag(
         "--allow-unknown-schema",
-        is_flag=True,
-        help="Also change rows to which a table or column refers that lcm-tui does not know.",
+        "Also change rows to which a table or column refers that lcm-tui does not know.",
     ),
 )
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import click
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.setting_values import Json, SettingSource
 from lcm_core.base.settings import Settings
 from lcm_core.base.settings_listed import config_value, config_view, sourced_settings
 
 from lcm_tui.cli.answer import OURS, Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import SettingPath, StoredText
 from lcm_tui.tables.blocks import Cell, Facts, OutputBlock, Prose, list_table
@@ -31,19 +30,19 @@ _NOT_THEIRS: Final = frozenset(
 
 
 @command("config", examples=("config", "config freshTailCount"))
-@click.argument(
+@argument(
     "path",
-    type=SettingPath(),
+    SettingPath(),
+    "[PATH]",
+    "Only this setting: a dotted path such as freshTailCount or raw.summaryModel.",
     required=False,
-    metavar="[PATH]",
-    help="Only this setting: a dotted path such as freshTailCount or raw.summaryModel.",
 )
-@click.argument(
+@argument(
     "value",
-    type=StoredText(),
+    StoredText(),
+    "[VALUE]",
+    "Refused, with what to do instead: lcm-tui does not write the host's configuration.",
     required=False,
-    metavar="[VALUE]",
-    help="Refused, with what to do instead: lcm-tui does not write the host's configuration.",
 )
 def config(run: Run, *, path: str | None, value: str | None) -> Answer:
     """Show the settings, or one of them: values in the files (secrets masked), effective values, sources."""

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import click
 from lcm_core.base.diff import unified_text
 from lcm_core.base.errors import UsageError
 from lcm_core.base.javascript import JsonObject
@@ -51,7 +50,7 @@ from lcm_core.store.schema import Schema
 
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Outcome, Paging, Run
-from lcm_tui.cli.command import Sectioned, command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.documents import Document, MadeList, past_document
 from lcm_tui.cli.kinds import (
     Choice,
@@ -136,66 +135,44 @@ _DIFFERENT: Final[Mapping[str, Kind[Any]]] = {
 )
 @options.needed_conversation
 @options.budget
-@click.option(
+@option(
     "--at",
-    type=Text(empty=False),
-    metavar="POINT",
-    help="As it was: before:OPERATION_ID, after:OPERATION_ID, a time, or the id of a snapshot.",
+    Text(empty=False),
+    "POINT",
+    "As it was: before:OPERATION_ID, after:OPERATION_ID, a time, or the id of a snapshot.",
 )
-@click.option(
-    "--snapshots",
-    is_flag=True,
-    help="List the contexts that an engine sent, newest first.",
-)
+@flag("--snapshots", "List the contexts that an engine sent, newest first.")
 @options.page_options
-@click.option(
-    "--assembled",
-    cls=Sectioned,
-    section=_SENT,
-    is_flag=True,
-    help="Show the messages as sent under the budget, and what is left out.",
-)
-@click.option(
-    "--prompt",
-    cls=Sectioned,
-    section=_SENT,
-    type=Text(),
-    metavar="TEXT",
-    help="Apply prompt-aware eviction with this prompt.",
-)
-@click.option(
+@flag("--assembled", "Show the messages as sent under the budget, and what is left out.", section=_SENT)
+@option("--prompt", Text(), "TEXT", "Apply prompt-aware eviction with this prompt.", section=_SENT)
+@option(
     "--rules",
-    cls=Sectioned,
+    options.RULE_NAMES,
+    "|".join(options.RULE_NAMES.words),
+    "Use the rules of another engine version.",
     section=_SENT,
-    type=options.RULE_NAMES,
-    metavar="|".join(options.RULE_NAMES.words),
-    help="Use the rules of another engine version.",
 )
-@click.option(
+@flag(
     "--no-clamp",
-    cls=Sectioned,
+    "Without the hard limit: the assembler's output before the engine's final trim.",
     section=_SENT,
-    is_flag=True,
-    help="Without the hard limit: the assembler's output before the engine's final trim.",
 )
-@click.option(
+@option(
     "--export",
-    cls=Sectioned,
+    _FORMS,
+    "|".join(_FORMS.words),
+    "Print only the messages: a request for Anthropic's API, or Markdown.",
     section=_SENT,
-    type=_FORMS,
-    metavar="|".join(_FORMS.words),
-    help="Print only the messages: a request for Anthropic's API, or Markdown.",
 )
-@click.option(
+@option(
     "--compare",
-    cls=Sectioned,
-    section=_SENT,
-    type=Pair(*_DIFFERENT),
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Compare it with another, by what is different of that: conversation=ID, budget=20k, prompt=TEXT "
+    Pair(*_DIFFERENT),
+    "NAME=VALUE",
+    "Compare it with another, by what is different of that: conversation=ID, budget=20k, prompt=TEXT "
     "(empty for none), rules=0.15, at=POINT (default: now), db=PATH (such as a backup); may be given several "
     "times.",
+    section=_SENT,
+    multiple=True,
 )
 def context(
     run: Run,

@@ -37,7 +37,7 @@ from lcm_core.store.statistics import (
 
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
-from lcm_tui.cli.command import Decorator, Sectioned, command, gather
+from lcm_tui.cli.command import Decorator, Sectioned, argument, command, flag, gather, option
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import (
     Choice,
@@ -151,11 +151,11 @@ async def _load(reader: Reader, memory: FileMemory, settings: Settings, named: N
     examples=("conversations export 1", "conversations export 1 --to talk.md"),
 )
 @options.needed_conversation
-@click.option(
+@option(
     "--to",
-    type=FilePath(text=True),
-    metavar="PATH",
-    help="The output file or folder (default: the folder of exports in your data folder). A file that ends "
+    FilePath(text=True),
+    "PATH",
+    "The output file or folder (default: the folder of exports in your data folder). A file that ends "
     "with .md gets only the messages, to be read.",
 )
 def export(run: Run, *, conversation: ConversationName, to: Path | None) -> Answer:
@@ -249,13 +249,13 @@ class Chosen(Record, frozen=True):
 _chosen = gather(
     "which",
     Chosen,
-    click.argument(
+    argument(
         "conversations",
-        type=ConversationArgument(),
+        ConversationArgument(),
+        "[CONVERSATION...]",
+        "The conversations (id, session key or a unique part of the title); or conditions.",
         nargs=-1,
         required=False,
-        metavar="[CONVERSATION...]",
-        help="The conversations (id, session key or a unique part of the title); or conditions.",
     ),
     _condition(
         "--until",
@@ -331,17 +331,13 @@ def prune(run: Run, *, which: Chosen, flags: options.SqlFlags) -> Answer:
     examples=("conversations delete 3", "conversations delete --cleaner cron_sessions"),
 )
 @_chosen
-@click.option(
+@option(
     "--to",
-    type=FilePath(),
-    metavar="PATH",
-    help="The folder for the exports (default: the folder of exports in your data folder).",
+    FilePath(),
+    "PATH",
+    "The folder for the exports (default: the folder of exports in your data folder).",
 )
-@click.option(
-    "--forever",
-    is_flag=True,
-    help="Erase them, without an export and out of the history. This CANNOT be undone.",
-)
+@flag("--forever", "Erase them, without an export and out of the history. This CANNOT be undone.")
 @options.sql_flags()
 def delete(run: Run, *, which: Chosen, to: Path | None, forever: bool, flags: options.SqlFlags) -> Answer:
     """Export conversations to files, then delete every row of them (previews unless --apply)."""

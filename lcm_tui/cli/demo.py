@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
-import click
 from lcm_core.base.errors import RefusedError, UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import OutputFormat, SettingSource
@@ -21,7 +20,7 @@ from lcm_core.base.settings import Options, resolve
 from lcm_core.base.values import Record, replace
 
 from lcm_tui.cli.answer import Answer, Outcome, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, option
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.main import has_terminal, run_the_app
 from lcm_tui.cli.presentation import PROGRAM
@@ -34,11 +33,11 @@ DEMO_CONVERSATION = ConversationId(1)
 
 
 @command("demo", examples=("demo", "demo --to try"))
-@click.option(
+@option(
     "--to",
-    type=FilePath(),
-    metavar="DIR",
-    help="Write the demo database to this folder for trying commands, and do not open the app.",
+    FilePath(),
+    "DIR",
+    "Write the demo database to this folder for trying commands, and do not open the app.",
 )
 def demo(run: Run, *, to: Path | None) -> Outcome:
     """Open the app on a copy of a demonstration database; without a terminal, print some of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import click
 from lcm_core.base.errors import UsageError
 from lcm_core.change.plan import Plan
 from lcm_core.operations.dissolve import plan_dissolve
@@ -11,7 +10,7 @@ from lcm_core.store.database import Reader
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import run_change
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.kinds import WholeNumber
 from lcm_tui.cli.options import SqlFlags, SummaryOptions
 from lcm_tui.cli.selecting import owner_of, summary_beginning
@@ -20,14 +19,8 @@ from lcm_tui.kit.session import budget_for
 
 @command("dissolve", examples=("dissolve sum_4c4b", "dissolve 1 --summary sum_4c4b --levels 2 --apply"))
 @options.summary_options
-@click.option("--keep", is_flag=True, help="Keep the summary in the database; only the context changes.")
-@click.option(
-    "--levels",
-    type=WholeNumber(1),
-    metavar="N",
-    default=1,
-    help="Also dissolve condensed sources, N levels down.",
-)
+@flag("--keep", "Keep the summary in the database; only the context changes.")
+@option("--levels", WholeNumber(1), "N", "Also dissolve condensed sources, N levels down.", default=1)
 @options.budget
 @options.sql_flags()
 def dissolve(

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-import click
 from lcm_core.base.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.findings import Confidence, Finding, FixId, Report, Severity, finding_key
 from lcm_core.base.records import ConversationId
@@ -25,7 +24,7 @@ from lcm_host.checks import CHECKS, choose, run_checks
 from lcm_tui.cli import answer, changing, options
 from lcm_tui.cli.answer import Answer, Outcome, Run
 from lcm_tui.cli.changing import Proposal
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.documents import Document, camel, some_of
 from lcm_tui.cli.kinds import Choice, ConversationName, Raw, Seconds
 from lcm_tui.cli.options import ChangeFlags, Named
@@ -96,45 +95,40 @@ FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
     ),
 )
 @options.optional_conversation
-@click.option(
+@option(
     "--check",
-    type=Raw(),
-    metavar="ID",
+    Raw(),
+    "ID",
+    "Only these checks (A11, or a family: A); separate several with commas.",
     multiple=True,
-    help="Only these checks (A11, or a family: A); separate several with commas.",
 )
-@click.option(
+@flag(
     "--all",
-    "whole_file",
-    is_flag=True,
-    help="Also run the slow checks (search tables, pages of the file), and check verified texts again.",
+    "Also run the slow checks (search tables, pages of the file), and check verified texts again.",
+    into="whole_file",
 )
-@click.option(
+@option(
     "--timeout",
-    "check_seconds",
-    type=Seconds(),
-    metavar="SECONDS",
-    help="Time limit per check without progress; 0: no limit (default: 30).",
+    Seconds(),
+    "SECONDS",
+    "Time limit per check without progress; 0: no limit (default: 30).",
+    into="check_seconds",
 )
-@click.option(
+@option(
     "--fix",
-    type=Raw(),
-    metavar="ID",
+    Raw(),
+    "ID",
+    "Fix a finding by its id, all of a check (A4), or everything that is broken (all).",
     multiple=True,
-    help="Fix a finding by its id, all of a check (A4), or everything that is broken (all).",
 )
-@click.option(
+@option(
     "--fail-on",
-    type=Choice(*FAIL_ON),
-    metavar="|".join(FAIL_ON),
-    help="Lowest severity for exit code 6, or never for exit code 0 (default: info).",
+    Choice(*FAIL_ON),
+    "|".join(FAIL_ON),
+    "Lowest severity for exit code 6, or never for exit code 0 (default: info).",
 )
 @options.watch
-@click.option(
-    "--keep-sources",
-    is_flag=True,
-    help="If a context contains a summary and everything it covers, remove the summary.",
-)
+@flag("--keep-sources", "If a context contains a summary and everything it covers, remove the summary.")
 @options.sql_flags()
 def doctor(
     run: Run,

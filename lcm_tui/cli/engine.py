@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import click
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import UsageError
 from lcm_core.base.setting_values import Json
@@ -29,7 +28,7 @@ from lcm_core.store.engine_work import NodeRow, PreparedText, TurnCount, prepare
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import ConversationName, Moment, Stamp
 from lcm_tui.cli.options import Named, SqlFlags
@@ -52,16 +51,11 @@ class _Found(Record, frozen=True):
 
 @command("engine", examples=("engine", "engine 3 --include-content", "engine --json"))
 @options.optional_conversation
-@click.option("--at", type=Moment(), metavar="TIME", help="Time for ages and leases (default: now).")
-@click.option(
-    "--include-content",
-    is_flag=True,
-    help="Also show the prepared texts of one conversation; no model has received them.",
-)
-@click.option(
+@option("--at", Moment(), "TIME", "Time for ages and leases (default: now).")
+@flag("--include-content", "Also show the prepared texts of one conversation; no model has received them.")
+@flag(
     "--close-debt",
-    is_flag=True,
-    help="Close the compaction debt of an ended conversation, which no engine pays. Makes a backup first.",
+    "Close the compaction debt of an ended conversation, which no engine pays. Makes a backup first.",
 )
 @options.sql_flags()
 def engine(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import click
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import SummaryId
 from lcm_core.base.values import to_json
@@ -16,7 +15,7 @@ from lcm_recall.results import ReadPage
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.documents import some_of
 from lcm_tui.cli.kinds import Tokens, WholeNumber, invalid
 from lcm_tui.cli.recall import id_argument, passage_title
@@ -39,24 +38,24 @@ _ALL = -1
     ),
 )
 @id_argument
-@click.option(
+@option(
     "--budget",
-    "tokens",
-    type=Tokens(1, _MAX_TOKENS),
-    metavar="TOKENS",
+    Tokens(1, _MAX_TOKENS),
+    "TOKENS",
+    f"Tokens of a page; {DEFAULT_TOKENS:,} by default.",
+    into="tokens",
     default=DEFAULT_TOKENS,
-    help=f"Tokens of a page; {DEFAULT_TOKENS:,} by default.",
 )
 @options.cursor
-@click.option("--no-messages", is_flag=True, help="Only summaries, without the messages below.")
-@click.option(
+@flag("--no-messages", "Only summaries, without the messages below.")
+@option(
     "--level",
-    type=WholeNumber(0, _MAX_LEVEL, all=_ALL),
-    metavar="N|all",
-    help="Only the texts of this level: 0 is the summary itself. all: what each level has and its tokens, no "
+    WholeNumber(0, _MAX_LEVEL, all=_ALL),
+    "N|all",
+    "Only the texts of this level: 0 is the summary itself. all: what each level has and its tokens, no "
     "texts.",
 )
-@click.option("--as-engine", is_flag=True, help="Answer as the engine's own tool does to a sub-agent.")
+@flag("--as-engine", "Answer as the engine's own tool does to a sub-agent.")
 def expand(
     run: Run,
     *,

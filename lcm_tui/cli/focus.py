@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import click
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import safe_line
@@ -26,7 +25,7 @@ from lcm_core.store.listing import CANDIDATES, the_one
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import run_change
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command, flag, option
 from lcm_tui.cli.kinds import BriefId, ConversationName, Text
 from lcm_tui.cli.options import BriefOptions, Named
 from lcm_tui.cli.selecting import as_text, chosen
@@ -35,9 +34,7 @@ from lcm_tui.tables.blocks import json_names, json_of
 if TYPE_CHECKING:  # with the flows that it shows, it costs more than help may
     from lcm_tui.tables.focus import ListedBrief
 
-brief_id = click.argument(
-    "brief", type=BriefId(empty=False), metavar="BRIEF_ID", help="The brief, by its id or a unique prefix."
-)
+brief_id = argument("brief", BriefId(empty=False), "BRIEF_ID", "The brief, by its id or a unique prefix.")
 
 
 @command("focus list", forms=("csv",), examples=("focus list 2", "focus list 2 --format csv"))
@@ -114,10 +111,8 @@ async def _brief_beginning(reader: Reader, wanted: str) -> tuple[str, Conversati
         "focus create 2 --update --model claude-haiku-4-5",
     ),
 )
-@click.option("--prompt", type=Text(), metavar="TEXT", help="What the brief is about: a question or a task.")
-@click.option(
-    "--update", is_flag=True, help="Write the active brief again, with what is newer (the engine's refocus)."
-)
+@option("--prompt", Text(), "TEXT", "What the brief is about: a question or a task.")
+@flag("--update", "Write the active brief again, with what is newer (the engine's refocus).")
 @options.brief_options
 def create(run: Run, *, prompt: str | None, update: bool, brief: BriefOptions) -> Answer:
     """Write a focus brief that replaces the summaries it covers (previews unless --apply).

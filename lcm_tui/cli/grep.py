@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import click
 from lcm_core.base.errors import ExitCode, RefusedError
 from lcm_core.base.files import forget_cache, reason_of
 from lcm_core.base.javascript import Json
@@ -30,7 +29,7 @@ from lcm_recall.tools import RecallTools
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import Sectioned, command, gather
+from lcm_tui.cli.command import argument, command, flag, gather, option
 from lcm_tui.cli.kinds import Choice, Raw, StoredText, WholeNumber, invalid
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.recall import agent, in_scope, whole_session
@@ -94,80 +93,68 @@ scope_options = gather(
     whole_session,
     agent,
     options.roles,
-    click.option(
+    options.filter_option(
         "--tool",
-        cls=Sectioned,
-        section=options.FILTERS,
-        type=StoredText(),
-        metavar="NAME",
+        StoredText(),
+        "NAME",
+        "Only messages that call this tool; may be given several times.",
         multiple=True,
-        help="Only messages that call this tool; may be given several times.",
     ),
-    click.option(
+    options.filter_option(
         "--kind",
-        cls=Sectioned,
-        section=options.FILTERS,
-        type=KINDS,
-        metavar="KIND",
+        KINDS,
+        "KIND",
+        f"Only of this kind ({', '.join(KINDS.words)}); may be given several times.",
         multiple=True,
-        help=f"Only of this kind ({', '.join(KINDS.words)}); may be given several times.",
     ),
     options.depth,
-    click.option(
+    options.filter_option(
         "--context",
-        cls=Sectioned,
-        section=options.FILTERS,
-        type=Choice("in", "out"),
-        metavar="in|out",
-        help="Only texts that are in a context (in), or that are not (out).",
+        Choice("in", "out"),
+        "in|out",
+        "Only texts that are in a context (in), or that are not (out).",
     ),
-    click.option(
-        "--broken",
-        cls=Sectioned,
-        section=options.FILTERS,
-        is_flag=True,
-        help="Only broken summaries, as repair lists them.",
-    ),
+    flag("--broken", "Only broken summaries, as repair lists them.", section=options.FILTERS),
 )
 
 
 @command("grep", examples=('grep "lease table" --limit 5', "grep 'OPS-[0-9]+' --regex --kind message"))
-@click.argument(
+@argument(
     "query",
-    type=Raw(),
+    Raw(),
+    "[QUERY]",
+    'Words, "a phrase", the start of a word*; all must match.',
     required=False,
-    metavar="[QUERY]",
     default="",
-    help='Words, "a phrase", the start of a word*; all must match.',
 )
 @scope_options
 @options.period_options
-@click.option("--regex", is_flag=True, help="The query is a regular expression; case does not matter.")
-@click.option("--substring", is_flag=True, help="Search for the query literally, also inside words.")
-@click.option(
+@flag("--regex", "The query is a regular expression; case does not matter.")
+@flag("--substring", "Search for the query literally, also inside words.")
+@option(
     "--limit",
-    type=WholeNumber(1, options.MAX_LIMIT),
-    metavar="1..500",
+    WholeNumber(1, options.MAX_LIMIT),
+    "1..500",
+    f"Maximum number of hits; {DEFAULT_LIMIT} by default.",
     default=DEFAULT_LIMIT,
-    help=f"Maximum number of hits; {DEFAULT_LIMIT} by default.",
 )
-@click.option(
+@option(
     "--cursor",
-    type=WholeNumber(0, _MAX_OFFSET),
-    metavar="CURSOR",
+    WholeNumber(0, _MAX_OFFSET),
+    "CURSOR",
+    "The next page: the cursor printed by the previous page.",
     default=0,
-    help="The next page: the cursor printed by the previous page.",
 )
-@click.option(
+@option(
     "--index",
-    type=Choice("update", "off", "forget"),
-    metavar="update|off|forget",
-    help="The private index of the messages. update: create or update it first, without a query only that; "
+    Choice("update", "off", "forget"),
+    "update|off|forget",
+    "The private index of the messages. update: create or update it first, without a query only that; "
     "off: do without it, and keep no recent search; forget: remove it and the recent searches, and search "
     "nothing.",
 )
-@click.option("--fail-empty", is_flag=True, help="Exit with code 3 if nothing is found.")
-@click.option("--as-engine", is_flag=True, help="Search and answer like the engine's own tool.")
+@flag("--fail-empty", "Exit with code 3 if nothing is found.")
+@flag("--as-engine", "Search and answer like the engine's own tool.")
 def grep(
     run: Run,
     *,
@@ -280,10 +267,10 @@ def _check_for_the_engine(scope: ScopeOptions, ours: Mapping[str, object]) -> No
         "--broken": scope.broken,
         "--kind": len(scope.kind) > 1 or not _ENGINE_KINDS.keys() >= set(scope.kind),
     }
-    for option, value in given.items():
+    for name, value in given.items():
         if value:
             raise invalid(
-                option.removeprefix("--"), "cannot be combined with --as-engine: its tool has no such choice"
+                name.removeprefix("--"), "cannot be combined with --as-engine: its tool has no such choice"
             )
 
 

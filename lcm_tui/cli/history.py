@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
 from lcm_core.base.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z
@@ -38,7 +37,7 @@ from lcm_core.store.listing import CANDIDATES, Page, Position, the_one
 
 from lcm_tui.cli import answer, options
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.command import command, gather
+from lcm_tui.cli.command import argument, command, flag, gather, option
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import ConversationName, OperationId, Stamp, When, WholeNumber
 from lcm_tui.cli.options import ChangeFlags, PageOptions, SqlFlags
@@ -176,11 +175,11 @@ class Back(Record, frozen=True):
 back = gather(
     "back",
     Back,
-    click.argument(
+    argument(
         "operation_id",
-        type=OperationId(),
-        metavar="OPERATION_ID",
-        help="The operation, or a unique prefix of its id; the batch_... of several that belong together; or "
+        OperationId(),
+        "OPERATION_ID",
+        "The operation, or a unique prefix of its id; the batch_... of several that belong together; or "
         "`last`: the newest change in effect, or to redo, the last undone one.",
     ),
 )
@@ -188,7 +187,7 @@ back = gather(
 
 @command("history undo", examples=("history undo last --apply", "history undo op_4c4b --with-later"))
 @back
-@click.option("--with-later", is_flag=True, help="Undo later operations that depend on it too, as a batch.")
+@flag("--with-later", "Undo later operations that depend on it too, as a batch.")
 @options.budget
 @options.sql_flags()
 def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: SqlFlags) -> Answer:
@@ -252,10 +251,8 @@ def _planner(back: Back, *, redo: bool, with_later: bool = False) -> Planner:
 
 @command("history prune", examples=("history prune --until 90d --apply",))
 @options.optional_conversation
-@click.option(
-    "--until", type=When(), metavar="TIME", help="Only operations from before this time, or older: 90d."
-)
-@click.option("--keep-newest", "keep", type=WholeNumber(0), metavar="N", help="Keep the newest N operations.")
+@option("--until", When(), "TIME", "Only operations from before this time, or older: 90d.")
+@option("--keep-newest", WholeNumber(0), "N", "Keep the newest N operations.", into="keep")
 @options.change_flags
 def prune(
     run: Run,

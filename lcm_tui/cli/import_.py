@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 from lcm_core.operations.export import plan_import, read_conversation_file
 from lcm_core.store.database import Reader
 
 from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.options import SqlFlags
@@ -18,12 +17,7 @@ from lcm_tui.tables.blocks import Facts
 
 
 @command("import", examples=("import conversation-3.jsonl --apply",))
-@click.argument(
-    "file",
-    type=FilePath(text=True),
-    metavar="FILE",
-    help="A file that `conversations delete` or `export` made.",
-)
+@argument("file", FilePath(text=True), "FILE", "A file that `conversations delete` or `export` made.")
 @options.sql_flags()
 def import_(run: Run, *, file: Path, flags: SqlFlags) -> Answer:
     """Import an exported conversation into this or another database (previews unless --apply)."""

@@ -20,7 +20,7 @@ from lcm_core.base.values import replace
 
 from lcm_tui.cli import output
 from lcm_tui.cli import presentation as failures
-from lcm_tui.cli.command import Invocation, command
+from lcm_tui.cli.command import Invocation, command, flag, option
 from lcm_tui.cli.kinds import Choice
 from lcm_tui.cli.output import forget_odd_sizes
 from lcm_tui.cli.presentation import COMPLETION_VARIABLE, PROGRAM, Presentation
@@ -53,17 +53,16 @@ def has_terminal() -> bool:
 
 
 @command("", examples=("lcm.db", 'grep "lease table"', "doctor --fix all --apply"))
-@click.option(
+@flag(
     "--no-cache",
-    "no_cache",
-    is_flag=True,
-    help="Keep no private index, no recent searches, and nothing that was worked out for the next start.",
+    "Keep no private index, no recent searches, and nothing that was worked out for the next start.",
+    into="no_cache",
 )
-@click.option(
+@option(
     "--completion",
-    type=Choice("bash", "zsh", "fish", "powershell"),
-    metavar="SHELL",
-    help="Print the script with which bash, zsh, fish or powershell completes commands, and exit.",
+    Choice("bash", "zsh", "fish", "powershell"),
+    "SHELL",
+    "Print the script with which bash, zsh, fish or powershell completes commands, and exit.",
 )
 def open_app(run: Run, *, no_cache: bool, completion: str | None) -> Outcome:
     """Inspect and repair an LCM agent's memory. Without a command the app opens.

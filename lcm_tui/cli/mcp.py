@@ -8,32 +8,31 @@ import os
 import signal
 import sys
 
-import click
 from lcm_core.base.errors import ConfigurationError, ExitCode, UsageError
 from lcm_core.base.records import ConversationId
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Outcome, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, option
 from lcm_tui.cli.kinds import StoredText
 from lcm_tui.cli.presentation import exit_code
 from lcm_tui.mcp.scope import Allowed
 
 
 @command("mcp", examples=("mcp --db ~/.openclaw/lcm.db", "mcp --session-key agent:main:main"))
-@click.option(
+@option(
     "--conversation-id",
-    type=options.CONVERSATION,
-    metavar="ID",
+    options.CONVERSATION,
+    "ID",
+    "Only this conversation; may be given several times.",
     multiple=True,
-    help="Only this conversation; may be given several times.",
 )
-@click.option(
+@option(
     "--session-key",
-    type=StoredText(empty=False),
-    metavar="KEY",
+    StoredText(empty=False),
+    "KEY",
+    "Only the conversations of this session; may be given several times.",
     multiple=True,
-    help="Only the conversations of this session; may be given several times.",
 )
 @options.model_options
 @options.yes

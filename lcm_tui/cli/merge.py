@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import click
 from lcm_core.base.errors import UsageError
 from lcm_core.change.plan import Plan
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
@@ -13,7 +12,7 @@ from lcm_core.store.database import Reader
 
 from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command, flag
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import ConversationArgument, ConversationName
 from lcm_tui.cli.options import SqlFlags
@@ -40,16 +39,16 @@ SPLIT: Final[tuple[ListColumn[SplitSession, None], ...]] = (
 
 
 @command("merge", examples=("merge", "merge 10 --apply"))
-@click.argument(
+@argument(
     "conversations",
-    type=ConversationArgument(),
+    ConversationArgument(),
+    "[CONVERSATION...]",
+    "Any conversation of the session (its id, session key or a unique part of its title); several "
+    "conversations merge several sessions. Without one: list split sessions.",
     nargs=-1,
     required=False,
-    metavar="[CONVERSATION...]",
-    help="Any conversation of the session (its id, session key or a unique part of its title); several "
-    "conversations merge several sessions. Without one: list split sessions.",
 )
-@click.option("--force", is_flag=True, help="Treat the split as a rollover when the cause was not recorded.")
+@flag("--force", "Treat the split as a rollover when the cause was not recorded.")
 @options.budget
 @options.sql_flags()
 def merge(

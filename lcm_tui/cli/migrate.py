@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import click
 from lcm_core.base.values import to_json
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.connection import Holder, check_writable, process_names, processes_with_open
@@ -14,7 +13,7 @@ from lcm_core.change.migrate import migrate as upgrade
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, option
 from lcm_tui.cli.documents import some_of
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.options import ChangeFlags, change_flags
@@ -25,12 +24,7 @@ from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 
 @command("migrate", examples=("migrate", "migrate --to lcm-before.db --apply"))
 @change_flags
-@click.option(
-    "--to",
-    type=FilePath(text=True),
-    metavar="PATH",
-    help="The path of the backup (default: next to the database).",
-)
+@option("--to", FilePath(text=True), "PATH", "The path of the backup (default: next to the database).")
 def migrate(run: Run, *, flags: ChangeFlags, to: Path | None) -> Answer:
     """Migrate an old database to the engine's current schema, after a backup (previews unless --apply)."""
     path = run.settings.database.value

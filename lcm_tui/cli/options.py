@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -14,7 +15,16 @@ from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, field, replace
 
-from lcm_tui.cli.command import FORMS, Command, Decorator, Sectioned, gather, typed_words
+from lcm_tui.cli.command import (
+    FORMS,
+    Command,
+    Decorator,
+    argument,
+    flag,
+    gather,
+    option,
+    typed_words,
+)
 from lcm_tui.cli.kinds import (
     Choice,
     ConversationArgument,
@@ -55,13 +65,14 @@ MAX_LIMIT = 500
 DEFAULT_LIMIT = 50
 
 FILTERS: Final = "Filters"
+filter_option: Final = partial(option, section=FILTERS)
 
 
-watch = click.option(
+watch = option(
     "--watch",
-    type=WholeNumber(1, 86_400),
-    metavar="SECONDS",
-    help="Repeat every N seconds, until ctrl-C or until --fail-on applies.",
+    WholeNumber(1, 86_400),
+    "SECONDS",
+    "Repeat every N seconds, until ctrl-C or until --fail-on applies.",
 )
 
 
@@ -74,11 +85,8 @@ class PastOptions(Record, frozen=True):
 past_options = gather(
     "past",
     PastOptions,
-    click.option(
-        "--at",
-        type=Text(empty=False),
-        metavar="POINT",
-        help="As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
+    option(
+        "--at", Text(empty=False), "POINT", "As it was: before:OPERATION_ID, after:OPERATION_ID or a time."
     ),
 )
 
@@ -108,16 +116,16 @@ CONVERSATION: Final = ConversationNumber()
 
 def by_conversation_id(kind: Kind[Any] = CONVERSATION) -> Decorator:
     """A conversation by its id."""
-    return click.option("--conversation-id", type=kind, metavar="ID", help="The conversation by its id.")
+    return option("--conversation-id", kind, "ID", "The conversation by its id.")
 
 
 #: The same where the other name may stand for one that is blank. The id is read when it is known to be alone.
 _ID_OR_BLANK: Final = by_conversation_id(RawConversation())
-_KEY_OR_BLANK: Final = click.option(
+_KEY_OR_BLANK: Final = option(
     "--session-key",
-    type=SessionKey(blank=True),
-    metavar="KEY",
-    help="The conversation by its session key: the active one, else the newest.",
+    SessionKey(blank=True),
+    "KEY",
+    "The conversation by its session key: the active one, else the newest.",
 )
 
 
@@ -151,12 +159,12 @@ def no_conversation(command: str, more: str = "") -> UsageError:
 
 
 def _conversation(*, required: bool = False) -> Decorator:
-    return click.argument(
+    return argument(
         "conversation",
-        type=ConversationArgument(),
+        ConversationArgument(),
+        "CONVERSATION" if required else "[CONVERSATION]",
+        "The conversation: its id, session key or a unique part of its title.",
         required=required,
-        metavar="CONVERSATION" if required else "[CONVERSATION]",
-        help="The conversation: its id, session key or a unique part of its title.",
     )
 
 
@@ -247,63 +255,56 @@ class SummaryOptions(Record, frozen=True):
 summary_options = gather(
     "target",
     SummaryOptions,
-    click.argument(
+    argument(
         "conversation",
-        type=ConversationOrSummary(),
-        required=False,
-        metavar="[CONVERSATION|SUMMARY_ID]",
-        help="The conversation (its id, session key or a unique part of its title), or a summary by its id "
+        ConversationOrSummary(),
+        "[CONVERSATION|SUMMARY_ID]",
+        "The conversation (its id, session key or a unique part of its title), or a summary by its id "
         "or a unique prefix.",
+        required=False,
     ),
-    click.option(
+    option(
         "--summary",
-        type=SummaryId(),
-        metavar="ID",
+        SummaryId(),
+        "ID",
+        "This summary, or a unique prefix of its id; may be given several times.",
         multiple=True,
-        help="This summary, or a unique prefix of its id; may be given several times.",
     ),
 )
 
 
 # -- lists -----------------------------------------------------------------------------------------------
 
-cursor = click.option(
+cursor = option(
     "--cursor",
-    type=StoredText(),
-    metavar="CURSOR",
-    help="The next page: the cursor printed by the previous page; empty: the first page.",
+    StoredText(),
+    "CURSOR",
+    "The next page: the cursor printed by the previous page; empty: the first page.",
 )
 _ROLES: Final = ("system", "user", "assistant", "tool")
-roles = click.option(
+roles = filter_option(
     "--role",
-    cls=Sectioned,
-    section=FILTERS,
-    type=Choice(*_ROLES),
-    metavar="ROLE",
+    Choice(*_ROLES),
+    "ROLE",
+    f"Only this role ({', '.join(_ROLES)}); may be given several times.",
     multiple=True,
-    help=f"Only this role ({', '.join(_ROLES)}); may be given several times.",
 )
-include_content = click.option(
-    "--include-content", is_flag=True, help="Full texts in addition to the previews."
-)
-depth = click.option(
-    "--depth", cls=Sectioned, section=FILTERS, type=WholeNumber(0), metavar="N", help="Only this depth."
-)
-as_map = click.option(
+include_content = flag("--include-content", "Full texts in addition to the previews.")
+depth = filter_option("--depth", WholeNumber(0), "N", "Only this depth.")
+as_map = flag(
     "--map",
-    "as_map",
-    is_flag=True,
-    help="Draw instead which summaries cover which messages, by depth, and what the context uses.",
+    "Draw instead which summaries cover which messages, by depth, and what the context uses.",
+    into="as_map",
 )
-budget = click.option("--budget", type=Tokens(), metavar="TOKENS", help="The token budget for shares.")
+budget = option("--budget", Tokens(), "TOKENS", "The token budget for shares.")
 
-engine_settings = click.option(
+engine_settings = option(
     "--set",
-    "given",
-    type=EngineSetting(),
-    metavar="NAME=VALUE",
+    EngineSetting(),
+    "NAME=VALUE",
+    f"An engine setting for this run: {', '.join(EngineSetting.NAMES)}; may be given several times.",
+    into="given",
     multiple=True,
-    help=f"An engine setting for this run: {', '.join(EngineSetting.NAMES)}; may be given several times.",
 )
 
 
@@ -329,12 +330,12 @@ class PageOptions(Record, frozen=True):
 page_options = gather(
     "paged",
     PageOptions,
-    click.option(
+    option(
         "--limit",
-        type=WholeNumber(1, MAX_LIMIT),
-        metavar="1..500",
+        WholeNumber(1, MAX_LIMIT),
+        "1..500",
+        "Maximum number of rows; 50 by default.",
         default=DEFAULT_LIMIT,
-        help="Maximum number of rows; 50 by default.",
     ),
     cursor,
 )
@@ -398,23 +399,21 @@ def _alone(*named: tuple[str, Stamp | None]) -> tuple[Stamp | None, str]:
     return given[0] if given else (None, "")
 
 
-def _time(name: str, kind: Kind[Any], metavar: str, words: str) -> Decorator:
-    return click.option(name, cls=Sectioned, section=FILTERS, type=kind, metavar=metavar, help=words)
-
-
 _PERIOD: Final = (
-    _time(
+    filter_option(
         "--since", When(), "TIME", "From this time on: 2026-03-02T14:30 (local unless it names a zone), 7d."
     ),
-    _time("--until", When(), "TIME", "Before this time."),
+    filter_option("--until", When(), "TIME", "Before this time."),
 )
 period_options = gather("times", TimeOptions, *_PERIOD)
 #: What the engine's command has.
 _ENGINE_PERIOD: Final = (
-    _time("--after", Moment(), "TIME", "From this time on; with --json it must name a zone, as --before."),
-    _time("--before", Moment(), "TIME", "Before this time."),
-    _time("--between", Period(), "TIME..TIME", "From one time to before another."),
-    _time("--recency", Recency(), "DURATION", "The last 30s, 30m, 5h, 7d, 12w, 6mo (months) or 1y."),
+    filter_option(
+        "--after", Moment(), "TIME", "From this time on; with --json it must name a zone, as --before."
+    ),
+    filter_option("--before", Moment(), "TIME", "Before this time."),
+    filter_option("--between", Period(), "TIME..TIME", "From one time to before another."),
+    filter_option("--recency", Recency(), "DURATION", "The last 30s, 30m, 5h, 7d, 12w, 6mo (months) or 1y."),
 )
 engine_times = gather("times", TimeOptions, *_ENGINE_PERIOD)
 time_options = gather("times", TimeOptions, *_PERIOD, *_ENGINE_PERIOD)
@@ -444,20 +443,17 @@ def window(
 RULE_NAMES: Final = Choice("0.1", "0.15", "1.0-beta", "1.0", "1.1")
 
 
-rule_set = click.option(
-    "--rules",
-    type=RULE_NAMES,
-    metavar="|".join(RULE_NAMES.words),
-    help="Use the rules of another engine version.",
+rule_set = option(
+    "--rules", RULE_NAMES, "|".join(RULE_NAMES.words), "Use the rules of another engine version."
 )
 
 # -- models ----------------------------------------------------------------------------------------------
 
-prompt_folder = click.option(
+prompt_folder = option(
     "--prompt-dir",
-    type=FilePath(text=True),
-    metavar="PATH",
-    help="A folder with your prompts, or one prompt for all depths (default: the folder next to the lcm-tui "
+    FilePath(text=True),
+    "PATH",
+    "A folder with your prompts, or one prompt for all depths (default: the folder next to the lcm-tui "
     "config).",
 )
 
@@ -473,11 +469,7 @@ class ModelOptions(Record, frozen=True):
     max_cost: float | None = None
 
 
-def _model(name: str, kind: Kind[Any], metavar: str, words: str) -> Decorator:
-    section = "Model (better in the configuration)"
-    return click.option(name, cls=Sectioned, section=section, type=kind, metavar=metavar, help=words)
-
-
+_model: Final = partial(option, section="Model (better in the configuration)")
 model_options = gather(
     "model",
     ModelOptions,
@@ -497,7 +489,7 @@ model_options = gather(
 
 # -- changing --------------------------------------------------------------------------------------------
 
-yes = click.option("--yes", is_flag=True, help="Confirm without asking.")
+yes = flag("--yes", "Confirm without asking.")
 
 
 class ChangeFlags(Record, frozen=True):
@@ -510,13 +502,11 @@ class ChangeFlags(Record, frozen=True):
 
 
 _CHANGE: Final = (
-    click.option("--apply", is_flag=True, help="Apply the change (default: preview only)."),
+    flag("--apply", "Apply the change (default: preview only)."),
     yes,
-    click.option(
+    flag(
         "--allow-unread-wal",
-        is_flag=True,
-        help="Change a file although SQLite ignores a part of its -wal; a private copy of that is kept "
-        "first.",
+        "Change a file although SQLite ignores a part of its -wal; a private copy of that is kept first.",
     ),
 )
 change_flags = gather("flags", ChangeFlags, *_CHANGE)
@@ -530,7 +520,7 @@ class SqlFlags(ChangeFlags, frozen=True):
 
 def sql_flags(name: str = "flags") -> Decorator:
     """Declare the options of a change that can show its SQL."""
-    sql = click.option("--sql", is_flag=True, help="Print only the SQL of the change to standard output.")
+    sql = flag("--sql", "Print only the SQL of the change to standard output.")
     return gather(name, SqlFlags, *_CHANGE, sql)
 
 
@@ -560,21 +550,13 @@ class AfterImport(Record, frozen=True):
 after_import = gather(
     "after",
     AfterImport,
-    click.option(
-        "--recompact",
-        is_flag=True,
-        help="Compact the conversation after the import, even if nothing was missing.",
-    ),
-    click.option(
-        "--single-root",
-        is_flag=True,
-        help="Compact it to one summary, without a fresh tail unless --set freshTailCount=N.",
-    ),
-    click.option(
+    flag("--recompact", "Compact the conversation after the import, even if nothing was missing."),
+    flag("--single-root", "Compact it to one summary, without a fresh tail unless --set freshTailCount=N."),
+    option(
         "--transplant-to",
-        type=ConversationArgument(),
-        metavar="CONV",
-        help="Then copy its summaries to the front of another conversation.",
+        ConversationArgument(),
+        "CONV",
+        "Then copy its summaries to the front of another conversation.",
     ),
     engine_settings,
     rule_set,
@@ -604,26 +586,10 @@ class DraftFlags(Record, frozen=True):
 
 
 _USUAL_DRAFTING: Final = (
-    click.option(
-        "--draft",
-        type=FilePath(),
-        metavar="FILE",
-        help="Call the model and write the drafts to this file for review.",
-    ),
-    click.option(
-        "--from-draft",
-        "from_drafts",
-        type=FilePath(),
-        metavar="FILE",
-        help="Apply the drafts marked in such a file.",
-    ),
-    click.option("--resume", is_flag=True, help="Continue a stopped batch; with --apply or --draft."),
-    click.option(
-        "--accept",
-        type=Raw(),
-        metavar="CONDITIONS",
-        help=f"Accept drafts that meet these conditions: {EXAMPLES}.",
-    ),
+    option("--draft", FilePath(), "FILE", "Call the model and write the drafts to this file for review."),
+    option("--from-draft", FilePath(), "FILE", "Apply the drafts marked in such a file.", into="from_drafts"),
+    flag("--resume", "Continue a stopped batch; with --apply or --draft."),
+    option("--accept", Raw(), "CONDITIONS", f"Accept drafts that meet these conditions: {EXAMPLES}."),
     model_options,
     sql_flags("change"),
 )
@@ -631,13 +597,8 @@ usual_draft_flags = gather("flags", DraftFlags, *_USUAL_DRAFTING)
 draft_flags = gather(
     "flags",
     DraftFlags,
-    click.option(
-        "--include-content",
-        "show_prompts",
-        is_flag=True,
-        help="Show each full prompt too, without sending it.",
-    ),
-    click.option("--no-previous", is_flag=True, help="Omit the previous context."),
+    flag("--include-content", "Show each full prompt too, without sending it.", into="show_prompts"),
+    flag("--no-previous", "Omit the previous context."),
     rule_set,
     prompt_folder,
     *_USUAL_DRAFTING,
@@ -647,7 +608,7 @@ draft_flags = gather(
 
 _WRITING = "Text"
 
-no_sweep = click.option("--no-sweep", is_flag=True, help="Skip the sweep; the engine never does.")
+no_sweep = flag("--no-sweep", "Skip the sweep; the engine never does.")
 
 
 class BriefOptions(Record, frozen=True):
@@ -688,30 +649,15 @@ brief_options = gather(
     "brief",
     BriefOptions,
     needed_conversation,
-    click.option(
-        "--text",
-        cls=Sectioned,
-        section=_WRITING,
-        type=FilePath(),
-        metavar="FILE",
-        help="The text, from a file; - reads standard input.",
-    ),
-    click.option(
+    option("--text", FilePath(), "FILE", "The text, from a file; - reads standard input.", section=_WRITING),
+    option(
         "--draft",
-        cls=Sectioned,
+        FilePath(),
+        "FILE",
+        "Call the model and write the draft to this file for review.",
         section=_WRITING,
-        type=FilePath(),
-        metavar="FILE",
-        help="Call the model and write the draft to this file for review.",
     ),
-    click.option(
-        "--from-draft",
-        cls=Sectioned,
-        section=_WRITING,
-        type=FilePath(),
-        metavar="FILE",
-        help="Use the draft in such a file.",
-    ),
+    option("--from-draft", FilePath(), "FILE", "Use the draft in such a file.", section=_WRITING),
     no_sweep,
     budget,
     model_options,

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import click
 from lcm_core.base.diff import compare_texts, unified_text
 from lcm_core.base.errors import FileMissingError, RefusedError, UsageError
 from lcm_core.base.files import make_private
@@ -27,7 +26,7 @@ from lcm_prompts import SUFFIX, TEMPLATES
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command, flag, option
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import Completed, FilePath, Pair, WholeNumber
 from lcm_tui.tables.blocks import (
@@ -77,32 +76,28 @@ PROMPT_COLUMNS: Final[tuple[ListColumn[PromptTemplate, None], ...]] = (
         "prompts leaf --to prompts",
     ),
 )
-@click.argument(
-    "prompt",
-    type=Completed(*TEMPLATES),
-    required=False,
-    metavar="[PROMPT]",
-    help=f"One of {', '.join(TEMPLATES)}; else all.",
+@argument(
+    "prompt", Completed(*TEMPLATES), "[PROMPT]", f"One of {', '.join(TEMPLATES)}; else all.", required=False
 )
 @options.prompt_folder
-@click.option("--diff", is_flag=True, help="Show how your version differs from the built-in one.")
-@click.option(
+@flag("--diff", "Show how your version differs from the built-in one.")
+@option(
     "--with",
-    "given",
-    type=Pair(*_FILLED),
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Show it as a model would receive it; nothing is sent. The values: aggressive=yes (the prompt "
+    Pair(*_FILLED),
+    "NAME=VALUE",
+    "Show it as a model would receive it; nothing is sent. The values: aggressive=yes (the prompt "
     "used after an answer that was too long), tokens=N (the target; 1200 by default), source=FILE (default: "
     "a sample), previous=FILE (the previous context; default: none); may be given several times.",
+    into="given",
+    multiple=True,
 )
-@click.option(
+@option(
     "--to",
-    type=FilePath(text=True),
-    metavar="DIR",
-    help="Write it as it is built in to a file in this folder, for editing; without a PROMPT, all of them.",
+    FilePath(text=True),
+    "DIR",
+    "Write it as it is built in to a file in this folder, for editing; without a PROMPT, all of them.",
 )
-@click.option("--force", is_flag=True, help="With --to: replace existing files.")
+@flag("--force", "With --to: replace existing files.")
 def prompts(
     run: Run,
     *,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import click
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.store.conversations import list_conversations, narrowed
@@ -11,26 +10,17 @@ from lcm_recall.read import Passage
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Run
-from lcm_tui.cli.command import Sectioned
+from lcm_tui.cli.command import argument, option
 from lcm_tui.cli.kinds import SessionKey, StoredText, SummaryId
 
 #: All conversations of a session, where a session is searched and not one conversation chosen.
-whole_session = click.option(
-    "--session-key", type=SessionKey(), metavar="KEY", help="All conversations of this session key."
-)
-agent = click.option(
-    "--agent",
-    cls=Sectioned,
-    section=options.FILTERS,
-    type=StoredText(empty=False),
-    metavar="NAME",
-    help="Only sessions of this agent.",
-)
-id_argument = click.argument(
+whole_session = option("--session-key", SessionKey(), "KEY", "All conversations of this session key.")
+agent = options.filter_option("--agent", StoredText(empty=False), "NAME", "Only sessions of this agent.")
+id_argument = argument(
     "name",
-    type=SummaryId(),
-    metavar="ID",
-    help="m12, sum_..., file_..., a brief (or a unique prefix of a summary or brief), or a citation.",
+    SummaryId(),
+    "ID",
+    "m12, sum_..., file_..., a brief (or a unique prefix of a summary or brief), or a citation.",
 )
 
 

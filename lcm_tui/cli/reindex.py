@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import click
 from lcm_core.base.errors import CancelledError, LcmError, SearchUnavailableError
 from lcm_core.base.values import to_json
 from lcm_core.change.reindex import Rebuilt, SearchTable, search_tables
@@ -13,7 +12,7 @@ from lcm_core.change.reindex import reindex as rebuild
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command
 from lcm_tui.cli.kinds import Text, invalid
 from lcm_tui.cli.options import ChangeFlags, change_flags
 from lcm_tui.cli.working import carry_out
@@ -23,14 +22,7 @@ _STOPPED = "Cancelled; the table that was being rebuilt is unchanged."
 
 
 @command("reindex", examples=("reindex --apply", "reindex summaries_fts --apply"))
-@click.argument(
-    "table",
-    type=Text(),
-    nargs=-1,
-    required=False,
-    metavar="[TABLE...]",
-    help="Only these search tables.",
-)
+@argument("table", Text(), "[TABLE...]", "Only these search tables.", nargs=-1, required=False)
 @change_flags
 def reindex(run: Run, *, table: tuple[str, ...], flags: ChangeFlags) -> Answer:
     """Rebuild the search tables from messages and summaries (previews unless --apply)."""

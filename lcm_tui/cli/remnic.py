@@ -33,7 +33,7 @@ from lcm_remnic.write import create as create_remnic
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command, flag, option
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import FilePath, StoredText, Text, WholeNumber
 from lcm_tui.cli.options import ChangeFlags
@@ -255,12 +255,8 @@ def _undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:
 
 # -- options ---------------------------------------------------------------------------------------------
 
-rows = click.option(
-    "--limit",
-    type=WholeNumber(1, 100_000),
-    metavar="N",
-    default=50,
-    help="Maximum rows of each list; 50 by default.",
+rows = option(
+    "--limit", WholeNumber(1, 100_000), "N", "Maximum rows of each list; 50 by default.", default=50
 )
 
 
@@ -284,13 +280,13 @@ def _needed(_: click.Context, __: click.Parameter, path: Path | None) -> Path:
     return path
 
 
-remnic_database = click.option(
+remnic_database = option(
     "--remnic",
-    "path",
-    type=RemnicDatabase(),
-    metavar="PATH",
+    RemnicDatabase(),
+    "PATH",
+    "Remnic's memory folder, or its file state/lcm.sqlite.",
+    into="path",
     callback=_needed,
-    help="Remnic's memory folder, or its file state/lcm.sqlite.",
 )
 
 
@@ -305,19 +301,18 @@ remnic_database = click.option(
         "remnic list --remnic memory --verify",
     ),
 )
-@click.argument(
+@argument(
     "session_id",
-    type=StoredText(),
+    StoredText(),
+    "[SESSION_ID]",
+    "A session, or a unique prefix of its id: its turns and summaries, and their hierarchy.",
     required=False,
-    metavar="[SESSION_ID]",
-    help="A session, or a unique prefix of its id: its turns and summaries, and their hierarchy.",
 )
 @remnic_database
 @rows
-@click.option(
+@flag(
     "--verify",
-    is_flag=True,
-    help="Compare it, or the session of this id, with lossless-claw's database row by row. Exits with code 6 "
+    "Compare it, or the session of this id, with lossless-claw's database row by row. Exits with code 6 "
     "if they differ.",
 )
 def list_(run: Run, *, session_id: str | None, path: Path, limit: int, verify: bool) -> Answer:
@@ -360,16 +355,16 @@ def _session(run: Run, session_id: str, path: Path, limit: int) -> Answer:
         "remnic import --db lcm.db --remnic lcm.sqlite --apply",
     ),
 )
-@click.argument(
+@argument(
     "session_ids",
-    type=StoredText(),
+    StoredText(),
+    "[SESSION_ID...]",
+    "Only these sessions, by their ids.",
     nargs=-1,
     required=False,
-    metavar="[SESSION_ID...]",
-    help="Only these sessions, by their ids.",
 )
 @remnic_database
-@click.option("--create", is_flag=True, help="Create the target database if it does not exist.")
+@flag("--create", "Create the target database if it does not exist.")
 @options.change_flags
 def import_(
     run: Run,
@@ -528,12 +523,12 @@ def _reported(
 
 
 @command("remnic undo", examples=("remnic undo --remnic memory --apply",))
-@click.argument(
+@argument(
     "import_id",
-    type=Text(),
+    Text(),
+    "[IMPORT_ID]",
+    "The import, or a unique prefix of its id (default: the newest in effect).",
     required=False,
-    metavar="[IMPORT_ID]",
-    help="The import, or a unique prefix of its id (default: the newest in effect).",
 )
 @remnic_database
 @options.change_flags

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-import click
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted
@@ -19,7 +18,7 @@ from lcm_core.store.database import Reader
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import ConversationName, Stamp, Words
 from lcm_tui.cli.options import DraftFlags
@@ -30,12 +29,12 @@ if TYPE_CHECKING:  # what drafts costs more than help may
     from lcm_tui.cli.drafting import Selection
 
 
-broken_kinds = click.option(
+broken_kinds = option(
     "--kind",
-    "kinds",
-    type=Words(*BadKind),
-    metavar="KIND,...",
-    help=f"Of {', '.join(BadKind)}; by default all except the last four, which are only suspected.",
+    Words(*BadKind),
+    "KIND,...",
+    f"Of {', '.join(BadKind)}; by default all except the last four, which are only suspected.",
+    into="kinds",
 )
 
 
@@ -44,7 +43,7 @@ broken_kinds = click.option(
     examples=("repair", "repair --all --kind fallback,truncated", "repair 3 --apply --accept every"),
 )
 @options.summary_options
-@click.option("--all", "all_", is_flag=True, help="Check every conversation.")
+@flag("--all", "Check every conversation.", into="all_")
 @broken_kinds
 @options.usual_draft_flags
 def repair(

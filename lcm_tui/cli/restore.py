@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 from lcm_core.base.text import counted
 from lcm_core.base.values import to_json
 from lcm_core.change.backup import Contents, Restored, RestorePreview, preview_restore
@@ -13,7 +12,7 @@ from lcm_core.change.connection import process_names
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.options import ChangeFlags, change_flags
 from lcm_tui.cli.progress import CopyMeter
@@ -22,12 +21,7 @@ from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, 
 
 
 @command("restore", examples=("restore lcm-backup.db", "restore lcm-backup.db --apply"))
-@click.argument(
-    "backup",
-    type=FilePath(),
-    metavar="BACKUP",
-    help="The file that `backup` made, or any copy of an LCM database.",
-)
+@argument("backup", FilePath(), "BACKUP", "The file that `backup` made, or any copy of an LCM database.")
 @change_flags
 def restore(run: Run, *, backup: Path, flags: ChangeFlags) -> Answer:
     """Restore a backup and keep a copy of the current database (previews unless --apply)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted
@@ -20,7 +19,7 @@ from lcm_core.store.database import Reader
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import run_change
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import ConversationName, Stamp, Text, When, WholeNumber, invalid
 from lcm_tui.cli.options import ChangeFlags, DraftFlags
@@ -42,39 +41,22 @@ if TYPE_CHECKING:  # what drafts costs more than help may
 )
 @options.summary_options
 @options.depth
-@click.option(
+@flag(
     "--all",
-    "all_",
-    is_flag=True,
-    help="Every summary of the conversation; with --summary, --depth or --stale: everything below these too, "
+    "Every summary of the conversation; with --summary, --depth or --stale: everything below these too, "
     "sources first; with --broken: every conversation.",
+    into="all_",
 )
-@click.option("--broken", is_flag=True, help="Broken summaries: what `repair` does, with these options.")
+@flag("--broken", "Broken summaries: what `repair` does, with these options.")
 @broken_kinds
-@click.option(
-    "--since",
-    type=When(),
-    metavar="TIME",
-    help="With --broken: only summaries made since this time, or as late as: 7d.",
-)
-@click.option(
-    "--limit",
-    type=WholeNumber(1),
-    metavar="N",
-    help="With --broken: maximum number of summaries, sources first.",
-)
-@click.option(
+@option("--since", When(), "TIME", "With --broken: only summaries made since this time, or as late as: 7d.")
+@option("--limit", WholeNumber(1), "N", "With --broken: maximum number of summaries, sources first.")
+@flag(
     "--stale",
-    is_flag=True,
-    help="Summaries made from a text that was rewritten since, and everything above them; with --broken: "
+    "Summaries made from a text that was rewritten since, and everything above them; with --broken: "
     "also those made from broken ones.",
 )
-@click.option(
-    "--restore",
-    type=Text(),
-    metavar="OPERATION",
-    help="Restore the text of one summary from before a rewrite.",
-)
+@option("--restore", Text(), "OPERATION", "Restore the text of one summary from before a rewrite.")
 @options.draft_flags
 def rewrite(
     run: Run,
@@ -96,9 +78,9 @@ def rewrite(
         return repair_broken(
             *(run, target, kinds, flags), everywhere=all_, since=since, limit=limit, contaminated=stale
         )
-    for option, value in (("kind", kinds), ("since", since), ("limit", limit)):
+    for name, value in (("kind", kinds), ("since", since), ("limit", limit)):
         if value is not None:
-            raise UsageError(f"--{option} requires --broken.", details={"option": option})
+            raise UsageError(f"--{name} requires --broken.", details={"option": name})
     if restore is not None:
         if target.given or depth is not None or all_ or stale or flags.resume:
             raise UsageError(

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-import click
 from lcm_core.base.diff import unified_text
 from lcm_core.base.errors import UsageError
 from lcm_core.base.jsonl import TranscriptChangedError
@@ -37,7 +36,7 @@ from lcm_host.sessions import (
 
 from lcm_tui.cli import cursors, options
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, option
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import Choice, ConversationArgument, ConversationName, FilePath, StoredText
 from lcm_tui.cli.selecting import chosen
@@ -58,28 +57,28 @@ _CURRENT: Final = "current"
     examples=("sessions --agent main --only current", "sessions --compare 1 --file rollout.jsonl"),
 )
 @options.page_options
-@click.option("--agent", type=StoredText(), metavar="AGENT", help="Only sessions of this agent.")
-@click.option("--session-key", type=StoredText(), metavar="KEY", help="Only sessions of this key.")
-@click.option(
+@option("--agent", StoredText(), "AGENT", "Only sessions of this agent.")
+@option("--session-key", StoredText(), "KEY", "Only sessions of this key.")
+@option(
     "--only",
-    type=Choice(_CURRENT, *Storage),
-    metavar="WHAT",
-    multiple=True,
-    help="current: only the current session of each key; or only sessions stored in one of the ways "
+    Choice(_CURRENT, *Storage),
+    "WHAT",
+    "current: only the current session of each key; or only sessions stored in one of the ways "
     f"{', '.join(Storage)}; may be given several times.",
+    multiple=True,
 )
 @options.period_options
-@click.option(
+@option(
     "--compare",
-    type=ConversationArgument(),
-    metavar="CONVERSATION",
-    help="Compare this conversation with its Codex session instead.",
+    ConversationArgument(),
+    "CONVERSATION",
+    "Compare this conversation with its Codex session instead.",
 )
-@click.option(
+@option(
     "--file",
-    type=FilePath(),
-    metavar="PATH",
-    help="The Codex session file to compare with (default: the newest of the thread that the session is "
+    FilePath(),
+    "PATH",
+    "The Codex session file to compare with (default: the newest of the thread that the session is "
     "bound to).",
 )
 def sessions(

@@ -19,7 +19,7 @@ from lcm_recall.results import Described
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command, typed_words
+from lcm_tui.cli.command import argument, command, flag, option, typed_words
 from lcm_tui.cli.kinds import AnyId, StoredText, WholeNumber
 from lcm_tui.tables.blocks import Facts, Note, Prose
 
@@ -52,25 +52,22 @@ _OF: Final = {
         "show 2b8481de --limit 20",
     ),
 )
-@click.argument(
+@argument(
     "name",
-    type=AnyId(empty=False),
-    metavar="ID",
-    help="m12, sum_..., file_..., focus_..., op_..., batch_..., asm_... (a context that an engine sent), a "
+    AnyId(empty=False),
+    "ID",
+    "m12, sum_..., file_..., focus_..., op_..., batch_..., asm_... (a context that an engine sent), a "
     "session of the host, a conversation (its number, session key or a unique part of its title), or a "
     "citation, which is verified. A unique prefix of an id is enough.",
 )
-@click.option("--include-content", is_flag=True, help="Of a file: print it too, if it exists and is text.")
-@click.option(
+@flag("--include-content", "Of a file: print it too, if it exists and is text.")
+@flag(
     "--previous",
-    is_flag=True,
-    help="Of a summary: the previous context it was made with, reconstructed, and the one for a rewrite.",
+    "Of a summary: the previous context it was made with, reconstructed, and the one for a rewrite.",
 )
 @options.rule_set
-@click.option("--agent", type=StoredText(), metavar="AGENT", help="Of a session: only of this agent.")
-@click.option(
-    "--limit", type=WholeNumber(1), metavar="N", help="Of a session: the newest N entries (default: all)."
-)
+@option("--agent", StoredText(), "AGENT", "Of a session: only of this agent.")
+@option("--limit", WholeNumber(1), "N", "Of a session: the newest N entries (default: all).")
 @options.cursor
 def show(
     run: Run,
@@ -95,10 +92,10 @@ def show(
     given = {one.replace("_", "-"): of for one, of in _OF.items() if ctx.params[one]}
     if kind == "conversation" and "session" in given.values():
         kind = "session"  # the beginning of its id may be a number
-    for option, of in given.items():
+    for given_option, of in given.items():
         if of != kind:
-            problem = f"--{option} is only for the kind {of}; {safe_line(name)} is of the kind {kind}."
-            raise UsageError(problem, details={"option": option})
+            problem = f"--{given_option} is only for the kind {of}; {safe_line(name)} is of the kind {kind}."
+            raise UsageError(problem, details={"option": given_option})
     if rules is not None and not previous:
         raise UsageError("--rules requires --previous.", details={"option": "rules"})
     if previous:

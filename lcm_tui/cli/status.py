@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-import click
 from lcm_core import __version__
 from lcm_core.base.errors import ExitCode, UsageError
 from lcm_core.base.jsonl import read_moment
@@ -30,7 +29,7 @@ from lcm_host.sessions import list_sessions
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import OURS, Answer, Outcome, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import FilePath, Kind, invalid
 from lcm_tui.cli.presentation import PROGRAM
@@ -162,24 +161,15 @@ class Lag(Kind[timedelta]):
         "status --report",
     ),
 )
-@click.option(
+@option(
     "--fail-on",
-    type=Lag(),
-    metavar="behind=DURATION",
-    help="Exit with code 6 if the engine has been behind its host for this long.",
+    Lag(),
+    "behind=DURATION",
+    "Exit with code 6 if the engine has been behind its host for this long.",
 )
 @options.watch
-@click.option(
-    "--report",
-    is_flag=True,
-    help="Write a bug report: versions, schema, counts, masked settings, errors.",
-)
-@click.option(
-    "--to",
-    type=FilePath(text=True),
-    metavar="PATH",
-    help="The file of the report (default: a new file in this folder).",
-)
+@flag("--report", "Write a bug report: versions, schema, counts, masked settings, errors.")
+@option("--to", FilePath(text=True), "PATH", "The file of the report (default: a new file in this folder).")
 def status(
     run: Run, *, fail_on: timedelta | None, watch: int | None, report: bool, to: Path | None
 ) -> Outcome:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import click
 from lcm_core.base.records import ConversationId, MessageId, SummaryText
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import preview
@@ -20,7 +19,7 @@ from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids,
 
 from lcm_tui.cli import messages, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
-from lcm_tui.cli.command import Sectioned, command
+from lcm_tui.cli.command import command
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import Choice
 from lcm_tui.cli.messages import MESSAGE_COLUMNS, MessageRow, part_texts, rows_of
@@ -112,14 +111,7 @@ class _Shown(Record, frozen=True):
 @options.engine_conversation
 @options.page_options
 @options.depth
-@click.option(
-    "--kind",
-    cls=Sectioned,
-    section=options.FILTERS,
-    type=Choice("leaf", "condensed"),
-    metavar="leaf|condensed",
-    help="Only this kind.",
-)
+@options.filter_option("--kind", Choice("leaf", "condensed"), "leaf|condensed", "Only this kind.")
 @options.include_content
 @options.time_options
 @options.past_options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.javascript import JsonObject, read_json
 from lcm_core.store.database import Database
@@ -12,7 +11,7 @@ from lcm_recall.tools import TOOLS, RecallTools
 
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command, option
 from lcm_tui.cli.kinds import Completed, Raw, StoredText
 from lcm_tui.tables.blocks import Prose
 
@@ -21,10 +20,10 @@ from lcm_tui.tables.blocks import Prose
     "tool",
     examples=("""tool lcm_grep '{"pattern": "retry"}' --session-key agent:main:main""",),
 )
-@click.argument("name", type=Completed(*TOOLS), metavar="TOOL", help=f"One of {', '.join(TOOLS)}.")
-@click.argument("parameters", type=Raw(), metavar="PARAMS_JSON", help="Its parameters, as one JSON object.")
-@click.option("--session-key", type=StoredText(), metavar="KEY", help="The key of the calling session.")
-@click.option("--session-id", type=StoredText(), metavar="ID", help="The id of the calling session.")
+@argument("name", Completed(*TOOLS), "TOOL", f"One of {', '.join(TOOLS)}.")
+@argument("parameters", Raw(), "PARAMS_JSON", "Its parameters, as one JSON object.")
+@option("--session-key", StoredText(), "KEY", "The key of the calling session.")
+@option("--session-id", StoredText(), "ID", "The id of the calling session.")
 @options.model_options
 @options.yes
 def tool(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import click
 from lcm_core.base.values import replace
 from lcm_core.change.plan import Plan
 from lcm_core.operations.transplant import Duplicate, DuplicatesError, plan_transplant
@@ -12,7 +11,7 @@ from lcm_core.store.database import Reader
 
 from lcm_tui.cli import changing, options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import argument, command, flag
 from lcm_tui.cli.kinds import ConversationArgument, ConversationName
 from lcm_tui.cli.options import SqlFlags
 from lcm_tui.cli.selecting import numbers_of
@@ -30,16 +29,9 @@ DUPLICATES: Final[tuple[ListColumn[Duplicate, None], ...]] = (
 
 
 @command("transplant", examples=("transplant 5 8 --skip-duplicates",))
-@click.argument(
-    "source",
-    type=ConversationArgument(),
-    metavar="SOURCE",
-    help="The conversation to copy from; it does not change.",
-)
-@click.argument(
-    "target", type=ConversationArgument(), metavar="TARGET", help="The conversation to copy into."
-)
-@click.option("--skip-duplicates", is_flag=True, help="Skip summaries whose text the target already has.")
+@argument("source", ConversationArgument(), "SOURCE", "The conversation to copy from; it does not change.")
+@argument("target", ConversationArgument(), "TARGET", "The conversation to copy into.")
+@flag("--skip-duplicates", "Skip summaries whose text the target already has.")
 @options.budget
 @options.sql_flags()
 def transplant(
