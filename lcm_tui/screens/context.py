@@ -383,7 +383,8 @@ itself without the prompt or as it was when opened, or a snapshot; @ lists the s
 Lines between items mark missing ordinals (a host may prune on purpose), the start of the fresh tail (the
 newest messages, which compaction does not touch), and where the engine sends a focus brief instead of the
 summaries marked ┆. ✗ marks a damaged item: its row is missing (the engine skips it), it appears twice, it
-belongs to another conversation, or its ordinal or type is invalid.
+belongs to another conversation, or its ordinal or type is invalid. "stale": one of its sources was rewritten
+since.
 
 d previews dissolving a condensed summary: its sources take its place. space marks summaries (●), and d then
 dissolves all of them. u previews undoing the newest change, U lists all.

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from lcm_core.base.records import ContextItems, Conversation, ItemId, SummaryId
 from lcm_core.base.tokens import TokenCheck
+from lcm_core.base.values import replace
 from lcm_core.engine.messages import Origin
 from lcm_core.engine.rules import TailRules
 from lcm_core.engine.sent import Ledger, MessageKey
@@ -284,6 +285,7 @@ class ItemList(LineView[RowKey]):
         """
         before, first = self.view, not self.was_read
         self.was_read = True
+        view = replace(view, stale=before.stale)
         changed = first or view != before
         if changed:
             self._view = view
@@ -304,7 +306,17 @@ class ItemList(LineView[RowKey]):
                 self.app.notify(f"{name[-1]} is not in this context.", severity="warning")
         self._wanted = None
         self.check_counts()
+        self._desk.work_on("stale", self._read_stale)
         return changed
+
+    async def _read_stale(self) -> None:
+        """Say which summaries are stale, behind the rows: it takes the texts of the history."""
+        from lcm_core.operations.stale import stale_in
+
+        found = await self._desk.session.read(stale_in, self._conversation.conversation_id)
+        if (stale := frozenset[str](one.summary_id for one in found)) != self.view.stale:
+            self._view = replace(self.view, stale=stale)
+            self.redraw()
 
     def _why_empty(self) -> str:
         if not self._desk.session.database.schema.has("context_items"):

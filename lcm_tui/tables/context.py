@@ -75,6 +75,11 @@ class ItemRow(Record, frozen=True):
         return self.view.findings(self.place)
 
     @property
+    def stale(self) -> bool:
+        """Whether it was made from a text that was replaced since."""
+        return self.entry.item.summary_id in self.view.stale
+
+    @property
     def status(self) -> str | None:
         """What is wrong with it, in a word."""
         return next((found.finding for found in self.findings), None)
@@ -88,6 +93,8 @@ class ItemRow(Record, frozen=True):
             notes.append("fresh tail begins")
         if overlay is not None and item.summary_id in overlay.covered:
             notes.append("replaced by the focus brief")
+        if self.stale:
+            notes.append("stale: a source was rewritten since")
         return "; ".join(notes)
 
 
@@ -125,8 +132,10 @@ def _mark(findings: list[Found], row: ItemRow, drawing: ItemCells) -> Span:
 
 
 def _kind(_: str | None, row: ItemRow, drawing: ItemCells) -> Span:
-    """``leaf``, ``D2`` or a role; of an item whose row is gone its type."""
+    """``leaf``, ``D2``, ``D2 stale`` or a role; of an item whose row is gone its type."""
     entry, marked = row.entry, f" {drawing.mark}" if drawing.mark else ""
+    if entry.kind is not None and row.stale:
+        return Span(f"{kind_name(entry.kind, entry.depth or 0)} {drawing.mark}stale", "warn")
     if entry.kind is not None:
         return Span(kind_name(entry.kind, entry.depth or 0) + marked, depth_style(entry.depth))
     if entry.role is not None:

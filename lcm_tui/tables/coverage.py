@@ -249,7 +249,10 @@ def block_line(coverage: Coverage, block: Block, scale: Scale, width: int) -> Li
         Span(block.summary_id, "key"),
         Span(f" {state_text(block.state)}", LOOKS[block.state].style),
     )
-    parts = [name, (Span(runs_text(coverage, block.runs)),), (Span(counted(block.messages, "message")),)]
+    parts = [name]
+    if block.state is not State.IN_CONTEXT and block.summary_id in coverage.graph.in_context:
+        parts.append((Span(state_text(State.IN_CONTEXT)),))
+    parts += [(Span(runs_text(coverage, block.runs)),), (Span(counted(block.messages, "message")),)]
     [first, *_] = scale.cells_of((block.first, block.first + 1)) or [None]
     if first is not None and (number := cells_of(level, scale)[first].summaries) > 1:
         parts.append((Span(f"1 of {number:,} in this cell", "dim"),))

@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
+from lcm_core.change.commit import commit_plan
+from lcm_core.change.undo import plan_undo
+from lcm_core.store.database import Database
 from textual.events import Key
 from textual.pilot import Pilot
 
@@ -22,6 +25,7 @@ from tests.app.support import (
     WIDE,
     at,
     conversation,
+    dag_on,
     go_to,
     open_app,
     resize,
@@ -35,7 +39,8 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
-from tests.databases import building, new_database
+from tests.databases import building, column, new_database
+from tests.operations.test_rewrite import rewritten
 from tests.support import recorded, sampled
 
 
@@ -216,6 +221,29 @@ async def test_an_item_that_was_asked_for(database_file: DatabaseFactory):
         await pilot.press("escape")
         await opened(pilot, 1, select=("summary", "sum_gone"))
         await wait_until_said(pilot, "sum_gone is not in this context.")
+
+
+async def test_a_stale_summary_is_named_in_the_context_and_stays_in_it_in_the_map(
+    database_copy: DatabaseFactory,
+):
+    path, stale = database_copy("0.15.3"), "sum_4c4bd5292abfa225"
+    [source, *_] = column(
+        path, "SELECT parent_summary_id FROM summary_parents WHERE summary_id = ? ORDER BY ordinal", stale
+    )
+    async with open_sound_app(path) as pilot, await Database.open(path) as database:
+        await opened(pilot, 1, select=("summary", stale))
+        assert "stale" not in shown(pilot)
+        operation = await rewritten(database, source)
+        await wait_for_text(pilot, "D3 stale")
+        await pilot.press("space")
+        await wait_for_text(pilot, "D3 ●stale")
+        await pilot.press("space")
+        await resize(pilot, *WIDE)
+        await dag_on(pilot, stale)
+        await wait_for_text(pilot, f"D3 1 of 2 {stale} stale · in the context · ")
+        await pilot.press("escape")
+        await commit_plan(database, await database.read(plan_undo, operation))
+        await wait_for(pilot, lambda: "stale" not in shown(pilot))
 
 
 async def test_an_empty_context_says_so(database_copy: DatabaseFactory):

@@ -437,6 +437,7 @@ def test_a_node_that_changed_since_the_draft_is_left_alone(database: Path, tmp_p
 def test_stale_consumers_are_offered_upward(database: Path) -> None:
     done = repair(database, 1, "--apply", "--yes", "--accept", "every").data
     assert [one["summaryId"] for one in done["stale"]] == ["sum_382ac3e5b5b5cc57", "sum_4c4bd5292abfa225"]
+    assert run("context", 1, "--db", database).out.count("stale: a source was rewritten since") == 1
     above = run("rewrite", 1, "--stale", "--db", database, "--json").data
     assert [one["summaryId"] for one in above["items"]] == [
         "sum_382ac3e5b5b5cc57",

@@ -201,6 +201,7 @@ class ContextView(Record, frozen=True):
     running: tuple[int, ...]  #: tokens up to and with each item
     keys: tuple[RowKey, ...]  #: one for each line
     places: tuple[int, ...]  #: of the item that each line shows, or that follows a line between items
+    stale: frozenset[str] = frozenset()  #: the ids of summaries made from texts that were replaced since
 
     def findings(self, place: int) -> list[Found]:
         """What is wrong with an item."""
