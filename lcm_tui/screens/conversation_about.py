@@ -156,7 +156,7 @@ def _presses(row: Row, screen: CommandScreen) -> Iterator[Block]:
         (crowded, "compact", "compacts the context"),
         (True, "open", "reads the conversation"),
         (True, "context", "shows what the model sees"),
-        (True, "summaries", "shows its summaries"),
+        (True, "summaries", f"shows its summaries{'; r rewrites a stale one' if row.stale else ''}"),
     ):
         if said:
             yield Block(spans=(Span(f"{screen.key_of(command):<6}", "key"), Span(words)), indent=6)

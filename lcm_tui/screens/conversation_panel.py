@@ -167,6 +167,7 @@ LISTED_ABOVE: Final = 5
 LEADING: Final = {
     Subject.STATE: "health",
     Subject.BROKEN: "repair",
+    Subject.STALE: "summaries",
     Subject.DRAFTS: "repair",
     Subject.ENGINE: "engine",
     Subject.SESSIONS: "backfill",
@@ -348,11 +349,18 @@ class Outlooker:
         session = self._screen.session
         if JOURNAL not in session.database.schema.tables:
             return
-        await imported("lcm_core.change.journal", "lcm_tui.tables.history")
+        await imported("lcm_core.operations.stale", "lcm_tui.tables.history")
+        from lcm_core.operations.stale import stale_everywhere
+
         from lcm_tui.tables.history import UNDONE
 
         found = (await session.read(recent_changes))[:LISTED]
-        self.operations = {line.name: line for line in found}
+        operations = {line.name: line for line in found}
+        if operations != self.operations:
+            stale = await session.read(stale_everywhere)
+            self._list.note(stale={owner: len(ones) for owner, ones in stale.items()})
+            self._say(replace(self.outlook, stale=stale))
+            self.operations = operations
         changes = [
             Changed(
                 line.name,

@@ -94,11 +94,11 @@ Below is every conversation of the database, archived ones too, newest activity 
 disk.
 
 The lines above the list say what the checks of its structure found (H runs the checks of texts too), how many
-summaries are broken, why the work of a 1.x engine is stuck and in how many conversations ("engine"), whether
-the engine keeps up with its host ("ingesting"), which contexts are nearest to compaction, which conversations
-are largest, what was changed last, and what waits for you. A click opens a line, or tab, an arrow and enter;
-the key at the end of a line opens the same. u previews undoing the newest change, or the one in the selected
-line.
+summaries are broken, which are stale ("stale": r in the DAG rewrites one), why the work of a 1.x engine is
+stuck and in how many conversations ("engine"), whether the engine keeps up with its host ("ingesting"), which
+contexts are nearest to compaction, which conversations are largest, what was changed last, and what waits for
+you. A click opens a line, or tab, an arrow and enter; the key at the end of a line opens the same. u previews
+undoing the newest change, or the one in the selected line.
 
 In a terminal of at least 160 columns the last exchange of the selected conversation, what is wrong with it
 and what to press are shown beside the list.
@@ -118,9 +118,9 @@ If a narrow screen cannot show all columns, the heading ends in ›: l shows the
 the columns to sort by (S again takes the next one), I reverses the order; the arrow in the heading is beside
 the column that sorts (↓: the largest value is on top). "trouble" says what is wrong, and sorts the most
 broken summaries first; of as many broken ones the most findings, then work of the engine that does not go on,
-messages that the host has newer, the context fullest above 70 % of its budget, and what is only suspicious.
-Where there are several agents, "agent trouble" sorts these in the same way by all their conversations
-together.
+messages that the host has newer, stale summaries, the context fullest above 70 % of its budget, and what is
+only suspicious. Where there are several agents, "agent trouble" sorts these in the same way by all their
+conversations together.
 
 t copies the summaries of the selected conversation to the front of another one's context. V rejoins a session
 that a rollover split. space marks conversations (esc unmarks all): K archives the marked ones (no data is
@@ -351,8 +351,12 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
     # -- commands ----------------------------------------------------------------------------------------
 
     def _open_of_selected(self, place: Callable[[Conversation], places.Place]) -> None:
-        if self.list.conversation is not None:
-            self.open(place(self.list.conversation))
+        self._open_of(self.list.table.selected, place)
+
+    def _open_of(self, key: RowKey | None, place: Callable[[Conversation], places.Place]) -> None:
+        row = None if key is None else self.list.rows.get(key)
+        if row is not None and row.conversation is not None:
+            self.open(place(row.conversation))
 
     def _chosen(self) -> list[ConversationId]:
         """The marked ones; it is said when the selected one is none of them."""
@@ -447,6 +451,9 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
                 self.open(places.Health())
             case Subject.BROKEN:
                 actions.open_repair(self, None)
+            case Subject.STALE:
+                owner, [first, *_] = next(iter(self.outlooker.outlook.stale.items()))
+                self._open_of(owner, lambda one: places.Summaries(one, select=first))
             case Subject.DRAFTS:
                 await actions.resume_drafts(self, self.outlooker.drafts[0])
             case Subject.ENGINE:
@@ -456,10 +463,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             case Subject.SESSIONS:
                 self._stand_on(self._first_on_disk())
             case Subject.NEAREST:
-                number = line.ref or self.outlooker.outlook.nearest[0].conversation_id
-                row = self.list.rows.get(number)
-                if row is not None and row.conversation is not None:
-                    self.open(places.Context(row.conversation))
+                self._open_of(line.ref or self.outlooker.outlook.nearest[0].conversation_id, places.Context)
             case Subject.LARGEST:
                 self.list.sort_by("bytes" if self.list.sorted_by != "bytes" else "activity")
                 self._stand_on(line.ref or next(iter(self.list.table.keys), None))
@@ -471,9 +475,8 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         found = self.hosting.ingesting
         lagging = () if found is None else found.lagging
         owner = next((one.conversation_id for one in lagging if one.conversation_id is not None), None)
-        row = None if owner is None else self.list.rows.get(owner)
-        if row is not None and row.conversation is not None:
-            self.open(places.Messages(row.conversation))
+        if owner is not None and owner in self.list.rows:
+            self._open_of(owner, places.Messages)
         elif lagging:
             self._stand_on(f"{lagging[0].session.agent or ''}/{lagging[0].session.session_id}")
         elif found is not None and found.problems:

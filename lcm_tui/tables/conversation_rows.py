@@ -139,6 +139,7 @@ class Row(Record, frozen=True):
     newer: int = 0  #: messages that the host has and the database has not
     findings: int = 0  #: of the checks of the structure
     suspicious: int = 0
+    stale: int = 0  #: summaries made from a text that was replaced since
     stuck: int = 0  #: 1: work of the engine does not go on by itself
     budget: int = 0  #: tokens, of which its context takes a share; 0: not known
     counted: Statistics | None = None  #: in a command, in place of counts and sums
@@ -154,7 +155,7 @@ def troubles(*rows: Row) -> Sequence[tuple[float, str]]:
     """What can be wrong with conversations, how much of it there is and in words: what they are sorted by."""
     broken = sum(0 if row.sums is None else row.sums.broken for row in rows)
     findings, suspicious = (sum(getattr(row, name) for row in rows) for name in ("findings", "suspicious"))
-    newer = sum(row.newer for row in rows)
+    newer, stale = (sum(getattr(row, name) for row in rows) for name in ("newer", "stale"))
     shares = [row.sums.context_tokens / row.budget for row in rows if row.sums is not None and row.budget]
     fullest = max((share for share in shares if share > HIGH_SHARE), default=0.0)
     return (
@@ -162,6 +163,7 @@ def troubles(*rows: Row) -> Sequence[tuple[float, str]]:
         (findings, counted(findings, "finding")),
         (sum(row.stuck for row in rows), "engine stuck"),
         (newer, f"{newer:,} newer"),
+        (stale, counted(stale, "stale summary")),
         (fullest, f"context {fullest:.0%}"),
         (suspicious, f"{suspicious:,} suspicious"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ from lcm_tui.kit.spans import Line, Span, StyleName, share_text
 from lcm_tui.tables.blocks import bar_text, size_text, tokens_text
 
 if TYPE_CHECKING:
+    from lcm_core.base.records import ConversationId, SummaryId
     from lcm_core.store.remembered import Verdict
 
 # -- the panel -------------------------------------------------------------------------------------------
@@ -40,6 +41,7 @@ class Subject(Enum):
 
     STATE = "database"
     BROKEN = "broken"
+    STALE = "stale"
     DRAFTS = "waiting"
     ENGINE = "engine"
     INGESTING = "ingesting"
@@ -105,6 +107,9 @@ class Outlook(Record, frozen=True):
     verdict: Verdict | None = None
     broken: int = 0  #: summaries
     broken_in: int = 0  #: conversations
+    stale: Mapping[ConversationId, Sequence[SummaryId]] = field(
+        default_factory=dict
+    )  #: those of each conversation
     drafts: int = 0  #: summaries whose drafts wait for a decision
     #: Why work of the engine does not go on by itself, the most urgent first, and in how many conversations.
     engine_needs: Sequence[tuple[str, int]] = ()
@@ -162,6 +167,7 @@ def _first(outlook: Outlook) -> list[PanelKey]:
     return [
         PanelKey(Subject.STATE),
         *_ones(Subject.BROKEN, bool(outlook.broken)),
+        *(PanelKey(Subject.STALE, owner) for owner in list(outlook.stale)[:1]),
         *_ones(Subject.DRAFTS, bool(outlook.drafts)),
         *_ones(Subject.ENGINE, bool(outlook.engine_needs)),
         *_ones(Subject.INGESTING, bool(outlook.ingesting)),
@@ -212,6 +218,11 @@ def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
                 Span(f"✗ {counted(outlook.broken, 'broken summary')}", "error"),
                 Span(f" in {counted(outlook.broken_in, 'conversation')}"),
             )
+        case Subject.STALE:
+            owners, total = len(outlook.stale), sum(map(len, outlook.stale.values()))
+            where = f"conversation {key.ref}" if owners == 1 else f"{owners:,} conversations"
+            stale = Span(f"! {counted(total, 'stale summary')}", "warn")
+            return (stale, Span(f" in {where}, made from a replaced text"))
         case Subject.DRAFTS:
             return (Span(f"{counted(outlook.drafts, 'draft')} to review", "warn"),)
         case Subject.ENGINE:

@@ -607,8 +607,8 @@ async def test_a_sort_goes_to_the_first_row_and_the_sort_list_offers_another_col
     [
         (Row(None), []),
         (
-            Row(None, findings=1, suspicious=3, stuck=1, newer=12),
-            ["1 finding", "engine stuck", "12 newer", "3 suspicious"],
+            Row(None, findings=1, suspicious=3, stuck=1, newer=12, stale=1),
+            ["1 finding", "engine stuck", "12 newer", "1 stale summary", "3 suspicious"],
         ),
         (Row(None, newer=3, findings=1), ["1 finding", "3 newer"]),
     ],

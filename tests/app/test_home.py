@@ -19,6 +19,7 @@ from textual.screen import ModalScreen
 from lcm_tui.kit.spans import Span
 from lcm_tui.screens import conversation_panel as reading
 from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.tables.conversation_rows import troubles, words_of
 from lcm_tui.tables.home import Changed, Filled, Outlook, PanelKey, Sized, Subject, panel_keys, panel_line
 from tests.app.support import (
     NARROW,
@@ -34,6 +35,7 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
+from tests.operations.test_rewrite import above, deep, rewritten
 
 
 @pytest.mark.parametrize(
@@ -317,6 +319,29 @@ async def test_the_panel_shows_changes_and_u_undoes_one(database_copy: DatabaseF
         await pilot.press("G", "u")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
         await wait_for_text(pilot, "Undo, conversation 1")
+
+
+async def test_a_summary_of_a_replaced_text_is_counted_and_led_to(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    leaf = deep(path)
+    middle, *more = above(path, leaf)
+    async with await Database.open(path) as database, open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        assert " stale " not in shown(pilot)
+        await rewritten(database, leaf)
+        await wait_for_text(
+            pilot, " stale     ! 1 stale summary in conversation 1, made from a replaced text    s"
+        )
+        row = first_screen(pilot).list.rows[1]
+        assert "1 stale summary" in words_of(troubles(row))
+        await pilot.press("tab", "down", "down", "enter")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG of 1"))
+        await settled(pilot)
+        assert pilot.app.screen.selected_id() == middle
+        await pilot.press("escape")
+        for summary_id in (middle, *more):
+            await rewritten(database, summary_id)
+        await wait_for(pilot, lambda: " stale " not in shown(pilot))
 
 
 async def test_what_was_undone_together_is_one_line_and_offers_no_undo(database_copy: DatabaseFactory):

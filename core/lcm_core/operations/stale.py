@@ -54,6 +54,17 @@ async def stale_in(reader: Reader, conversation_id: ConversationId) -> list[Stal
     return sorted((one for one in found if one.sources), key=lambda one: (one.depth, one.summary_id))
 
 
+async def stale_everywhere(reader: Reader) -> dict[ConversationId, list[SummaryId]]:
+    """The stale summaries of each conversation that has any, those nearer to the messages first."""
+    found = {owner: await stale_in(reader, owner) for owner in await reader.run(_made_anew_in)}
+    return {owner: [one.summary_id for one in stale] for owner, stale in found.items() if stale}
+
+
+def _made_anew_in(db: Rows) -> list[ConversationId]:
+    owners = {one.conversation_id for one in all_operations(db) if one.kind in MAKING}
+    return sorted(ConversationId(one) for one in owners if one is not None)
+
+
 class _Turn(Record, frozen=True):
     """A summary gets another text; texts by their digests."""
 
