@@ -112,19 +112,15 @@ def _words(entry: Said) -> str:
     return f"{entry.role or '?'}: {text[:_WORDS]}{'…' if len(text) > _WORDS else ''}"
 
 
+# fmt: off
 _GAPS: Final[tuple[Rule[Sequence[FoundGap]], ...]] = (
-    Rule(
-        "G21",
-        WARNING,
-        "entries never stored",
-        "Did the engine note a gap in what it has stored of a transcript?",
-        why="The engine after 1.1.1 notes messages of the host that lie between stored ones and were never "
-        "stored. It never imports them later, so they cannot be summarised, found or recalled.",
-        scope=CheckScope.CONVERSATION,
-        needs=(GAPS,),
-        find=_never_stored,
-    ),
+    Rule("G21", WARNING, "entries never stored",
+         "Did the engine note a gap in what it has stored of a transcript?",
+         why="The engine after 1.1.1 notes messages of the host that lie between stored ones and were never "
+         "stored. It never imports them later, so they cannot be summarised, found or recalled.",
+         scope=CheckScope.CONVERSATION, needs=(GAPS,), find=_never_stored),
 )
+# fmt: on
 
 
 async def _read_gaps(run: Run) -> None:
@@ -135,29 +131,20 @@ async def _read_gaps(run: Run) -> None:
     run.ask(_GAPS, await run.database.read(find_gaps, sessions, run.folders.engine, run.conversation_id))
 
 
+# fmt: off
 _BEHIND: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (
-    Rule(
-        "H1",
-        WARNING,
-        "engine behind its host",
-        "Did a turn of the host end whose messages the engine has not stored?",
-        why="The engine stores what was said when a turn ends. Messages it has not stored cannot be "
-        "summarised, found or recalled; `backfill` imports them.",
-        scope=CheckScope.CONVERSATION,
-        unfixed="`lcm-tui backfill AGENT SESSION` imports them; `lcm-tui sessions` lists both.",
-        find=_behind,
-    ),
-    Rule(
-        "H2",
-        WARNING,
-        "turns wait in the host",
-        "Does the host keep turns that the engine has not committed?",
-        why="The host hands a turn over until the engine commits it. A turn that stays was refused each "
-        "time, and its messages are missing.",
-        scope=CheckScope.CONVERSATION,
-        find=_waiting,
-    ),
+    Rule("H1", WARNING, "engine behind its host",
+         "Did a turn of the host end whose messages the engine has not stored?",
+         why="The engine stores what was said when a turn ends. Messages it has not stored cannot be "
+         "summarised, found or recalled; `backfill` imports them.", scope=CheckScope.CONVERSATION,
+         unfixed="`lcm-tui backfill AGENT SESSION` imports them; `lcm-tui sessions` lists both.",
+         find=_behind),
+    Rule("H2", WARNING, "turns wait in the host",
+         "Does the host keep turns that the engine has not committed?",
+         why="The host hands a turn over until the engine commits it. A turn that stays was refused each "
+         "time, and its messages are missing.", scope=CheckScope.CONVERSATION, find=_waiting),
 )
+# fmt: on
 
 
 #: A session in a file, its lines that cannot be read, and its conversation.
@@ -169,18 +156,14 @@ def _unreadable(found: Sequence[_BadLines], limits: Limits) -> Iterator[Hit]:
         yield _hit(owner, f"{counted(count, 'line')} of {_named(session)} cannot be read.")
 
 
+# fmt: off
 _LINES: Final[tuple[Rule[Sequence[_BadLines]], ...]] = (
-    Rule(
-        "H3",
-        WARNING,
-        "unreadable lines",
-        "Has the transcript of a session lines that cannot be read?",
-        why="A process that dies or races while it appends leaves a record that is cut off. The engine skips "
-        "such a line; `backfill` stores the whole records in it, and `show` of the session names it.",
-        scope=CheckScope.CONVERSATION,
-        find=_unreadable,
-    ),
+    Rule("H3", WARNING, "unreadable lines", "Has the transcript of a session lines that cannot be read?",
+         why="A process that dies or races while it appends leaves a record that is cut off. The engine "
+         "skips such a line; `backfill` stores the whole records in it, and `show` of the session names it.",
+         scope=CheckScope.CONVERSATION, find=_unreadable),
 )
+# fmt: on
 
 
 async def _read_sessions(run: Run) -> None:

@@ -318,181 +318,99 @@ def _wrong_type(structure: Structure, limits: Limits) -> Iterator[Hit]:
     return rows.hits(BROKEN, "context item", structure.id, "refer to a row of another type.")
 
 
+# fmt: off
 CHECKS: Final[tuple[Rule[Structure], ...]] = (
-    Rule(
-        "A1",
-        ERROR,
-        "dangling message",
-        "Does the context name a message that does not exist?",
-        why="Each item of a context names a stored message. The engine skips missing ones without a warning.",
-        needs=("context_items",),
-        broken="the context of conversation {conversation} refers to message {ref}, which is missing",
-        find=_dangling_messages,
-    ),
-    Rule(
-        "A2",
-        ERROR,
-        "dangling summary",
-        "Does the context name a summary that does not exist?",
-        why="Each item of a context names a stored summary. The engine skips missing ones without a warning.",
-        needs=("context_items", "summaries"),
-        broken="the context of conversation {conversation} refers to summary {ref}, which is missing",
-        find=_dangling_summaries,
-    ),
-    Rule(
-        "A3",
-        ERROR,
-        "summary twice in context",
-        "Is a summary in the context more than once?",
-        why="A summary belongs in a context once. If it is there twice, the model reads the same text twice "
-        "and you pay for it twice.",
-        needs=("context_items",),
-        broken="summary {ref} occurs more than once in the context of conversation {conversation}",
-        find=_repeated("summary", lambda items: items.summary_ids),
-        subjects=lambda structure: repeated(structure.items.summary_ids),
-    ),
-    Rule(
-        "A4",
-        ERROR,
-        "message twice in context",
-        "Is a message in the context more than once?",
-        why="A message belongs in a context once. If it is there twice, the model reads it twice.",
-        needs=("context_items",),
-        broken="message {ref} occurs more than once in the context of conversation {conversation}",
-        find=_repeated("message", lambda items: items.message_ids),
-        subjects=lambda structure: repeated(structure.items.message_ids),
-    ),
-    Rule(
-        "A5",
-        ERROR,
-        "row of another conversation",
-        "Does the context name a row of another conversation?",
-        why="A context contains rows of its own conversation only. Others come from a merge or a copy gone "
-        "wrong.",
-        needs=("context_items", "summaries"),
-        unfixed="The row is in no other context, so no fix removes it. Merge the two "
-        "conversations "
-        "when they are one session (`lcm-tui merge`); else transplant the other one, which makes "
-        "copies for this one.",
-        broken="{kind} {ref} in the context of conversation {conversation} belongs to another conversation",
-        find=_foreign_items,
-        subjects=_foreign_refs,
-    ),
-    Rule(
-        "A6",
-        ERROR,
-        "message raw and summarised",
-        "Is a raw message in the same context as a summary that covers it?",
-        why="A compaction replaces messages with their summary in one step. If both are there, it was "
-        "interrupted.",
-        needs=("context_items", "summaries", "summary_messages"),
-        broken="message {ref} and a summary of it are both in the context of conversation {conversation}",
-        find=_covered_messages,
-        subjects=lambda structure: (structure.items.refs[at] for at in _covered_places(structure)),
-    ),
-    Rule(
-        "A7",
-        ERROR,
-        "summary and its consumer",
-        "Is a summary in the context together with one that was made from it?",
-        why="A condensation replaces sources with their summary in one step. If both are there, it was "
-        "interrupted.",
-        needs=("context_items", "summaries", "summary_parents"),
-        unfixed="The summaries form a cycle (B6): which one to remove is unknown.",
-        broken="summary {ref} and one made from it are both in the context of conversation {conversation}",
-        find=_beside_their_consumer,
-        subjects=lambda structure: chain.from_iterable(one for _, one in _covered_summaries(structure)),
-    ),
-    Rule(
-        "A8",
-        WARNING,
-        "gap in ordinals",
-        "Are ordinals missing between the first and the last context item?",
-        why="Ordinals count up without gaps, except where a host pruned its tail; the engine skips a gap.",
-        needs=("context_items",),
-        find=_gaps,
-    ),
-    Rule(
-        "A9",
-        ERROR,
-        "abnormal ordinals",
-        "Are there ordinals below 0, or from 10,000,000 on?",
-        why="Ordinals outside 0 to 10,000,000 are left by an interrupted renumbering.",
-        needs=("context_items",),
-        unfixed="The order of the items is unknown: restore a backup, or leave it as it is.",
-        broken="{kind} {ref} gets an ordinal out of range in conversation {conversation}",
-        find=_abnormal_ordinals,
-        subjects=lambda structure: (structure.items.refs[at] for at in structure.items.abnormal),
-    ),
-    Rule(
-        "A10",
-        WARNING,
-        "context out of order",
-        "Does an older item come after a newer one in the context?",
-        why="Items are in the order in which they were said. A copy ordered by depth, or a merge, breaks "
-        "that order.",
-        needs=("context_items",),
-        unfixed="What the items cover gives no unique order. Fix overlaps, missing rows and duplicates "
-        "first (A1 to A7); then there may be one.",
-        find=_disorder,
-    ),
-    Rule(
-        "A11",
-        ERROR,
-        "message hole",
-        "Is there a message that is in neither the context nor any summary?",
-        why="Each message is in the context or below a summary, except what /new left out on purpose (all "
-        "before the oldest raw message) and compaction events. The model does not see a message that is in "
-        "neither.",
-        needs=("context_items", "summaries", "summary_messages"),
-        unfixed="Whether it was left out on purpose, and its place, are unknown. Search and recall find it.",
-        broken="message {ref} of conversation {conversation} is in no context and no summary",
-        find=_holes,
-        subjects=_unreached,
-    ),
-    Rule(
-        "A12",
-        WARNING,
-        "old message behind a newer summary",
-        "Does a raw message come after a summary that covers only later messages?",
-        why="A summary covers what is older than the raw messages after it. A raw message that is older "
-        "than that was stored late, mostly by an import in part.",
-        needs=("context_items", "summaries", "summary_messages"),
-        unfixed="What the items cover gives no unique order: a summary before it may cover messages on both "
-        "sides of it. Fix overlaps, missing rows and duplicates first (A1 to A7).",
-        find=_behind_newer_summary,
-    ),
-    Rule(
-        "A13",
-        INFO,
-        "empty context",
-        "Does an active conversation with messages have no context at all?",
-        why="An active conversation with messages has a context; an interrupted import leaves none.",
-        needs=("context_items",),
-        unfixed="Which messages belong there is unknown. The host fills the context with new messages.",
-        find=_empty_context,
-    ),
-    Rule(
-        "A14",
-        WARNING,
-        "context stays over budget",
-        "Is the context over its token budget with nothing left to compact and no debt recorded?",
-        why="When a context is over its budget, compaction has something to do or is noted as due. With "
-        "neither, it stays over budget.",
-        needs=("context_items", "conversation_compaction_maintenance.token_budget"),
-        unfixed="Nothing is wrong with the rows: give the model a larger budget, or rewrite the longest "
-        "summaries (W).",
-        find=_over_budget,
-    ),
-    Rule(
-        "A15",
-        INFO,
-        "item of the wrong type",
-        "Does a context item refer to a row of another type?",
-        why="An item has a type, message or summary, and refers to a row of that type. Only other "
-        "tools can write it otherwise.",
-        needs=("context_items",),
-        unfixed=f"{OTHER_TOOL} Fix the context with that tool, or restore a backup.",
-        find=_wrong_type,
-    ),
+    Rule("A1", ERROR, "dangling message", "Does the context name a message that does not exist?",
+         why="Each item of a context names a stored message. The engine skips missing ones without a "
+         "warning.", needs=("context_items",),
+         broken="the context of conversation {conversation} refers to message {ref}, which is missing",
+         find=_dangling_messages),
+    Rule("A2", ERROR, "dangling summary", "Does the context name a summary that does not exist?",
+         why="Each item of a context names a stored summary. The engine skips missing ones without a "
+         "warning.", needs=("context_items", "summaries"),
+         broken="the context of conversation {conversation} refers to summary {ref}, which is missing",
+         find=_dangling_summaries),
+    Rule("A3", ERROR, "summary twice in context", "Is a summary in the context more than once?",
+         why="A summary belongs in a context once. If it is there twice, the model reads the same text "
+         "twice and you pay for it twice.", needs=("context_items",),
+         broken="summary {ref} occurs more than once in the context of conversation {conversation}",
+         find=_repeated("summary", lambda items: items.summary_ids),
+         subjects=lambda structure: repeated(structure.items.summary_ids)),
+    Rule("A4", ERROR, "message twice in context", "Is a message in the context more than once?",
+         why="A message belongs in a context once. If it is there twice, the model reads it twice.",
+         needs=("context_items",),
+         broken="message {ref} occurs more than once in the context of conversation {conversation}",
+         find=_repeated("message", lambda items: items.message_ids),
+         subjects=lambda structure: repeated(structure.items.message_ids)),
+    Rule("A5", ERROR, "row of another conversation", "Does the context name a row of another conversation?",
+         why="A context contains rows of its own conversation only. Others come from a merge or a copy gone "
+         "wrong.", needs=("context_items", "summaries"),
+         unfixed="The row is in no other context, so no fix removes it. Merge the two conversations when "
+         "they are one session (`lcm-tui merge`); else transplant the other one, which makes copies for "
+         "this one.",
+         broken="{kind} {ref} in the context of conversation {conversation} belongs to another conversation",
+         find=_foreign_items, subjects=_foreign_refs),
+    Rule("A6", ERROR, "message raw and summarised",
+         "Is a raw message in the same context as a summary that covers it?",
+         why="A compaction replaces messages with their summary in one step. If both are there, it was "
+         "interrupted.", needs=("context_items", "summaries", "summary_messages"),
+         broken="message {ref} and a summary of it are both in the context of conversation {conversation}",
+         find=_covered_messages,
+         subjects=lambda structure: (structure.items.refs[at] for at in _covered_places(structure))),
+    Rule("A7", ERROR, "summary and its consumer",
+         "Is a summary in the context together with one that was made from it?",
+         why="A condensation replaces sources with their summary in one step. If both are there, it was "
+         "interrupted.", needs=("context_items", "summaries", "summary_parents"),
+         unfixed="The summaries form a cycle (B6): which one to remove is unknown.",
+         broken="summary {ref} and one made from it are both in the context of conversation {conversation}",
+         find=_beside_their_consumer,
+         subjects=lambda structure: chain.from_iterable(one for _, one in _covered_summaries(structure))),
+    Rule("A8", WARNING, "gap in ordinals",
+         "Are ordinals missing between the first and the last context item?",
+         why="Ordinals count up without gaps, except where a host pruned its tail; the engine skips a gap.",
+         needs=("context_items",), find=_gaps),
+    Rule("A9", ERROR, "abnormal ordinals", "Are there ordinals below 0, or from 10,000,000 on?",
+         why="Ordinals outside 0 to 10,000,000 are left by an interrupted renumbering.",
+         needs=("context_items",),
+         unfixed="The order of the items is unknown: restore a backup, or leave it as it is.",
+         broken="{kind} {ref} gets an ordinal out of range in conversation {conversation}",
+         find=_abnormal_ordinals,
+         subjects=lambda structure: (structure.items.refs[at] for at in structure.items.abnormal)),
+    Rule("A10", WARNING, "context out of order", "Does an older item come after a newer one in the context?",
+         why="Items are in the order in which they were said. A copy ordered by depth, or a merge, breaks "
+         "that order.", needs=("context_items",),
+         unfixed="What the items cover gives no unique order. Fix overlaps, missing rows and duplicates "
+         "first (A1 to A7); then there may be one.", find=_disorder),
+    Rule("A11", ERROR, "message hole", "Is there a message that is in neither the context nor any summary?",
+         why="Each message is in the context or below a summary, except what /new left out on purpose (all "
+         "before the oldest raw message) and compaction events. The model does not see a message that is in "
+         "neither.", needs=("context_items", "summaries", "summary_messages"),
+         unfixed="Whether it was left out on purpose, and its place, are unknown. Search and recall find it.",
+         broken="message {ref} of conversation {conversation} is in no context and no summary", find=_holes,
+         subjects=_unreached),
+    Rule("A12", WARNING, "old message behind a newer summary",
+         "Does a raw message come after a summary that covers only later messages?",
+         why="A summary covers what is older than the raw messages after it. A raw message that is older "
+         "than that was stored late, mostly by an import in part.",
+         needs=("context_items", "summaries", "summary_messages"),
+         unfixed="What the items cover gives no unique order: a summary before it may cover messages on "
+         "both sides of it. Fix overlaps, missing rows and duplicates first (A1 to A7).",
+         find=_behind_newer_summary),
+    Rule("A13", INFO, "empty context", "Does an active conversation with messages have no context at all?",
+         why="An active conversation with messages has a context; an interrupted import leaves none.",
+         needs=("context_items",),
+         unfixed="Which messages belong there is unknown. The host fills the context with new messages.",
+         find=_empty_context),
+    Rule("A14", WARNING, "context stays over budget",
+         "Is the context over its token budget with nothing left to compact and no debt recorded?",
+         why="When a context is over its budget, compaction has something to do or is noted as due. With "
+         "neither, it stays over budget.",
+         needs=("context_items", "conversation_compaction_maintenance.token_budget"),
+         unfixed="Nothing is wrong with the rows: give the model a larger budget, or rewrite the longest "
+         "summaries (W).", find=_over_budget),
+    Rule("A15", INFO, "item of the wrong type", "Does a context item refer to a row of another type?",
+         why="An item has a type, message or summary, and refers to a row of that type. Only other tools "
+         "can write it otherwise.", needs=("context_items",),
+         unfixed=f"{OTHER_TOOL} Fix the context with that tool, or restore a backup.", find=_wrong_type),
 )
+# fmt: on

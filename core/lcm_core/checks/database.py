@@ -230,86 +230,51 @@ async def _violations(reader: Reader, limits: Limits, table: str) -> list[Hit]:
     return found
 
 
+# fmt: off
 SPACE: Final[tuple[Rule[Space], ...]] = (
-    Rule(
-        "G14",
-        INFO,
-        "space not used",
-        "Is the WAL large, or much of the file free?",
-        why="A large WAL, or many free pages, use disk space; a VACUUM by the host frees it.",
-        scope=CheckScope.FILE,
-        find=_space,
-    ),
+    Rule("G14", INFO, "space not used", "Is the WAL large, or much of the file free?",
+         why="A large WAL, or many free pages, use disk space; a VACUUM by the host frees it.",
+         scope=CheckScope.FILE, find=_space),
 )
 WAL: Final[tuple[Rule[WalState], ...]] = (
-    Rule(
-        "G20",
-        ERROR,
-        "WAL not read",
-        "Does the WAL hold what SQLite ignores?",
-        why="SQLite reads a WAL up to the first frame that does not fit its header and the frame before, and "
-        "says nothing of the rest.",
-        unfixed="SQLite cannot read these pages. Copy the WAL, then copy the file with its -wal again, or "
-        "restore a backup. A change needs --allow-unread-wal, which keeps a copy of the WAL first.",
-        scope=CheckScope.FILE,
-        find=_unread,
-    ),
+    Rule("G20", ERROR, "WAL not read", "Does the WAL hold what SQLite ignores?",
+         why="SQLite reads a WAL up to the first frame that does not fit its header and the frame before, "
+         "and says nothing of the rest.",
+         unfixed="SQLite cannot read these pages. Copy the WAL, then copy the file with its -wal again, or "
+         "restore a backup. A change needs --allow-unread-wal, which keeps a copy of the WAL first.",
+         scope=CheckScope.FILE, find=_unread),
 )
 SCHEMA: Final[tuple[ReadingRule, ...]] = (
-    ReadingRule(
-        "G12",
-        WARNING,
-        "migration incomplete",
-        "Does the schema fit no version, or lack steps of its migration?",
-        why="Tables and columns are those of one version, and its migration has noted its steps.",
-        scope=CheckScope.FILE,
-        find=_migration,
-    ),
-    ReadingRule(
-        "G15",
-        WARNING,
-        "ids may be used again",
-        "Is an id counter below the largest id?",
-        why="SQLite assigns ids above its counter. If the counter is below the largest id, ids of deleted "
-        "rows are reused.",
-        scope=CheckScope.FILE,
-        needs=("sqlite_sequence",),
-        find=_counters_behind,
-    ),
-    ReadingRule(
-        "G16",
-        WARNING,
-        "pending work stuck",
-        "Is background compaction of 1.0-beta stuck?",
-        why="1.0-beta prepares compaction in the background; stuck work is never used.",
-        scope=CheckScope.FILE,
-        needs=("pending_compaction_batches", "pending_summary_nodes"),
-        find=_stuck_batches,
-    ),
-    ReadingRule(
-        "G17",
-        INFO,
-        "transcript anchors not trusted",
-        "Are anchors suspect or unproven, or epochs corrupt?",
-        why="1.0-beta records the place of each message in its transcript, and how certain it is.",
-        scope=CheckScope.FILE,
-        needs=("message_transcript_anchor_trust", "conversation_transcript_epochs"),
-        find=_untrusted,
-    ),
+    ReadingRule("G12", WARNING, "migration incomplete",
+                "Does the schema fit no version, or lack steps of its migration?",
+                why="Tables and columns are those of one version, and its migration has noted its steps.",
+                scope=CheckScope.FILE, find=_migration),
+    ReadingRule("G15", WARNING, "ids may be used again", "Is an id counter below the largest id?",
+                why="SQLite assigns ids above its counter. If the counter is below the largest id, ids of "
+                "deleted rows are reused.", scope=CheckScope.FILE, needs=("sqlite_sequence",),
+                find=_counters_behind),
+    ReadingRule("G16", WARNING, "pending work stuck", "Is background compaction of 1.0-beta stuck?",
+                why="1.0-beta prepares compaction in the background; stuck work is never used.",
+                scope=CheckScope.FILE, needs=("pending_compaction_batches", "pending_summary_nodes"),
+                find=_stuck_batches),
+    ReadingRule("G17", INFO, "transcript anchors not trusted",
+                "Are anchors suspect or unproven, or epochs corrupt?",
+                why="1.0-beta records the place of each message in its transcript, and how certain it is.",
+                scope=CheckScope.FILE,
+                needs=("message_transcript_anchor_trust", "conversation_transcript_epochs"), find=_untrusted),
 )
+# fmt: on
 #: It also asks `_violations`, a table at a time.
+# fmt: off
 PAGES: Final[tuple[ReadingRule, ...]] = (
-    ReadingRule(
-        "G13",
-        ERROR,
-        "damaged file",
-        "Does SQLite report damaged pages, or rows with missing references?",
-        why="SQLite's own checks: pages that can be read, and rows that refer to rows that exist.",
-        scope=CheckScope.FILE,
-        unanswered="What integrity_check adds to quick_check: whether every index entry is right.",
-        find=_damaged_pages,
-    ),
+    ReadingRule("G13", ERROR, "damaged file",
+                "Does SQLite report damaged pages, or rows with missing references?",
+                why="SQLite's own checks: pages that can be read, and rows that refer to rows that exist.",
+                scope=CheckScope.FILE,
+                unanswered="What integrity_check adds to quick_check: whether every index entry is right.",
+                find=_damaged_pages),
 )
+# fmt: on
 
 
 async def read_schema(run: Run) -> None:
@@ -432,34 +397,20 @@ def _where(query: str, column: str) -> Callable[[KeyRange], str]:
     return lambda step: query.format(step=step.where(column))
 
 
+# fmt: off
 LINES: Final[tuple[Rule[LooseEnds], ...]] = (
-    Rule(
-        "B3",
-        ERROR,
-        "link to a missing message",
-        "Does a link name a message that does not exist?",
-        why="Each link of a leaf names a stored message.",
-        needs=("summaries", "summary_messages"),
-        find=_lost("B3", "link", "refer to a missing message.", FixId.DELETE_ORPHAN_LINKS),
-    ),
-    Rule(
-        "B4",
-        ERROR,
-        "link of a missing summary",
-        "Does a link or an edge name a summary that does not exist?",
-        why="Each link and each edge joins summaries that are stored.",
-        needs=("summaries",),
-        find=_lost("B4", "link or edge", "refer to a missing summary.", FixId.DELETE_ORPHAN_LINKS),
-    ),
+    Rule("B3", ERROR, "link to a missing message", "Does a link name a message that does not exist?",
+         why="Each link of a leaf names a stored message.", needs=("summaries", "summary_messages"),
+         find=_lost("B3", "link", "refer to a missing message.", FixId.DELETE_ORPHAN_LINKS)),
+    Rule("B4", ERROR, "link of a missing summary",
+         "Does a link or an edge name a summary that does not exist?",
+         why="Each link and each edge joins summaries that are stored.", needs=("summaries",),
+         find=_lost("B4", "link or edge", "refer to a missing summary.", FixId.DELETE_ORPHAN_LINKS)),
 )
 PARTS: Final[tuple[Rule[LooseEnds], ...]] = (
-    Rule(
-        "E13",
-        ERROR,
-        "orphan parts",
-        "Are there parts whose message does not exist?",
-        why="A part belongs to a stored message; parts without a message are never read.",
-        needs=("message_parts",),
-        find=_lost("E13", "part", "belong to a missing message.", FixId.DELETE_ORPHAN_PARTS),
-    ),
+    Rule("E13", ERROR, "orphan parts", "Are there parts whose message does not exist?",
+         why="A part belongs to a stored message; parts without a message are never read.",
+         needs=("message_parts",),
+         find=_lost("E13", "part", "belong to a missing message.", FixId.DELETE_ORPHAN_PARTS)),
 )
+# fmt: on

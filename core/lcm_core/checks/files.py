@@ -143,45 +143,23 @@ def _unused(seen: Files, limits: Limits) -> Iterator[Hit]:
         yield strays.hit(BY_DESIGN, f"{what}: it is not in the database.")
 
 
+# fmt: off
 CHECKS: Final[tuple[Rule[Files], ...]] = (
-    Rule(
-        "E16",
-        ERROR,
-        "large file missing",
-        "Is a stored file not where it should be?",
-        why="Large payloads are stored in files next to the database; the model reads them by id.",
-        needs=("large_files",),
-        find=_missing,
-    ),
-    Rule(
-        "E17",
-        WARNING,
-        "large file of another size",
-        "Does a stored file have a different size or line count?",
-        why="The size that was stored is that of the file on the disk; a different size means that the file "
-        "was changed.",
-        needs=("large_files",),
-        find=_resized,
-    ),
-    Rule(
-        "E18",
-        WARNING,
-        "reference to an unknown file",
-        "Does a message refer to a file that is unknown?",
-        why="A message that names a file can be expanded only when the file is known.",
-        needs=("large_files",),
-        find=_unknown_references,
-    ),
-    Rule(
-        "E19",
-        INFO,
-        "file that nothing refers to",
-        "Is there a stored file that nothing refers to?",
-        why="A file without references uses disk space and is never read.",
-        needs=("large_files",),
-        find=_unused,
-    ),
+    Rule("E16", ERROR, "large file missing", "Is a stored file not where it should be?",
+         why="Large payloads are stored in files next to the database; the model reads them by id.",
+         needs=("large_files",), find=_missing),
+    Rule("E17", WARNING, "large file of another size",
+         "Does a stored file have a different size or line count?",
+         why="The size that was stored is that of the file on the disk; a different size means that the "
+         "file was changed.", needs=("large_files",), find=_resized),
+    Rule("E18", WARNING, "reference to an unknown file", "Does a message refer to a file that is unknown?",
+         why="A message that names a file can be expanded only when the file is known.",
+         needs=("large_files",), find=_unknown_references),
+    Rule("E19", INFO, "file that nothing refers to", "Is there a stored file that nothing refers to?",
+         why="A file without references uses disk space and is never read.", needs=("large_files",),
+         find=_unused),
 )
+# fmt: on
 
 
 async def read_files(run: Run) -> None:

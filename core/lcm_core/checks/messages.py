@@ -184,53 +184,27 @@ def _one_sided(structure: Structure, limits: Limits) -> Iterator[Hit]:
         yield rows.hit(SUSPICIOUS, phrase(alone, "message", structure.id, words))
 
 
+# fmt: off
 ROW_CHECKS: Final[tuple[Rule[Structure], ...]] = (
-    Rule(
-        "E1",
-        WARNING,
-        "gaps in seq",
-        "Are numbers missing between messages, or is the first not 0 or 1?",
-        why="seq counts from 0 or 1 without gaps, except where the host deleted heartbeats. A gap without a "
-        "reason means that messages were renumbered or removed.",
-        find=_seq_gaps,
-    ),
-    Rule(
-        "E2",
-        WARNING,
-        "times out of order",
-        "Do times go back while seq increases?",
-        why="Messages are stored in the order of their times; an import, or a clock set back, breaks that "
-        "order.",
-        find=_times_back,
-    ),
-    Rule(
-        "E14",
-        INFO,
-        "compaction events",
-        "Did 0.1 to 0.6.0 record compactions as messages?",
-        why="0.1 to 0.6.0 stored each compaction as a system message. They are not part of the conversation.",
-        find=_events,
-    ),
-    Rule(
-        "E24",
-        WARNING,
-        "stamped at import",
-        "Does a long run of messages have the same second?",
-        why="Messages have the time at which they were said. A long run with the same second got its time "
-        "at import.",
-        find=_stamped_at_import,
-    ),
-    Rule(
-        "E25",
-        WARNING,
-        "one-sided turns",
-        "Is there a long run of messages without a user message?",
-        why="People and the model take turns. In a long run of one side, messages of the other side may be "
-        "missing.",
-        unanswered="Entries of the transcript that were never stored: compare the session on disk with it.",
-        find=_one_sided,
-    ),
+    Rule("E1", WARNING, "gaps in seq", "Are numbers missing between messages, or is the first not 0 or 1?",
+         why="seq counts from 0 or 1 without gaps, except where the host deleted heartbeats. A gap without "
+         "a reason means that messages were renumbered or removed.", find=_seq_gaps),
+    Rule("E2", WARNING, "times out of order", "Do times go back while seq increases?",
+         why="Messages are stored in the order of their times; an import, or a clock set back, breaks that "
+         "order.", find=_times_back),
+    Rule("E14", INFO, "compaction events", "Did 0.1 to 0.6.0 record compactions as messages?",
+         why="0.1 to 0.6.0 stored each compaction as a system message. They are not part of the "
+         "conversation.", find=_events),
+    Rule("E24", WARNING, "stamped at import", "Does a long run of messages have the same second?",
+         why="Messages have the time at which they were said. A long run with the same second got its time "
+         "at import.", find=_stamped_at_import),
+    Rule("E25", WARNING, "one-sided turns", "Is there a long run of messages without a user message?",
+         why="People and the model take turns. In a long run of one side, messages of the other side may be "
+         "missing.",
+         unanswered="Entries of the transcript that were never stored: compare the session on disk with it.",
+         find=_one_sided),
 )
+# fmt: on
 
 
 # -- the checks ------------------------------------------------------------------------------------------
@@ -383,77 +357,38 @@ def _uncounted(message: MessageText, limits: Limits) -> Found:
 
 
 #: Asked of one message after the other.
+# fmt: off
 TEXT_CHECKS: Final[tuple[TextRule[MessageText], ...]] = (
-    TextRule(
-        "E5",
-        WARNING,
-        "twins",
-        "Do two neighbouring messages differ only in white space, redaction or decoration?",
-        why="Twins are one message in two forms: decorated by the host and bare, or with and without "
-        "redaction.",
-        unanswered="Redactions of other forms than [REDACTED] and ***.",
-        faults=(_TWIN,),
-        find=_twins,
-    ),
-    TextRule(
-        "E6",
-        WARNING,
-        "identity hash",
-        "Is an identity hash missing or not the hash of the text?",
-        why="From 0.9 on a hash of role and text tells messages apart. Without it, replays are not detected.",
-        needs=("messages.identity_hash",),
-        unanswered="The hash of user messages that the host decorated.",
-        faults=(_OTHER_HASH, _NO_HASH, _HASH_OF_USER),
-        find=_identity_hash,
-    ),
-    TextRule(
-        "E12",
-        WARNING,
-        "parts that do not fit",
-        "Do parts have unreadable metadata, gaps, or another text?",
-        why="Parts are numbered from 0, with readable metadata, and match the text of the message.",
-        needs=("message_parts",),
-        faults=(_UNREADABLE, _PARTS_LACKING, _OTHER_TEXT),
-        find=_wrong_parts,
-    ),
-    TextRule(
-        "E15",
-        INFO,
-        "noise",
-        "Are there heartbeats, mirrored replies, empty replies or runtime context?",
-        why="Heartbeats, empty answers and mirrored replies are stored as they came; they cost tokens.",
-        faults=(_NOISE,),
-        find=_noise,
-    ),
-    TextRule(
-        "E20",
-        WARNING,
-        "payload not externalised",
-        "Does a message contain a payload that should be a file?",
-        why="Payloads from a set size on are moved to a file; up to 0.9.3 an import left them in the "
-        "message.",
-        faults=(_PAYLOAD,),
-        find=_payload,
-    ),
-    TextRule(
-        "E21",
-        WARNING,
-        "repair text stored",
-        "Was the placeholder of a missing tool result stored?",
-        why="For a missing tool result the engine sends a placeholder, which must not be stored.",
-        faults=(_STAND_IN,),
-        find=_stand_in,
-    ),
-    TextRule(
-        "E22",
-        WARNING,
-        "no tokens counted",
-        "Does a message with text or parts count 0 tokens?",
-        why="A message with text has tokens; with 0 it is not counted against the budget.",
-        faults=(_UNCOUNTED, _COUNT_LOST),
-        find=_uncounted,
-    ),
+    TextRule("E5", WARNING, "twins",
+             "Do two neighbouring messages differ only in white space, redaction or decoration?",
+             why="Twins are one message in two forms: decorated by the host and bare, or with and without "
+             "redaction.", unanswered="Redactions of other forms than [REDACTED] and ***.", faults=(_TWIN,),
+             find=_twins),
+    TextRule("E6", WARNING, "identity hash", "Is an identity hash missing or not the hash of the text?",
+             why="From 0.9 on a hash of role and text tells messages apart. Without it, replays are not "
+             "detected.", needs=("messages.identity_hash",),
+             unanswered="The hash of user messages that the host decorated.",
+             faults=(_OTHER_HASH, _NO_HASH, _HASH_OF_USER), find=_identity_hash),
+    TextRule("E12", WARNING, "parts that do not fit",
+             "Do parts have unreadable metadata, gaps, or another text?",
+             why="Parts are numbered from 0, with readable metadata, and match the text of the message.",
+             needs=("message_parts",), faults=(_UNREADABLE, _PARTS_LACKING, _OTHER_TEXT), find=_wrong_parts),
+    TextRule("E15", INFO, "noise",
+             "Are there heartbeats, mirrored replies, empty replies or runtime context?",
+             why="Heartbeats, empty answers and mirrored replies are stored as they came; they cost tokens.",
+             faults=(_NOISE,), find=_noise),
+    TextRule("E20", WARNING, "payload not externalised",
+             "Does a message contain a payload that should be a file?",
+             why="Payloads from a set size on are moved to a file; up to 0.9.3 an import left them in the "
+             "message.", faults=(_PAYLOAD,), find=_payload),
+    TextRule("E21", WARNING, "repair text stored", "Was the placeholder of a missing tool result stored?",
+             why="For a missing tool result the engine sends a placeholder, which must not be stored.",
+             faults=(_STAND_IN,), find=_stand_in),
+    TextRule("E22", WARNING, "no tokens counted", "Does a message with text or parts count 0 tokens?",
+             why="A message with text has tokens; with 0 it is not counted against the budget.",
+             faults=(_UNCOUNTED, _COUNT_LOST), find=_uncounted),
 )
+# fmt: on
 
 
 class Messages:
@@ -787,92 +722,43 @@ def _several_sessions(seen: Messages, limits: Limits) -> Iterator[Hit]:
 
 
 #: Asked when all messages were read.
+# fmt: off
 CHECKS: Final[tuple[Rule[Messages], ...]] = (
-    Rule(
-        "E3",
-        ERROR,
-        "replayed messages",
-        "Was a block of messages, or a flood of one message, stored again?",
-        why="A host that replays its transcript stores the same block again. Repeated timers and answers "
-        "are not a replay; a replay has the same times, the same tool calls, or comes in a burst.",
-        find=_replays,
-    ),
-    Rule(
-        "E4",
-        WARNING,
-        "duplicate messages",
-        "Was the same message stored twice with the same time?",
-        why="The same text by the same role at the same time was stored twice.",
-        find=_duplicates,
-    ),
-    Rule(
-        "E7",
-        WARNING,
-        "unpaired tool calls",
-        "Is there a tool result without its call, or a call without result?",
-        why="A tool call and its result name the same id. Providers refuse half a pair; the engine adds the "
-        "missing half.",
-        needs=("message_parts",),
-        find=_unpaired_tools,
-    ),
-    Rule(
-        "E8",
-        WARNING,
-        "tool call id used twice",
-        "Do several calls or results use one tool call id?",
-        why="An id belongs to one call and one result. Some models reuse ids, so this may be intended.",
-        needs=("message_parts",),
-        find=_repeated_call_ids,
-    ),
-    Rule(
-        "E9",
-        WARNING,
-        "tool message without parts",
-        "Is there a tool message without parts?",
-        why="A tool message stores its result in parts. Imports up to 0.9.3 stored none.",
-        needs=("message_parts",),
-        find=_bare_tool_messages,
-    ),
-    Rule(
-        "E10",
-        WARNING,
-        "message without parts",
-        "Is there a message without parts between messages with parts?",
-        why="The parts store a message as it was sent; without them the model receives its plain text.",
-        needs=("message_parts",),
-        find=_bare_messages,
-    ),
-    Rule(
-        "E11",
-        WARNING,
-        "tool columns not filled",
-        "Is a tool call id in a part's metadata but not in its column?",
-        why="Before 0.5.1 the tool call id was only in the metadata of a part; results are paired by the "
-        "column.",
-        needs=("message_parts",),
-        unfixed="This version reads the metadata itself, and the migration of a later one fills the column.",
-        find=_unfilled_columns,
-    ),
-    Rule(
-        "C19",
-        WARNING,
-        "heartbeats only",
-        "Was a leaf made only from heartbeat polls?",
-        why="Heartbeats have no content; a summary of them only costs tokens.",
-        needs=("summaries", "summary_messages"),
-        find=_heartbeat_leaves,
-    ),
-    Rule(
-        "G19",
-        INFO,
-        "several sessions in one",
-        "Do the parts of a conversation name several sessions?",
-        why="Parts name the session that they came from; several in one conversation mean that sessions "
-        "were joined or mixed up.",
-        needs=("message_parts",),
-        find=_several_sessions,
-    ),
+    Rule("E3", ERROR, "replayed messages",
+         "Was a block of messages, or a flood of one message, stored again?",
+         why="A host that replays its transcript stores the same block again. Repeated timers and answers "
+         "are not a replay; a replay has the same times, the same tool calls, or comes in a burst.",
+         find=_replays),
+    Rule("E4", WARNING, "duplicate messages", "Was the same message stored twice with the same time?",
+         why="The same text by the same role at the same time was stored twice.", find=_duplicates),
+    Rule("E7", WARNING, "unpaired tool calls",
+         "Is there a tool result without its call, or a call without result?",
+         why="A tool call and its result name the same id. Providers refuse half a pair; the engine adds "
+         "the missing half.", needs=("message_parts",), find=_unpaired_tools),
+    Rule("E8", WARNING, "tool call id used twice", "Do several calls or results use one tool call id?",
+         why="An id belongs to one call and one result. Some models reuse ids, so this may be intended.",
+         needs=("message_parts",), find=_repeated_call_ids),
+    Rule("E9", WARNING, "tool message without parts", "Is there a tool message without parts?",
+         why="A tool message stores its result in parts. Imports up to 0.9.3 stored none.",
+         needs=("message_parts",), find=_bare_tool_messages),
+    Rule("E10", WARNING, "message without parts",
+         "Is there a message without parts between messages with parts?",
+         why="The parts store a message as it was sent; without them the model receives its plain text.",
+         needs=("message_parts",), find=_bare_messages),
+    Rule("E11", WARNING, "tool columns not filled",
+         "Is a tool call id in a part's metadata but not in its column?",
+         why="Before 0.5.1 the tool call id was only in the metadata of a part; results are paired by the "
+         "column.", needs=("message_parts",),
+         unfixed="This version reads the metadata itself, and the migration of a later one fills the column.",
+         find=_unfilled_columns),
+    Rule("C19", WARNING, "heartbeats only", "Was a leaf made only from heartbeat polls?",
+         why="Heartbeats have no content; a summary of them only costs tokens.",
+         needs=("summaries", "summary_messages"), find=_heartbeat_leaves),
+    Rule("G19", INFO, "several sessions in one", "Do the parts of a conversation name several sessions?",
+         why="Parts name the session that they came from; several in one conversation mean that sessions "
+         "were joined or mixed up.", needs=("message_parts",), find=_several_sessions),
 )
+# fmt: on
 
 
 #: Those that ask what the context or a summary has of the messages, too.

@@ -104,78 +104,45 @@ def _broken_tables(seen: SearchTables, limits: Limits) -> Iterator[Hit]:
             )
 
 
+# fmt: off
 CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
-    Rule(
-        "F1",
-        WARNING,
-        "messages not found",
-        "Are messages missing from the search table?",
-        why="Messages with text can be found: each has a row in the search table (blank ones only before "
-        "0.8).",
-        needs=("messages_fts",),
-        find=_differs("message", (lambda seen: seen.messages.missing, "cannot be found by searching")),
-    ),
-    Rule(
-        "F2",
-        WARNING,
-        "search rows without message",
-        "Does the search table contain messages that do not exist?",
-        why="Deleted messages must not be found.",
-        scope=CheckScope.FILE,
-        needs=("messages_fts",),
-        find=_differs(
-            "message", (lambda seen: seen.messages.extra, "are in the search table although deleted")
-        ),
-    ),
-    Rule(
-        "F3",
-        WARNING,
-        "summaries in search",
-        "Are summaries missing from the search table, in it twice, or in it although deleted?",
-        why="Each summary with text has one row in the search table.",
-        needs=("summaries_fts", "summaries"),
-        find=_differs(
-            "summary",
-            (lambda seen: seen.summaries.missing, "cannot be found in the search table"),
-            (lambda seen: seen.summaries.extra, "are in the search table twice, or although deleted"),
-        ),
-    ),
-    Rule(
-        "F4",
-        WARNING,
-        "stale search rows",
-        "Does the search table contain a different text than the row?",
-        why="The search table contains the same text as the row; otherwise a search finds words that are "
-        "not there.",
-        find=_stale_rows,
-    ),
-    Rule(
-        "F5",
-        WARNING,
-        "summaries in CJK search",
-        "Is the search table for Chinese, Japanese and Korean out of step?",
-        why="The search table for Chinese, Japanese and Korean is filled once and then row by row; a repair "
-        "of summaries by the engine does not update it.",
-        needs=("summaries_fts_cjk", "summaries"),
-        find=_differs(
-            "summary",
-            (lambda seen: seen.cjk.missing, f"cannot be found in {_CJK_TABLE}"),
-            (lambda seen: seen.cjk.extra, f"are in {_CJK_TABLE} twice, or although deleted"),
-            (lambda seen: seen.cjk.stale, f"have another text than {_CJK_TABLE}"),
-        ),
-    ),
-    Rule(
-        "F6",
-        ERROR,
-        "broken search table",
-        "Can a search table not be read or searched?",
-        why="A search table must be complete and readable by this SQLite. Otherwise the engine's search "
-        "fails.",
-        scope=CheckScope.FILE,
-        unanswered="The full self-check of the index, which writes.",
-        find=_broken_tables,
-    ),
+    Rule("F1", WARNING, "messages not found", "Are messages missing from the search table?",
+         why="Messages with text can be found: each has a row in the search table (blank ones only before "
+         "0.8).", needs=("messages_fts",),
+         find=_differs("message", (lambda seen: seen.messages.missing, "cannot be found by searching"))),
+    Rule("F2", WARNING, "search rows without message",
+         "Does the search table contain messages that do not exist?",
+         why="Deleted messages must not be found.", scope=CheckScope.FILE, needs=("messages_fts",),
+         find=_differs(
+             "message", (lambda seen: seen.messages.extra, "are in the search table although deleted")
+         )),
+    Rule("F3", WARNING, "summaries in search",
+         "Are summaries missing from the search table, in it twice, or in it although deleted?",
+         why="Each summary with text has one row in the search table.", needs=("summaries_fts", "summaries"),
+         find=_differs(
+             "summary",
+             (lambda seen: seen.summaries.missing, "cannot be found in the search table"),
+             (lambda seen: seen.summaries.extra, "are in the search table twice, or although deleted"),
+         )),
+    Rule("F4", WARNING, "stale search rows", "Does the search table contain a different text than the row?",
+         why="The search table contains the same text as the row; otherwise a search finds words that are "
+         "not there.", find=_stale_rows),
+    Rule("F5", WARNING, "summaries in CJK search",
+         "Is the search table for Chinese, Japanese and Korean out of step?",
+         why="The search table for Chinese, Japanese and Korean is filled once and then row by row; a "
+         "repair of summaries by the engine does not update it.", needs=("summaries_fts_cjk", "summaries"),
+         find=_differs(
+             "summary",
+             (lambda seen: seen.cjk.missing, f"cannot be found in {_CJK_TABLE}"),
+             (lambda seen: seen.cjk.extra, f"are in {_CJK_TABLE} twice, or although deleted"),
+             (lambda seen: seen.cjk.stale, f"have another text than {_CJK_TABLE}"),
+         )),
+    Rule("F6", ERROR, "broken search table", "Can a search table not be read or searched?",
+         why="A search table must be complete and readable by this SQLite. Otherwise the engine's search "
+         "fails.", scope=CheckScope.FILE, unanswered="The full self-check of the index, which writes.",
+         find=_broken_tables),
 )
+# fmt: on
 
 
 def why_not(check: Check, schema: Schema, folders: Folders) -> str:

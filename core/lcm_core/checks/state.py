@@ -358,129 +358,62 @@ def _alike(seen: Sequence[Shared], limits: Limits) -> Iterator[Hit]:
         yield pair.hit(what)
 
 
+# fmt: off
 CHECKS: Final[tuple[Rule[State], ...]] = (
-    Rule(
-        "G1",
-        ERROR,
-        "session active twice",
-        "Are several conversations of one session key active?",
-        why="One conversation of a session key is active. With two, the host may write to one and read the "
-        "other.",
-        needs=("conversations.session_key", "conversations.active"),
-        find=_several_active(BROKEN, lambda one: one.session_key),
-    ),
-    Rule(
-        "G2",
-        WARNING,
-        "session without key active twice",
-        "Are several conversations of one session without a key active?",
-        why="Without a key, one conversation of a session id is active.",
-        needs=("conversations.session_key", "conversations.active"),
-        find=_several_active(SUSPICIOUS, lambda one: None if one.session_key else one.session_id),
-    ),
-    Rule(
-        "G3",
-        WARNING,
-        "archived or not",
-        "Do the flag and the time of archiving contradict each other?",
-        why="A conversation that is not active has the time of archiving, and only such a one.",
-        needs=("conversations.active", "conversations.archived_at"),
-        find=_contradicting,
-    ),
-    Rule(
-        "G4",
-        ERROR,
-        "rollover split",
-        "Was a session split, so that the model lost what came before?",
-        why="When the host starts a new transcript, the engine continues the same conversation. Where "
-        "it began a new one without a reset by the user, the model has lost what came before.",
-        needs=("conversations.session_key", "conversations.active"),
-        find=_rollover_splits,
-    ),
-    Rule(
-        "G5",
-        INFO,
-        "empty conversation",
-        "Is there a conversation without messages?",
-        why="A conversation without messages is harmless; failed starts create them.",
-        find=_empty,
-    ),
-    Rule(
-        "G6",
-        INFO,
-        "transcript gone",
-        "Is the transcript of an active sub-agent or cron session missing?",
-        why="Sub-agents and timers end and their transcripts are deleted; the conversation stays active "
-        "without use.",
-        needs=("conversation_bootstrap_state",),
-        find=_orphan_keys,
-    ),
-    Rule(
-        "G7",
-        ERROR,
-        "frozen conversation",
-        "Has the transcript grown past what was read of it?",
-        why="The engine continues reading a transcript where it stopped. If the transcript is far longer, "
-        "the engine no longer stores it.",
-        needs=("conversation_bootstrap_state",),
-        find=_frozen,
-    ),
-    Rule(
-        "G8",
-        WARNING,
-        "bad checkpoint",
-        "Is the checkpoint of the transcript impossible?",
-        why="The checkpoint is a place in the transcript. Beyond its end, the engine reads from the wrong "
-        "place or not at all. A session in the host's database has no checkpoint.",
-        needs=("conversation_bootstrap_state",),
-        find=_bad_checkpoints,
-    ),
+    Rule("G1", ERROR, "session active twice", "Are several conversations of one session key active?",
+         why="One conversation of a session key is active. With two, the host may write to one and read the "
+         "other.", needs=("conversations.session_key", "conversations.active"),
+         find=_several_active(BROKEN, lambda one: one.session_key)),
+    Rule("G2", WARNING, "session without key active twice",
+         "Are several conversations of one session without a key active?",
+         why="Without a key, one conversation of a session id is active.",
+         needs=("conversations.session_key", "conversations.active"),
+         find=_several_active(SUSPICIOUS, lambda one: None if one.session_key else one.session_id)),
+    Rule("G3", WARNING, "archived or not", "Do the flag and the time of archiving contradict each other?",
+         why="A conversation that is not active has the time of archiving, and only such a one.",
+         needs=("conversations.active", "conversations.archived_at"), find=_contradicting),
+    Rule("G4", ERROR, "rollover split", "Was a session split, so that the model lost what came before?",
+         why="When the host starts a new transcript, the engine continues the same conversation. Where it "
+         "began a new one without a reset by the user, the model has lost what came before.",
+         needs=("conversations.session_key", "conversations.active"), find=_rollover_splits),
+    Rule("G5", INFO, "empty conversation", "Is there a conversation without messages?",
+         why="A conversation without messages is harmless; failed starts create them.", find=_empty),
+    Rule("G6", INFO, "transcript gone", "Is the transcript of an active sub-agent or cron session missing?",
+         why="Sub-agents and timers end and their transcripts are deleted; the conversation stays active "
+         "without use.", needs=("conversation_bootstrap_state",), find=_orphan_keys),
+    Rule("G7", ERROR, "frozen conversation", "Has the transcript grown past what was read of it?",
+         why="The engine continues reading a transcript where it stopped. If the transcript is far longer, "
+         "the engine no longer stores it.", needs=("conversation_bootstrap_state",), find=_frozen),
+    Rule("G8", WARNING, "bad checkpoint", "Is the checkpoint of the transcript impossible?",
+         why="The checkpoint is a place in the transcript. Beyond its end, the engine reads from the wrong "
+         "place or not at all. A session in the host's database has no checkpoint.",
+         needs=("conversation_bootstrap_state",), find=_bad_checkpoints),
 )
 NOTED: Final[tuple[ReadingRule, ...]] = (
-    ReadingRule(
-        "G9",
-        WARNING,
-        "stuck maintenance",
-        "Is compaction debt stuck?",
-        why="Due compaction finishes or is given up. If it is marked as running for long, it blocks all "
-        "other compaction.",
-        needs=("conversation_compaction_maintenance",),
-        unanswered="Whether recorded token counts are stale: they include what the host adds.",
-        find=_stuck,
-    ),
-    ReadingRule(
-        "G11",
-        WARNING,
-        "focus briefs",
-        "Are several briefs active, or do briefs cover what does not exist?",
-        why="One focus brief of a conversation is active, and what it covers is stored.",
-        needs=("focus_briefs", "focus_brief_sources"),
-        unanswered="Whether a brief is stale: the screen of briefs and `focus list` say it.",
-        find=_briefs,
-    ),
+    ReadingRule("G9", WARNING, "stuck maintenance", "Is compaction debt stuck?",
+                why="Due compaction finishes or is given up. If it is marked as running for long, it blocks "
+                "all other compaction.", needs=("conversation_compaction_maintenance",),
+                unanswered="Whether recorded token counts are stale: they include what the host adds.",
+                find=_stuck),
+    ReadingRule("G11", WARNING, "focus briefs",
+                "Are several briefs active, or do briefs cover what does not exist?",
+                why="One focus brief of a conversation is active, and what it covers is stored.",
+                needs=("focus_briefs", "focus_brief_sources"),
+                unanswered="Whether a brief is stale: the screen of briefs and `focus list` say it.",
+                find=_briefs),
 )
 ENTRIES: Final[tuple[Rule[Entries], ...]] = (
-    Rule(
-        "E23",
-        WARNING,
-        "transcript entry stored twice",
-        "Is an entry of a transcript stored as several messages?",
-        why="An entry of a transcript is stored as one message, in one conversation.",
-        needs=("messages.transcript_entry_id",),
-        find=_entries_twice,
-    ),
+    Rule("E23", WARNING, "transcript entry stored twice",
+         "Is an entry of a transcript stored as several messages?",
+         why="An entry of a transcript is stored as one message, in one conversation.",
+         needs=("messages.transcript_entry_id",), find=_entries_twice),
 )
 ALIKE: Final[tuple[Rule[Sequence[Shared]], ...]] = (
-    Rule(
-        "G18",
-        INFO,
-        "conversations alike",
-        "Do two conversations share most of their messages?",
-        why="Two conversations with the same messages are a fork, a double import, or a copy.",
-        needs=("messages.identity_hash",),
-        find=_alike,
-    ),
+    Rule("G18", INFO, "conversations alike", "Do two conversations share most of their messages?",
+         why="Two conversations with the same messages are a fork, a double import, or a copy.",
+         needs=("messages.identity_hash",), find=_alike),
 )
+# fmt: on
 
 
 async def read_state(run: Run) -> None:

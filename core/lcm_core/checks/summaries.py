@@ -369,184 +369,88 @@ def certainty_of(finding: Finding) -> str:
 
 
 #: Asked of one text after the other.
+# fmt: off
 TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
-    TextRule(
-        "C1",
-        ERROR,
-        "truncated",
-        "Is a summary only its truncated source?",
-        why="When no answer of the model is shorter than the source, the engine stores the truncated source, "
-        "marked [Truncated from N tokens]. The model no longer sees the rest; the messages are still stored.",
-        needs=("summaries",),
-        unfixed=_BY_MODEL,
-        find=_marked(
-            [BadKind.TRUNCATED],
-            "is not a summary: it is its truncated source",
-            lambda content: not _is_nothing(content),
-        ),
-    ),
-    TextRule(
-        "C2",
-        ERROR,
-        "truncated from nothing",
-        "Is a summary only the marker of an empty source?",
-        why="The marker says 0 tokens: the source was empty, so the model sees nothing of it.",
-        needs=("summaries",),
-        unfixed=_BY_MODEL,
-        find=_marked([BadKind.TRUNCATED], "is empty: its source was empty", _is_nothing),
-    ),
-    TextRule(
-        "C3",
-        ERROR,
-        "summariser fallback",
-        "Is a summary a fallback because the model returned nothing?",
-        why="The model failed or returned nothing, so the engine stored the truncated source, marked [LCM "
-        "fallback summary; …].",
-        needs=("summaries",),
-        unfixed=_BY_MODEL,
-        find=_marked(
-            [BadKind.OLD, BadKind.FALLBACK],
-            "is a fallback: the model returned nothing, so the truncated source was stored",
-        ),
-    ),
-    TextRule(
-        "C4",
-        ERROR,
-        "emergency cut",
-        "Is a summary the truncated source because no model was available?",
-        why="Without a model the engine stores the truncated source, meant as a short-lived placeholder.",
-        needs=("summaries",),
-        unfixed=_BY_MODEL,
-        find=_marked([BadKind.EMERGENCY], "is its truncated source: no model was available"),
-    ),
-    TextRule(
-        "C5",
-        WARNING,
-        "capped",
-        "Was a summary truncated at the hard cap?",
-        why="A summary far over its target is truncated at a hard cap; the model no longer sees the rest.",
-        needs=("summaries",),
-        unfixed=_BY_MODEL,
-        faults=(_CAPPED,),
-        find=_with(_CAPPED, lambda text, limits: is_capped(text.content)),
-    ),
-    TextRule(
-        "C6",
-        WARNING,
-        "directives left out",
-        "Were parts of a summary omitted because they looked like instructions?",
-        why="The engine omits text that looks like an instruction to the reader, and marks the omission.",
-        needs=("summaries",),
-        faults=(_DIRECTIVES,),
-        find=_with(_DIRECTIVES, lambda text, limits: _OMISSION in text.content, marked=True),
-    ),
-    TextRule(
-        "C7",
-        ERROR,
-        "empty",
-        "Is a summary empty?",
-        why="An empty summary replaces its messages and says nothing about them.",
-        needs=("summaries",),
-        unfixed=_BY_MODEL,
-        find=_empty,
-    ),
-    TextRule(
-        "C8",
-        WARNING,
-        "no compression",
-        "Is a summary at least as long as its sources?",
-        why="A summary should be shorter than its sources; otherwise it only adds to the context.",
-        needs=("summaries",),
-        unfixed=_BY_MODEL,
-        find=_no_compression,
-    ),
-    TextRule(
-        "C11",
-        WARNING,
-        "quoted marker",
-        "Is a marker in a place where the engine never puts one?",
-        why="A marker counts only where the engine puts it. Elsewhere the text quotes it.",
-        needs=("summaries",),
-        find=_quoted_marker,
-    ),
-    TextRule(
-        "C12",
-        WARNING,
-        "reasoning in the text",
-        "Does a summary begin with thoughts or a preamble of the model?",
-        why="A summary is text about the messages. Thoughts and preambles of the model are read as facts.",
-        needs=("summaries",),
-        unfixed=_BY_MODEL,
-        find=_reasoning,
-    ),
-    TextRule(
-        "C13",
-        WARNING,
-        "injected context",
-        "Does a summary contain tags of injected memory or context?",
-        why="Memory that the host injects belongs to one turn. In a summary it looks like part of the "
-        "conversation.",
-        needs=("summaries",),
-        faults=(_SUMMARIES_INJECTED,),
-        find=_with(_SUMMARIES_INJECTED, lambda text, limits: _INJECTED.search(text.content) is not None),
-    ),
-    TextRule(
-        "C14",
-        WARNING,
-        "binary in the text",
-        "Does a summary contain base64, data URLs or media lines?",
-        why="Encoded data in a summary costs tokens and carries no information.",
-        needs=("summaries",),
-        faults=(_BINARY,),
-        find=_with(_BINARY, lambda text, limits: has_binary(text.content)),
-    ),
-    TextRule(
-        "C15",
-        WARNING,
-        "error or refusal",
-        "Is a summary the error or the refusal of a provider?",
-        why="A provider's error or refusal was stored as if it were the summary.",
-        needs=("summaries",),
-        unfixed=_BY_MODEL,
-        find=_refusal,
-    ),
-    TextRule(
-        "C16",
-        INFO,
-        "over target",
-        "Is a summary more than three times as long as it should be?",
-        why="The target for a leaf and for a condensed summary is set in the configuration; three times "
-        "that is unusual.",
-        needs=("summaries",),
-        unanswered="Which target applied when it was made; the current one is used.",
-        faults=(_LONG,),
-        find=_with(_LONG, _over_target),
-    ),
-    TextRule(
-        "C20",
-        WARNING,
-        "instructions to the reader",
-        "Does a summary read like an instruction to the model?",
-        why="A summary reports what was said. Sentences that instruct the reader may come from an attacker.",
-        needs=("summaries",),
-        faults=(_SUMMARIES_ORDERS,),
-        find=_with(_SUMMARIES_ORDERS, lambda text, limits: gives_orders(text.content)),
-    ),
-    TextRule(
-        "D11",
-        WARNING,
-        "file ids malformed",
-        "Is a list of file ids not a JSON array of strings?",
-        why="The files of a summary are a JSON array of ids.",
-        needs=("summaries", "summaries.file_ids"),
-        faults=(_UNREADABLE,),
-        find=_with(
-            _UNREADABLE,
-            lambda text, limits: text.body.file_ids is not None and text.listed is None,
-            marked=True,
-        ),
-    ),
+    TextRule("C1", ERROR, "truncated", "Is a summary only its truncated source?",
+             why="When no answer of the model is shorter than the source, the engine stores the truncated "
+             "source, marked [Truncated from N tokens]. The model no longer sees the rest; the messages are "
+             "still stored.", needs=("summaries",), unfixed=_BY_MODEL,
+             find=_marked(
+                 [BadKind.TRUNCATED],
+                 "is not a summary: it is its truncated source",
+                 lambda content: not _is_nothing(content),
+             )),
+    TextRule("C2", ERROR, "truncated from nothing", "Is a summary only the marker of an empty source?",
+             why="The marker says 0 tokens: the source was empty, so the model sees nothing of it.",
+             needs=("summaries",), unfixed=_BY_MODEL,
+             find=_marked([BadKind.TRUNCATED], "is empty: its source was empty", _is_nothing)),
+    TextRule("C3", ERROR, "summariser fallback",
+             "Is a summary a fallback because the model returned nothing?",
+             why="The model failed or returned nothing, so the engine stored the truncated source, marked "
+             "[LCM fallback summary; …].", needs=("summaries",), unfixed=_BY_MODEL,
+             find=_marked(
+                 [BadKind.OLD, BadKind.FALLBACK],
+                 "is a fallback: the model returned nothing, so the truncated source was stored",
+             )),
+    TextRule("C4", ERROR, "emergency cut",
+             "Is a summary the truncated source because no model was available?",
+             why="Without a model the engine stores the truncated source, meant as a short-lived "
+             "placeholder.", needs=("summaries",), unfixed=_BY_MODEL,
+             find=_marked([BadKind.EMERGENCY], "is its truncated source: no model was available")),
+    TextRule("C5", WARNING, "capped", "Was a summary truncated at the hard cap?",
+             why="A summary far over its target is truncated at a hard cap; the model no longer sees the "
+             "rest.", needs=("summaries",), unfixed=_BY_MODEL, faults=(_CAPPED,),
+             find=_with(_CAPPED, lambda text, limits: is_capped(text.content))),
+    TextRule("C6", WARNING, "directives left out",
+             "Were parts of a summary omitted because they looked like instructions?",
+             why="The engine omits text that looks like an instruction to the reader, and marks the "
+             "omission.", needs=("summaries",), faults=(_DIRECTIVES,),
+             find=_with(_DIRECTIVES, lambda text, limits: _OMISSION in text.content, marked=True)),
+    TextRule("C7", ERROR, "empty", "Is a summary empty?",
+             why="An empty summary replaces its messages and says nothing about them.", needs=("summaries",),
+             unfixed=_BY_MODEL, find=_empty),
+    TextRule("C8", WARNING, "no compression", "Is a summary at least as long as its sources?",
+             why="A summary should be shorter than its sources; otherwise it only adds to the context.",
+             needs=("summaries",), unfixed=_BY_MODEL, find=_no_compression),
+    TextRule("C11", WARNING, "quoted marker", "Is a marker in a place where the engine never puts one?",
+             why="A marker counts only where the engine puts it. Elsewhere the text quotes it.",
+             needs=("summaries",), find=_quoted_marker),
+    TextRule("C12", WARNING, "reasoning in the text",
+             "Does a summary begin with thoughts or a preamble of the model?",
+             why="A summary is text about the messages. Thoughts and preambles of the model are read as "
+             "facts.", needs=("summaries",), unfixed=_BY_MODEL, find=_reasoning),
+    TextRule("C13", WARNING, "injected context", "Does a summary contain tags of injected memory or context?",
+             why="Memory that the host injects belongs to one turn. In a summary it looks like part of the "
+             "conversation.", needs=("summaries",), faults=(_SUMMARIES_INJECTED,),
+             find=_with(
+                 _SUMMARIES_INJECTED, lambda text, limits: _INJECTED.search(text.content) is not None
+             )),
+    TextRule("C14", WARNING, "binary in the text", "Does a summary contain base64, data URLs or media lines?",
+             why="Encoded data in a summary costs tokens and carries no information.", needs=("summaries",),
+             faults=(_BINARY,), find=_with(_BINARY, lambda text, limits: has_binary(text.content))),
+    TextRule("C15", WARNING, "error or refusal", "Is a summary the error or the refusal of a provider?",
+             why="A provider's error or refusal was stored as if it were the summary.", needs=("summaries",),
+             unfixed=_BY_MODEL, find=_refusal),
+    TextRule("C16", INFO, "over target", "Is a summary more than three times as long as it should be?",
+             why="The target for a leaf and for a condensed summary is set in the configuration; three "
+             "times that is unusual.", needs=("summaries",),
+             unanswered="Which target applied when it was made; the current one is used.", faults=(_LONG,),
+             find=_with(_LONG, _over_target)),
+    TextRule("C20", WARNING, "instructions to the reader",
+             "Does a summary read like an instruction to the model?",
+             why="A summary reports what was said. Sentences that instruct the reader may come from an "
+             "attacker.", needs=("summaries",), faults=(_SUMMARIES_ORDERS,),
+             find=_with(_SUMMARIES_ORDERS, lambda text, limits: gives_orders(text.content))),
+    TextRule("D11", WARNING, "file ids malformed", "Is a list of file ids not a JSON array of strings?",
+             why="The files of a summary are a JSON array of ids.", needs=("summaries", "summaries.file_ids"),
+             faults=(_UNREADABLE,),
+             find=_with(
+                 _UNREADABLE,
+                 lambda text, limits: text.body.file_ids is not None and text.listed is None,
+                 marked=True,
+             )),
 )
+# fmt: on
 
 
 class Summaries:
@@ -669,48 +573,26 @@ def _wrong_file_ids(seen: Summaries, limits: Limits) -> Iterator[Hit]:
 
 
 #: Asked when all texts were read.
+# fmt: off
+# fmt: off
 CHECKS: Final[tuple[Rule[Summaries], ...]] = (
-    Rule(
-        "C9",
-        WARNING,
-        "unmarked copy",
-        "Is a summary a copy of its source?",
-        why="A summary that repeats its source verbatim is a truncation without a marker.",
-        needs=("summaries",),
-        unanswered="A copy whose source was rewritten since.",
-        unfixed=_BY_MODEL,
-        find=_copies,
-    ),
-    Rule(
-        "C10",
-        WARNING,
-        "made from a broken summary",
-        "Was a summary condensed from a broken one?",
-        why="A summary lacks everything that its broken source lacks. Repair the source first (R).",
-        needs=("summaries", "summary_parents"),
-        unfixed=_BY_MODEL,
-        find=_from_bad_ones,
-    ),
-    Rule(
-        "C17",
-        WARNING,
-        "same text twice",
-        "Do several summaries of a conversation have the same text?",
-        why="Two summaries with one text were made from the same messages, or one replaced the other.",
-        needs=("summaries",),
-        find=_same_texts,
-    ),
-    Rule(
-        "D12",
-        WARNING,
-        "file ids",
-        "Does a list of file ids name an unknown file, or omit one of its sources'?",
-        why="The files of a summary are those that its text names and those of its sources, each of them "
-        "stored.",
-        needs=("summaries", "summaries.file_ids", "large_files"),
-        find=_wrong_file_ids,
-    ),
+    Rule("C9", WARNING, "unmarked copy", "Is a summary a copy of its source?",
+         why="A summary that repeats its source verbatim is a truncation without a marker.",
+         needs=("summaries",), unanswered="A copy whose source was rewritten since.", unfixed=_BY_MODEL,
+         find=_copies),
+    Rule("C10", WARNING, "made from a broken summary", "Was a summary condensed from a broken one?",
+         why="A summary lacks everything that its broken source lacks. Repair the source first (R).",
+         needs=("summaries", "summary_parents"), unfixed=_BY_MODEL, find=_from_bad_ones),
+    Rule("C17", WARNING, "same text twice", "Do several summaries of a conversation have the same text?",
+         why="Two summaries with one text were made from the same messages, or one replaced the other.",
+         needs=("summaries",), find=_same_texts),
+    Rule("D12", WARNING, "file ids",
+         "Does a list of file ids name an unknown file, or omit one of its sources'?",
+         why="The files of a summary are those that its text names and those of its sources, each of them "
+         "stored.", needs=("summaries", "summaries.file_ids", "large_files"), find=_wrong_file_ids),
 )
+# fmt: on
+# fmt: on
 
 
 async def read_summaries(
