@@ -150,6 +150,7 @@ OfConversation = (
     | places.Expansion
     | places.Previous
     | places.Trace
+    | places.MessageTrace
     | places.Files
     | places.Briefs
     | places.Snapshots
@@ -181,7 +182,11 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
         case places.Trace():
             from lcm_tui.screens.trace import TraceScreen
 
-            return TraceScreen(place.conversation, place.summary_id)
+            return TraceScreen(place.conversation, place.summary_id, place.line)
+        case places.MessageTrace():
+            from lcm_tui.screens.trace import MessageTraceScreen
+
+            return MessageTraceScreen(place.conversation, place.message_id)
         case places.Files():
             from lcm_tui.screens.files import FilesScreen
 

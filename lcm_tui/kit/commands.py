@@ -145,9 +145,10 @@ TRACE = Key[object](
     "trace",
     "L",
     "Lines",
-    "Show where each line of this summary comes from: the messages that say it, best first.",
-    words="where does this come from; source of a line; trace; provenance; evidence; which message; origin",
-    where="the summary DAG, the context and health",
+    "Show the messages that each line of a summary comes from; on a message, the summaries that tell of it.",
+    words="where does this come from; source of a line; trace; provenance; evidence; which message; origin; "
+    "which summary says this",
+    where="the summary DAG, the context, a conversation and health",
     hidden=True,
     of_row=True,
 )

@@ -12,7 +12,7 @@ from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 
 if TYPE_CHECKING:
-    from lcm_core.base.records import ItemId
+    from lcm_core.base.records import ItemId, MessageId
     from lcm_core.change.journal import Operation
     from lcm_core.engine.sent import SentContext
     from lcm_core.operations.past_point import Point
@@ -96,10 +96,18 @@ class Previous(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The lines of a summary, each with the messages that it may come from."""
+    """The lines of a summary, each with the messages that it may come from; standing on a line."""
 
     conversation: Conversation
     summary_id: SummaryId
+    line: str = ""  #: empty or none of them: the first that a message says
+
+
+class MessageTrace(NamedTuple):
+    """The summaries made from a message, each with the line that tells of it."""
+
+    conversation: Conversation
+    message_id: MessageId
 
 
 class Files(NamedTuple):
@@ -295,6 +303,7 @@ Place: TypeAlias = (
     | Expansion
     | Previous
     | Trace
+    | MessageTrace
     | Files
     | FileText
     | Briefs

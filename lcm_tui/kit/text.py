@@ -78,6 +78,16 @@ class TextView(Scroller):
         return max(bisect_right(self._tops, self._top) - 1, 0)
 
     @property
+    def line(self) -> str:
+        """The line of the text that the last match is in, if that is in sight, else the first in sight."""
+        if not self._wrapped:
+            return ""
+        hit = self._hit is not None and 0 <= self._line_of(self._hit) - self._top < self._height
+        block, offset = self._hit if self._hit is not None and hit else self._place()
+        text = self._wrapped[block].text
+        return text[text.rfind("\n", 0, max(offset, 0)) + 1 :].split("\n", 1)[0]
+
+    @property
     def text(self) -> str:
         """What is shown, as lines of text."""
         return "\n".join(text_of(self._line(at)) for at in range(self._tops[-1]))

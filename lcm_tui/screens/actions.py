@@ -397,12 +397,20 @@ def previous_key(
 
 
 def trace_key(item: Callable[[Any], ItemId], *, hidden: bool = True) -> Key[Any]:
-    """Where the lines of the selected summary come from; not *hidden* where there is room in the key bar."""
+    """The trace of the selected summary or message; not *hidden* where there is room in the key bar."""
     return commands.TRACE.does(
-        lambda s: s.open(places.Trace(s.conversation, SummaryId(str(item(s))))),
-        lambda s: None if isinstance(item(s), str) else "select a summary: only its lines can be traced",
+        lambda s: open_trace(s, item(s)),
+        lambda s: "select a summary or a message" if item(s) is None else None,
         hidden=hidden,
     )
+
+
+def open_trace(screen: Any, item: ItemId, line: str = "") -> None:
+    """Where the lines of a summary come from, from *line* on; the summaries that tell of a message."""
+    if isinstance(item, str):
+        screen.open(places.Trace(screen.conversation, SummaryId(item), line))
+    elif item is not None:
+        screen.open(places.MessageTrace(screen.conversation, item))
 
 
 def messages_key(seq: Callable[[Any], int | None]) -> Key[Any]:

@@ -393,8 +393,9 @@ dissolves all of them. u previews undoing the newest change, U lists all.
 before each, and at last as it is now. J lists these moments, and takes a time. The lines under the title name
 the moment, and what is not known of it. The past is read-only; D compares it with now.
 
-enter opens an item or a message, and explains a line between items. / finds ids, kinds and previews; in the
-messages as sent it finds text.
+enter opens an item or a message, and explains a line between items; L, and enter in a text, list the messages
+that each line of a summary comes from, or the summaries that tell of a message. / finds ids, kinds and
+previews; in the messages as sent it finds text.
 """
 
     def __init__(self, conversation: Conversation, *, select: tuple[str, ...] | None = None) -> None:
@@ -681,7 +682,9 @@ messages as sent it finds text.
     def _open_selected(self) -> None:
         """Show the item or message whole; of a brief, all briefs; what another line between items means."""
         sent, key = self.sent.selected, self.items.selected
-        if self._as_sent:
+        if self.text.has_focus and self.item() is not None:
+            actions.open_trace(self, self.item(), self.text.line)
+        elif self._as_sent:
             if sent is not None and (place := self._sent_place(sent)) is not None:
                 self.open(place, Series("message", lambda: self.sent, self._sent_place))
         elif key is not None and (place := self._item_place(key)) is not None:

@@ -136,6 +136,12 @@ cannot be verified.
         return message.covered_by[0] if message and message.covered_by else None
 
     KEYS: ClassVar[Sequence[Key[ItemScreen]]] = (
+        commands.OPEN.does(
+            lambda s: actions.open_trace(s, s.item, s.text.line),
+            lambda s: "the item refers to nothing" if s.item is None else None,
+            title="Lines",
+            help="Trace the line of the last match, else the first in sight; of a message as L does.",
+        ),
         commands.OTHER_VIEW.does(
             _turn_wrapped,
             title="As sent",

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from lcm_core.base.errors import NotFoundError
-from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
 from lcm_core.base.text import counted
 from lcm_core.base.values import Record
 from lcm_core.store import summaries as store
@@ -165,7 +165,8 @@ everything), z folds all.
 
 Top-level rows are the summaries in the context, in its order; below each are its sources in the order in
 which they were condensed, and below a leaf its messages. Messages unfold leaf by leaf; enter on one opens the
-conversation there.
+conversation there. L, and enter in the text (tab), list the messages that each line of a summary comes from;
+of a message, the summaries that tell of it.
 
 D1 D2 … is a condensed summary of that depth. "below" counts the summaries below it as stored, or a leaf's
 messages; "ordinal" is its place in the context, from 0 on; "broken" says what is wrong with its text (✗
@@ -458,7 +459,7 @@ focus (tab); n and N go to the next and the previous match.
         if self.map.rows.has_focus:
             return None
         if self.text.has_focus:
-            return "the text has the focus: esc goes back to the tree"
+            return "select a summary or a message" if self._traced() is None else None
         if isinstance(place.step, int):
             source = self.lines.message
             if source is None or source.message is None:
@@ -470,15 +471,21 @@ focus (tab); n and N go to the next and the previous match.
         return None if self.lines.can_unfold(place) else "no source of it is recorded"
 
     def _open_row(self) -> None:
-        """Unfold or fold a summary or heading; open the conversation at a message; leave the map."""
+        """Unfold or fold a summary or heading; open a message or the trace of a text; leave the map."""
         place, source = self.lines.selected, self.lines.message
         if self.map.rows.has_focus:
             self.lines.focus()
+        elif self.text.has_focus:
+            actions.open_trace(self, self._traced(), self.text.line)
         elif source is not None and source.message is not None:
             self.open(places.Messages(self.conversation, seq=source.message.seq))
         elif place is not None:
             self.lines.toggle(place)
             self._behind.fill()
+
+    def _traced(self) -> ItemId:
+        """The selected summary or message."""
+        return self.lines.summary if self.lines.message is None else self.lines.message.message_id
 
     def _why_none_broken(self) -> str | None:
         lines = self.lines
@@ -582,7 +589,7 @@ focus (tab); n and N go to the next and the previous match.
         self._say_count()
 
     KEYS: ClassVar[Sequence[Key[DagScreen]]] = (
-        commands.OPEN.does(_open_row, _why_not_open),
+        commands.OPEN.does(_open_row, _why_not_open, title_now=lambda s: "Lines" if s.text.has_focus else ""),
         commands.OTHER_VIEW.does(
             _fold_map,
             title="Map",
@@ -590,7 +597,7 @@ focus (tab); n and N go to the next and the previous match.
             title_now=lambda s: "Fold map" if s.map.display else "",
         ),
         *actions.edit_keys(_rewritable, hidden=False),
-        actions.trace_key(lambda s: s.lines.summary, hidden=False),
+        actions.trace_key(_traced, hidden=False),
         actions.dissolve_key(lambda s: s.lines.summary, held_above=_held_above),
         Key(
             "first-broken",

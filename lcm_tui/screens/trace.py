@@ -1,4 +1,7 @@
-"""Where the lines of a summary come from: its text, and beside it the messages that a line may come from."""
+"""Where the lines of a summary come from: its text, and beside it the messages that a line may come from.
+
+Of a message the reverse: the summaries made from it, each with the line that tells of it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,13 @@ from typing import ClassVar, Final, Literal, TypeAlias
 
 from lcm_core.base.records import Conversation, MessageId, SummaryId
 from lcm_core.base.text import counted, places_of, safe_line, safe_text, sought_as, wrap
-from lcm_core.operations.trace import TracedMessage, TraceSource, read_trace
+from lcm_core.operations.trace import (
+    TracedMessage,
+    TracedSummary,
+    TraceSource,
+    read_message_trace,
+    read_trace,
+)
 from textual import on
 from textual.app import ComposeResult
 
@@ -18,11 +27,12 @@ from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, MarkingFinder
 from lcm_tui.kit.panes import TwoPanes
-from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, recoloured, role_style
+from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, depth_style, recoloured, role_style
 from lcm_tui.kit.text import mark
 from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import minute_text
 from lcm_tui.tables.messages import message_name
+from lcm_tui.tables.summaries import badge_of
 
 #: Lines of a message that stand beside a line of the summary.
 _EXCERPT: Final = 4
@@ -60,10 +70,12 @@ elsewhere in the message are named below. A line that no message says may be a h
 context, or it was made up.
 """
 
-    def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
+    def __init__(self, conversation: Conversation, summary_id: SummaryId, line: str = "") -> None:
+        """*line*: where to stand."""
         super().__init__()
         self.conversation = conversation
         self._summary_id = summary_id
+        self._line = safe_text(line)
         self.lines = LineView[int](self._draw, tall=True, empty="Reading the messages …", id="lines")
         self.messages = LineView[MessageRow](self._draw_message, tall=True, id="messages")
         self._finder = MarkingFinder[MessageRow](
@@ -100,7 +112,7 @@ context, or it was made up.
         """The summary with the messages below it."""
         source = await self.session.read(read_trace, self.conversation.conversation_id, self._summary_id)
         if self._source is None:
-            self._begins_at = await asyncio.to_thread(_first_said, source)
+            self._begins_at = await asyncio.to_thread(_first_line, source, self._line)
         return source
 
     def show(self, data: TraceSource) -> None:
@@ -153,7 +165,7 @@ context, or it was made up.
             Span(message.role, role_style(message.role)),
             Span(f"  {minute_text(message.created_at, self.session.zone)}", "dim"),
         )
-        excerpt, _, elsewhere = _excerpt(found, _EXCERPT * width)
+        excerpt, _, elsewhere = _excerpt(found.text, found.common, _EXCERPT * width)
         lines = [head, *_wrapped(excerpt, width)[:_EXCERPT]]
         if elsewhere:
             lines += _wrapped((Span(f"elsewhere in it: {', '.join(elsewhere)}", "dim"),), width)
@@ -186,7 +198,7 @@ context, or it was made up.
             self._unfold()
             return
         found = self._found[row or next(iter(self._found))]
-        _, find, _ = _excerpt(found, _EXCERPT * self.messages.size.width)
+        _, find, _ = _excerpt(found.text, found.common, _EXCERPT * self.messages.size.width)
         self.open(places.Messages(self.conversation, seq=found.message.seq, find=find))
 
     KEYS: ClassVar[Sequence[Key[TraceScreen]]] = (
@@ -196,8 +208,92 @@ context, or it was made up.
     )
 
 
-def _first_said(source: TraceSource) -> int:
-    """The first line that a message says, among those at the top."""
+class MessageTraceScreen(DataScreen[list[TracedSummary]]):
+    """The summaries made from one message."""
+
+    HELP = """
+The summaries made from this message, the leaf first, and of each the line that has most in common with the
+message. The words that both share are marked; the share is how much of the line is in the message.
+
+enter shows the summary's lines, on that one, beside the messages that they may come from. / finds text in the
+lines.
+"""
+
+    def __init__(self, conversation: Conversation, message_id: MessageId) -> None:
+        super().__init__()
+        self.conversation = conversation
+        self._message_id = message_id
+        self.summaries = LineView[SummaryId](self._draw, tall=True, empty="Reading …", id="summaries")
+        self._finder = MarkingFinder[SummaryId](
+            lambda: self.summaries,
+            lambda key: self._found[key].line,
+            label="find in the lines",
+            none="No line here",
+        )
+        self._found: dict[SummaryId, TracedSummary] = {}
+
+    def compose_body(self) -> ComposeResult:
+        """The summaries."""
+        yield self.summaries
+
+    def where(self) -> str:
+        """Of which message."""
+        return f"Summaries of message {self._message_id}"
+
+    def main_widget(self) -> LineView[SummaryId]:
+        """The summaries."""
+        return self.summaries
+
+    def finder(self) -> Finder:
+        """The search in the lines."""
+        return self._finder
+
+    def selected_id(self) -> str | None:
+        """The summary's id."""
+        return self.summaries.selected
+
+    async def fetch(self) -> list[TracedSummary]:
+        """What was made from the message."""
+        return await self.session.read(read_message_trace, self._message_id)
+
+    def show(self, data: list[TracedSummary]) -> None:
+        """Show them; the cursor stays on its summary."""
+        self._found = {one.summary.summary_id: one for one in data}
+        self.summaries.empty = "No summary was made from this message."
+        self.summaries.replace(list(self._found))
+
+    def _draw(self, key: SummaryId, width: int) -> Sequence[Line]:
+        found = self._found[key]
+        summary = found.summary
+        head = (
+            Span(f"{found.share * 100:.0f} %  " if found.line else "", "title"),
+            Span(f"{badge_of(summary.kind, summary.depth)} ", depth_style(summary.depth)),
+            Span(key, "key"),
+        )
+        if not found.line:
+            return [head, (Span("No line of it tells of this message.", "dim"),)]
+        excerpt, _, _ = _excerpt(found.line, found.common, _EXCERPT * width)
+        return [mark(line, self._finder.needle) for line in (head, *_wrapped(excerpt, width)[:_EXCERPT])]
+
+    def _open(self) -> None:
+        if (key := self.summaries.selected) is not None:
+            self.open(places.Trace(self.conversation, key, self._found[key].line))
+
+    KEYS: ClassVar[Sequence[Key[MessageTraceScreen]]] = (
+        commands.OPEN.does(
+            _open,
+            lambda s: "no summary is selected" if s.summaries.selected is None else None,
+            help="Show the lines of the summary, on the one that tells of the message.",
+        ),
+    )
+
+
+def _first_line(source: TraceSource, wanted: str) -> int:
+    """The line that is *wanted*, else the first that a message says, among those at the top."""
+    if (
+        at := next((at for at, one in enumerate(source.lines) if safe_text(one) == wanted), None)
+    ) is not None:
+        return at
     return next((at for at, line in enumerate(source.lines[:_HEADING]) if source.of_line(line)), 0)
 
 
@@ -206,15 +302,15 @@ def _wrapped(line: Line, width: int) -> list[Line]:
     return [block.line(at) for at in range(len(block))]
 
 
-def _excerpt(one: TracedMessage, room: int) -> tuple[Line, str, Sequence[str]]:
-    """The part of a message that shares most with the line, in about *room* characters.
+def _excerpt(whole: str, common: Sequence[str], room: int) -> tuple[Line, str, Sequence[str]]:
+    """The part of a text that has most of what is *common* to it and another, in about *room* characters.
 
-    The shared words are marked in it. Also: what to search the message for to find the place, and the shared
+    The shared words are marked in it. Also: what to search the text for to find the place, and the shared
     words that stand elsewhere in it.
     """
-    text = " ".join(safe_text(one.text).split())
+    text = " ".join(safe_text(whole).split())
     found = sorted(
-        (start, end, word) for word in one.common if word for start, end in places_of(sought_as(word), text)
+        (start, end, word) for word in common if word for start, end in places_of(sought_as(word), text)
     )
     if not found:
         return (Span(text[:room]),), "", ()
@@ -248,6 +344,6 @@ def _excerpt(one: TracedMessage, room: int) -> tuple[Line, str, Sequence[str]]:
     return (
         (Span("… " if start else "", "dim"), *marked, Span(" …" if stop < len(text) else "", "dim")),
         # It is sought as it is written, and what stands there more than once may be another sentence.
-        next((run for run in (text[first:behind], *written) if one.text.count(run) == 1), one.common[0]),
-        [safe_line(word) for word in one.common if word not in within],
+        next((run for run in (text[first:behind], *written) if whole.count(run) == 1), common[0]),
+        [safe_line(word) for word in common if word not in within],
     )

@@ -52,6 +52,7 @@ FURTHER: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "OperationScreen": (1, ("U", "enter")),
         "SnapshotScreen": (1, ("c", "at", "enter")),
         "SourceScreen": (6, ("s", "r", "tab end enter")),
+        "MessageTraceScreen": (6, ("enter", "home L")),
         "EditScreen": (6, ("s", "r", "e")),
     }
 )

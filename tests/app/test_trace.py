@@ -57,6 +57,64 @@ async def test_a_line_is_traced_to_the_message_that_says_it_in_two_keys(database
         await wait_for_text(pilot, f"#{seq}", "tool")
 
 
+async def test_enter_in_the_text_of_a_summary_traces_the_line_in_sight(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, CONDENSED)
+        await pilot.press("tab", "slash", *"refactor the schema", "enter")
+        await settled(pilot)
+        assert re.search(r"enter (Lines )?", shown_lines(pilot)[-1])
+        await pilot.press("enter")
+        await wait_for_text(pilot, f"Lines of {CONDENSED}", "100 %  m14 #14")
+        lines = front(pilot).query_one("#lines", LineView)
+        assert lines.cursor > 0
+        await pilot.press("escape", "escape", "c")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context"))
+        await settled(pilot)
+        await pilot.press("home", "enter")
+        await wait_for_text(pilot, "as text")
+        await pilot.press("slash", *"refactor the schema", "enter")
+        await settled(pilot)
+        await pilot.press("enter")
+        await wait_for_text(pilot, "Lines of sum_", "100 %  m14 #14")
+
+
+async def test_a_message_lists_the_lines_of_the_summaries_that_tell_of_it(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    [leaf] = column(path, "SELECT summary_id FROM summary_messages WHERE message_id = 14")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("colon", *"m14")
+        await wait_for_text(pilot, "essage m14")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation 1"))
+        await settled(pilot)
+        await pilot.press("L")
+        await wait_for_text(pilot, "Summaries of message 14", f"leaf {leaf}", f"D3 {CONDENSED}")
+        rows = [row for row in shown_lines(pilot) if "sum_" in row]
+        assert [row.split("sum_")[0].split()[-1] for row in rows] == ["leaf", "D1", "D2", "D3"]
+        assert f"100 %  D3 {CONDENSED}" in shown(pilot)
+        await pilot.press("end")
+        await settled(pilot)
+        assert front(pilot).selected_id() == CONDENSED
+        await pilot.press("enter")
+        await wait_for_text(pilot, f"Lines of {CONDENSED}", "100 %  m14 #14")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "Conversation 1", "#14")
+
+
+async def test_a_message_that_no_summary_was_made_from_says_so(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("c")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context"))
+        await settled(pilot)
+        await pilot.press("end", "enter")
+        await wait_for_text(pilot, "as text")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "No summary was made from this message.")
+
+
 async def test_what_no_message_says_was_made_up(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     made_up = "Nobody approved zebra-quartz 99817 in Ouagadougou.\n"

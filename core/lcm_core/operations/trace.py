@@ -1,4 +1,4 @@
-"""Where a line of a summary comes from: the messages below it, best first.
+"""Where a line of a summary comes from: the messages below it, best first; and which lines tell of a message.
 
 No row records this, so what both share decides (docs/spec/retention.md, "Tracing a line").
 """
@@ -11,12 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lcm_core.base.records import ConversationId, Message, MessageId, SummaryId
+from lcm_core.base.records import ConversationId, Message, MessageId, Summary, SummaryId, SummaryText
 from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import messages_by_id
 from lcm_core.store.messages import message_parts
-from lcm_core.store.summaries import get_summary, load_graph
+from lcm_core.store.summaries import get_summary, load_graph, summaries_above, texts_of
 from lcm_core.writers.identifiers import identifiers
 from lcm_core.writers.quantities import terms
 
@@ -37,6 +37,7 @@ class TracedMessage(Record, frozen=True):
     text: str  #: its own, or that of its parts
     share: float  #: of what the line says, 0 to 1, that is in the message
     common: tuple[str, ...]  #: what both have, as the line writes it; the rarest first
+    weight: float  #: of what both have
 
 
 class TraceSource(Record, frozen=True):
@@ -48,8 +49,11 @@ class TraceSource(Record, frozen=True):
     _said: tuple[frozenset[str], ...]  #: what each message says, in the order of `messages`
     _known: Counter[str]  #: in how many messages each of it is
 
-    def of_line(self, line: str) -> list[TracedMessage]:
-        """The messages that a line may come from, best first; none where they have too little in common."""
+    def of_line(self, line: str, only: MessageId | None = None) -> list[TracedMessage]:
+        """The messages that a line may come from, best first; none where they have too little in common.
+
+        *only*: this message, if it is one of them.
+        """
         weights = {key: weight * self._rarity(key) for key, weight in _weighed(line).items()}
         whole = sum(weights.values())
         if not whole:
@@ -57,11 +61,13 @@ class TraceSource(Record, frozen=True):
         shown = {key: text for text, key in _written(line)}
         found = []
         for (message, text), said in zip(self.messages, self._said, strict=True):
+            if only not in (None, message.message_id):
+                continue
             common = sorted(weights.keys() & said, key=lambda key: -weights[key])
-            share = sum(weights[key] for key in common) / whole
-            if share >= _LEAST:
+            shared = sum(weights[key] for key in common)
+            if shared >= _LEAST * whole:
                 words = tuple(dict.fromkeys(shown[key] for key in common))
-                found.append(TracedMessage(message, text, share, words))
+                found.append(TracedMessage(message, text, shared / whole, words, shared))
         return sorted(found, key=lambda one: (-one.share, one.message.seq))[:_NAMED]
 
     def _rarity(self, key: str) -> float:
@@ -77,8 +83,42 @@ async def read_trace(reader: Reader, conversation_id: ConversationId, summary_id
     """
     content = (await get_summary(reader, summary_id)).content
     graph = await load_graph(reader, conversation_id)
-    below = await _message_ids(reader, graph.below([summary_id]))
-    messages = await messages_by_id(reader, below[:MOST_MESSAGES])
+    return await _compared(reader, content, graph.below([summary_id]))
+
+
+class TracedSummary(Record, frozen=True):
+    """A summary made from a message."""
+
+    summary: Summary
+    line: str = ""  #: of its text, the one that tells most of the message; empty: none does
+    share: float = 0.0  #: of what the line says, 0 to 1, that is in the message
+    common: tuple[str, ...] = ()  #: what both have, as the line writes it; the rarest first
+
+
+async def read_message_trace(reader: Reader, message_id: MessageId) -> list[TracedSummary]:
+    """What was made from a message, the leaf first, each with the line that tells of it."""
+    above = (await summaries_above(reader, [message_id])).get(message_id, frozenset())
+    source = await _compared(reader, "", above)  # how rare words are is judged by the messages beside it
+    texts = sorted(
+        await texts_of(reader, list(above)), key=lambda one: (one.summary.depth, one.summary.summary_id)
+    )
+    return await asyncio.to_thread(lambda: [_telling(source, text, message_id) for text in texts])
+
+
+def _telling(source: TraceSource, text: SummaryText, message_id: MessageId) -> TracedSummary:
+    lines = [line for line in text.content.split("\n") if line.strip()]
+    found = [(one, line) for line in lines for one in source.of_line(line, message_id)]
+    if not found:
+        return TracedSummary(text.summary)
+    # Neither a short line that any message says, nor a list of files of which one is in it.
+    best, line = max(found, key=lambda one: one[0].share * one[0].weight)
+    return TracedSummary(text.summary, line, best.share, best.common)
+
+
+async def _compared(reader: Reader, content: str, below: Iterable[SummaryId]) -> TraceSource:
+    """The lines of a text, and what the messages of some leaves say."""
+    ids = await _message_ids(reader, below)
+    messages = await messages_by_id(reader, ids[:MOST_MESSAGES])
     parts: defaultdict[MessageId, list[str]] = defaultdict(list)
     for part in await message_parts(reader, [one.message_id for one in messages]):
         parts[part.message_id] += filter(None, (part.text, part.tool_input, part.tool_output))
@@ -88,7 +128,7 @@ async def read_trace(reader: Reader, conversation_id: ConversationId, summary_id
     said = await asyncio.to_thread(lambda: tuple(frozenset(_weighed(text)) for _, text in texts))
     lines = tuple(line for line in content.split("\n") if line.strip())
     known = Counter(key for each in said for key in each)
-    return TraceSource(lines, tuple(texts), max(len(below) - MOST_MESSAGES, 0), said, known)
+    return TraceSource(lines, tuple(texts), max(len(ids) - MOST_MESSAGES, 0), said, known)
 
 
 async def _message_ids(reader: Reader, summaries: Iterable[SummaryId]) -> Sequence[MessageId]:
