@@ -584,7 +584,8 @@ class LcmApp(TerminalApp):
         """Tell the screens when another process wrote."""
         session, told = self.session, False
         async for change in session.database.watch():
-            session.changed_at = change.at
+            if change.content:
+                session.changed_at = change.at
             session.missing = change.state is None
             try:
                 for screen in self.screen_stack:

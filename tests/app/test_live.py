@@ -18,6 +18,7 @@ from tests.app.host import Host
 from tests.app.screens import WAYS, leave, open_screen
 from tests.app.support import NARROW, WIDE, open_app, said, settled, shown_lines, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
+from tests.databases import connect
 
 
 def title(pilot: Pilot[int]) -> str:
@@ -47,6 +48,19 @@ def folder(path: Path) -> dict[str, tuple[int, int]]:
 async def marked(pilot: Pilot[int], screen) -> None:
     """Wait until some rows are marked as new."""
     await wait_for(pilot, lambda: listed(screen)._fresh, "rows marked as new")
+
+
+async def test_a_process_that_only_reads_changes_nothing_in_the_title(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path) as pilot:
+        await wait_for_text(pilot, "idle")
+        session = pilot.app.session
+        with connect(path) as other:
+            other.execute("SELECT count(*) FROM messages").fetchone()
+            await wait_for(pilot, lambda: session.file_state and session.file_state.wal_inode, "its WAL")
+        await wait_for(pilot, lambda: session.file_state and not session.file_state.wal_inode, "it is gone")
+        await settled(pilot)
+        assert "idle" in title(pilot)
 
 
 async def test_messages_appear_below_while_the_selection_stays(

@@ -23,7 +23,7 @@ from lcm_core.api import Database, DatabaseBusyError, DatabaseError, DatabaseMis
 from lcm_core.change.backup import make_backup
 from lcm_core.store import database as handle_module
 from lcm_core.store import opening as opening_module
-from lcm_core.store.opening import Access, file_state, private_copy, sidecar
+from lcm_core.store.opening import TICK_NS, Access, file_state, private_copy, sidecar
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect
@@ -686,6 +686,55 @@ def following(opened: Database):
         assert not task.done(), task
     finally:
         task.cancel()
+
+
+#: What another process does with a database, and whether its content is another then.
+DOINGS = {
+    "reads": ("c.execute('SELECT count(*) FROM messages').fetchall()", False),
+    "rolls back": ("c.execute('BEGIN IMMEDIATE'); c.execute(update); c.execute('ROLLBACK')", False),
+    "commits": ("c.execute(update)", True),
+}
+
+
+@pytest.mark.parametrize("doing", DOINGS)
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+async def test_a_change_of_the_content_is_told_from_what_else_touches_the_file(
+    database_copy: DatabaseFactory, mode: str, doing: str
+):
+    path = database_copy("0.15.3")
+    with writer(path) as host:
+        host.execute(f"PRAGMA journal_mode = {mode}")
+    code, changes_content = DOINGS[doing]
+    script = f"""import sqlite3, sys
+update = "UPDATE conversations SET title = 'other'"
+c = sqlite3.connect(sys.argv[1], isolation_level=None)
+{code}
+print(flush=True)
+sys.stdin.read(1)
+c.close()"""
+    async with await Database.open(path) as opened:
+        with following(opened) as changes:
+            await seen_again(opened)
+            changes.clear()
+            command = [sys.executable, "-c", script, str(path)]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+                assert other.stdout is not None
+                await asyncio.to_thread(other.stdout.readline)
+                await seen_again(opened)
+                told = len([one for one in changes if one.content])
+                await asyncio.to_thread(other.communicate, b".")
+            await seen_again(opened)
+            assert bool(told) is changes_content
+            assert len([one for one in changes if one.content]) == told, "closing it is no change"
+
+
+async def seen_again(opened: Database) -> None:
+    """Wait until the file was looked at twice, long enough after it was written."""
+    await asyncio.sleep(2 * TICK_NS / 1e9)
+    await until(lambda: asyncio.sleep(0, opened.looks is not None))
+    assert opened.looks is not None
+    count = opened.looks.count
+    await until(lambda: asyncio.sleep(0, opened.looks is not None and opened.looks.count >= count + 2))
 
 
 def titled(opened: Database, title: str) -> Callable[[], Awaitable[bool]]:

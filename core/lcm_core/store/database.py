@@ -572,6 +572,7 @@ class Change(Record, frozen=True):
 
     at: datetime  #: when it was noticed, UTC
     state: FileState | None  #: None: the file is gone
+    content: bool  #: rows may be others; else it was only read, checkpointed, or written and rolled back
 
 
 #: What is done with a connection that has begun a transaction, in a thread, before anything is read of it.
@@ -687,7 +688,7 @@ class Database:
                 if self._handle is None:
                     return
                 changed = state != self._seen or (state is not None and self._hides_a_write())
-                self._seen = state
+                before, self._seen = self._seen, state
                 if changed:
                     looks.changed()
                 if state is not None:
@@ -695,7 +696,8 @@ class Database:
                     with contextlib.suppress(DatabaseError):
                         changed |= await self._catch_up(state, changed)
                 if changed:
-                    yield Change(datetime.now(UTC), state)
+                    same = state is not None and before is not None and state.holds_what_was(before)
+                    yield Change(datetime.now(UTC), state, not same)
                 if self._handle is not None:
                     await self._handle.rest(REST_SECONDS)
 

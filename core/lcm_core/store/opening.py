@@ -269,10 +269,24 @@ class FileState:
             return False
         return (self.inode, self.size, self.modified_ns) == (now.inode, now.size, now.modified_ns)
 
+    def holds_what_was(self, before: FileState) -> bool:
+        """Whether only readers, checkpoints and writes that were rolled back explain what has changed since.
+
+        A commit is in the WAL first; the last process to close the file writes that into it. A commit between
+        the look *before* and such a close is not seen.
+        """
+        if self.inode != before.inode or before.may_hide_a_write:
+            return False
+        if before.wal_size:
+            now = (self.wal_inode, self.wal_size, self.wal_modified_ns)
+            return not self.wal_size or now == (before.wal_inode, before.wal_size, before.wal_modified_ns)
+        return not self.wal_size and (self.size, self.modified_ns) == (before.size, before.modified_ns)
+
     @property
     def may_hide_a_write(self) -> bool:
         """Whether a write right after the look could have left an equal state."""
-        written = (self.modified_ns, self.wal_modified_ns)
+        # The first write into an empty WAL makes it larger.
+        written = (self.modified_ns, self.wal_modified_ns if self.wal_size else 0)
         return any(abs(self.looked_at_ns - each) < TICK_NS for each in written)  # not: a date in the future
 
 
