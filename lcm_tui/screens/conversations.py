@@ -144,7 +144,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             session_keys=lambda: (
                 f"{self.key_of('open')} shows its transcript, {self.key_of('backfill')} imports it"
             ),
-            untouched=lambda: not self.session.key_at,
+            untouched=lambda: not self.session.key_at and self.session.changed_at is None,
         )
         self.outlooker = Outlooker(self, self.list, self._say_outlook, empty=not first)
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
