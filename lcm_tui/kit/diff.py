@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, ClassVar, Final, NamedTuple
 
 from lcm_core.base.diff import Diff, DiffRow, LineMark, compare_texts, emphasis
@@ -32,8 +33,9 @@ AROUND: Final = 3
 LEAST: Final = 3
 #: What stands before the lines of a change that is left out: the old ones stay, the new ones do not come.
 STAYS, STAYS_OUT = "=", "·"
-#: Cells of the mark before a line.
+#: Cells of the mark before a line, and what the second one holds in the change at the cursor.
 MARGIN: Final = 2
+AT: Final = "▌"
 _STYLES: Final[dict[LineMark, StyleName]] = {
     LineMark.SAME: "text",
     LineMark.GONE: "warn",
@@ -309,7 +311,14 @@ class DiffView(LineView[Piece]):
         key, laid = self.selected, self.laid
         if key is None or laid is None:
             return None
-        return next((at for at in reversed(range(len(laid.hunks))) if laid.hunks[at].row <= key.row), None)
+        before = bisect_right(laid.hunks, key.row, key=lambda hunk: hunk.row)
+        return before - 1 if before else None
+
+    def _move_to(self, place: int, *, reveal: bool = True) -> None:
+        before = self.hunk
+        super()._move_to(place, reveal=reveal)
+        if self.hunk != before:
+            self.redraw()
 
     def _again(self) -> None:
         width = self.size.width or self.screen.size.width  # another pane may stand in its place
@@ -380,19 +389,28 @@ class DiffView(LineView[Piece]):
         del width
         if self.laid is None:
             return ((),)
-        line = draw(self.laid, key, self.left)
+        line, hunk = draw(self.laid, key, self.left), self.laid.hunk_of(key)
+        if hunk is not None and hunk == self.hunk:
+            first, *rest = line
+            line = (Span(f"{first.text[:1]}{AT}{first.text[MARGIN:]}", first.style), *rest)
         return (mark(line, self._needle) if self._needle else line,)
 
     # -- what can be done with it ------------------------------------------------------------------------
 
     def go(self, direction: int) -> bool:
-        """Stand on the next change, or the one before; False when there is none."""
+        """Stand on the next change, or the one before, as much of it in sight as has room; False: none."""
         laid, key = self.laid, self.selected
         if laid is None or key is None:
             return False
         hunks = laid.hunks if direction > 0 else laid.hunks[::-1]
         found = next((hunk for hunk in hunks if (hunk.row - key.row) * direction > 0), None)
-        return found is not None and self.select(found)
+        if found is None or not self.select(found):
+            return False
+        first, hunk = self.cursor, laid.hunk_of(found)
+        page = laid.pieces[first : first + self._height]
+        lines = sum(1 for _ in takewhile(lambda piece: laid.hunk_of(piece) == hunk, page))
+        self._show_from(max(self._top, first + lines - self._height))
+        return True
 
     def take_or_leave(self) -> bool:
         """Leave the change at the cursor, or take it again; False when the cursor stands on none."""

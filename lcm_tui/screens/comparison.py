@@ -63,38 +63,37 @@ def context_lines(
 
     *unsure*: the moments of which not all is known; the context of then says what.
     """
-    of_two, by_prompt = left.conversation_id != right.conversation_id, left.prompt != right.prompt
     lines = []
-    for sign, side, one in (
-        (Span("- ", "warn"), left, None if diff is None else diff.old),
-        (Span("+ ", "ok"), right, None if diff is None else diff.new),
+    for sign, side, other, one in (
+        (Span("- ", "warn"), left, right, None if diff is None else diff.old),
+        (Span("+ ", "ok"), right, left, None if diff is None else diff.new),
     ):
-        parts = _side(side, one, zone, of_two=of_two, by_prompt=by_prompt)
-        if (side.conversation_id, side.at) in unsure:
-            parts.insert(1, (Span("partly unknown", "warn"),))
-        lines.append([(sign, *parts[0]), *parts[1:]])
+        first, *rest = _side(side, other, one, zone, unsure=(side.conversation_id, side.at) in unsure)
+        lines.append([(sign, *first), *rest])
     return lines if diff is None else [*lines, _difference(diff)]
 
 
 def _side(
-    side: Side, one: SentContext | None, zone: tzinfo | None, *, of_two: bool, by_prompt: bool
+    side: Side, other: Side, one: SentContext | None, zone: tzinfo | None, *, unsure: bool
 ) -> list[Line]:
-    """A side in parts, the most telling first; its conversation and prompt where they differ."""
+    """A side in parts, the most telling first: in what it differs from the *other* one, then its figures."""
     parts: list[Line] = []
-    if of_two:
+    if side.conversation_id != other.conversation_id:
         parts.append((Span(f"conversation {side.conversation_id}"),))
     taken = None if one is None else one.taken
     if side.snapshot_id is not None:
         parts.append((Span(safe_line(side.snapshot_id if taken is None else taken.snapshot_id), "key"),))
     if side.when:
         parts.append((Span(side.when),))
-    if by_prompt:
+    if side.prompt != other.prompt:
         said = f"“{clip(safe_line(side.prompt), 24)}”" if side.prompt else "no prompt"
         parts.append((Span(said, "match" if side.prompt else "text"),))
     if one is None:
         return [*parts, (Span(f"under {side.budget:,}"),)]
-    parts.append((Span(f"under {one.budget:,}"),))
-    parts.append((Span(f"{counted(len(one.messages), 'message')}, {counted(one.sent_tokens, 'token')}"),))
+    figures: Line = (Span(f"{counted(len(one.messages), 'message')}, {counted(one.sent_tokens, 'token')}"),)
+    partial: list[Line] = [(Span("partial", "warn"),)] if unsure else []
+    under: Line = (Span(f"under {one.budget:,}"),)
+    parts += [figures, *partial, under] if side.budget == other.budget else [under, figures, *partial]
     if taken is not None and (doubt := doubt_of(taken)):
         parts.append((Span(doubt, "warn"),))
     if not side.clamps:
@@ -270,7 +269,7 @@ class CompareScreen(DataScreen[C]):
 Two contexts as the model receives them, compared message by message and line by line: the first (-) against
 the second (+).
 
-Unchanged lines are folded; enter unfolds them.
+Unchanged lines are folded; enter unfolds them. ▌ marks the lines of the change that the title counts.
 
 A line that begins with == names a message; its text follows, blocks as JSON.
 
@@ -280,7 +279,7 @@ the previous and the next change. / finds text.
 A side is a context as it is now under a budget, reloaded when the database changes; or a snapshot that an
 engine saved when it sent the context (asm_…). A snapshot stores numbers and references; its texts are read
 from the database as it is now. "rows changed" and "missing" mean that what was sent differs from what is
-shown.
+shown; "partial", that not all of a moment of the past is known.
 
 From the messages of a conversation D compares it with the Codex session that it was held in: what was said,
 called and returned, in the order of each. "elsewhere" counts rows that both have at different places. Lines

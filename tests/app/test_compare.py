@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.kit.diff import draw, lay_out
 from lcm_tui.kit.spans import text_of
+from lcm_tui.screens.comparison import CompareScreen
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -61,7 +63,7 @@ async def test_another_budget_one_under_the_other_and_side_by_side(database_file
         assert lines[1] == " - now · under 3,500 · 17 messages, 2,813 tokens · 5 not sent"
         assert lines[2] == " + under 128,000 · 22 messages, 4,430 tokens"
         assert "5 only in the second · 0 changed · 17 unchanged" in lines[3]
-        assert lines[4].startswith("+ == user · sum_4c4bd5292abfa225 d3")
+        assert lines[4].startswith("+▌== user · sum_4c4bd5292abfa225 d3")
         assert screen.selected_id() == "sum_4c4bd5292abfa225"
         fold = next(key for key in screen.table.keys if key.hidden)
         assert screen.table.select(fold)
@@ -75,6 +77,31 @@ async def test_another_budget_one_under_the_other_and_side_by_side(database_file
         assert shown_lines(pilot)[4].split("│")[1].startswith(" + == user · sum_4c4bd5292abfa225")
         await pilot.press("slash", *"Bilal", "enter")
         await wait_for(pilot, lambda: "Bilal" in shown(pilot) or "is not" in said(pilot)[-1])
+
+
+async def test_the_change_that_is_counted_is_marked_and_in_sight(database_file: DatabaseFactory):
+    def seen(screen: CompareScreen[Any], change: int) -> tuple[list[int], int]:
+        """The places of the marked lines on the screen, and how many lines of a change would have room."""
+        lines = [at for at, line in enumerate(shown_lines(pilot)) if line[1:2] == "▌"]
+        laid = screen.table.laid
+        assert laid is not None
+        return lines, min(
+            sum(laid.hunk_of(piece) == change for piece in laid.pieces), screen.table.size.height
+        )
+
+    async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=3_500) as pilot:
+        screen = await compared(pilot, "#2 64k")
+        for number in range(2, 6):
+            await pilot.press("]")
+            await wait_for_text(pilot, f"change {number} of ")
+            lines, room = seen(screen, number - 1)
+            assert len(lines) == room
+            assert lines[0] == screen.table.region.y + screen.table.cursor - screen.table.scroll_offset.y
+        await pilot.press("v")
+        await wait_for(pilot, lambda: screen.table.laid and screen.table.laid.side_by_side)
+        await settled(pilot)
+        lines, room = seen(screen, 4)
+        assert len(lines) == room > 0
 
 
 @pytest.mark.long
@@ -104,10 +131,10 @@ async def test_how_it_was_when_the_screen_was_opened(database_copy: DatabaseFact
             number = host.say(1, "Is the cache warm?")
             await wait_for_text(pilot, "· sent 4,442 ")
             await pilot.press("D", *"opened", "enter")
-            await wait_for_text(pilot, "22 messages, 4,430 tokens", f"+ == user · message {number}")
+            await wait_for_text(pilot, "22 messages, 4,430 tokens", f"+▌== user · message {number}")
             assert "1 only in the second" in shown(pilot)
             host.say(1, "And now?")
-            await wait_for_text(pilot, "+ And now?", "2 only in the second")
+            await wait_for_text(pilot, "+▌And now?", "2 only in the second")
             await pilot.press("escape")
             await wait_for(pilot, lambda: pilot.app.screen is context)
 

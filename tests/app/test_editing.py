@@ -35,12 +35,12 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
         await wait_for_text(pilot, f"Edit {SUMMARY}", "^s Keep and review")
         assert "ctrl+s" not in shown(pilot), "the bar says it"
         await pilot.press(*"Zebra. ", "ctrl+s")
-        await wait_for_text(pilot, f"Review {SUMMARY}", "+ Zebra.", "Like the present text: keeps", "by hand")
+        await wait_for_text(pilot, f"Review {SUMMARY}", "+▌Zebra.", "Like the present text: keeps", "by hand")
         assert "target" not in shown(pilot)
         assert value(path, TEXT) == before
         await settled(pilot)
         await pilot.press("a")
-        await wait_for_text(pilot, "a Apply", "[Diff]", "+ Zebra.")
+        await wait_for_text(pilot, "a Apply", "[Diff]", "+▌Zebra.")
         await settled(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: value(path, TEXT) == f"Zebra. {before}")
@@ -79,7 +79,7 @@ async def test_a_summary_is_edited_wherever_it_is_listed(where: str, database_co
         await pilot.press("e")
         await wait_for_text(pilot, "Edit sum_")
         await pilot.press(*"Zebra. ", "ctrl+s")
-        await wait_for_text(pilot, "Review sum_", "+ Zebra.")
+        await wait_for_text(pilot, "Review sum_", "+▌Zebra.")
 
 
 @pytest.mark.long

@@ -82,7 +82,7 @@ def test_5_a_summary_edited_by_hand(path: Path, home: Path) -> None:
         operator.press("e", f"Edit {TOP}")
         operator.types("In March: ", "In March: Condensed memory")
         keys = operator.keys - 1  # what is written is no way to write it
-        operator.press("ctrl+s", f"Review {TOP}", "+ In March: Condensed memory")
+        operator.press("ctrl+s", f"Review {TOP}", "+▌In March: Condensed memory")
         operator.press("a", "preview: not applied yet")
         operator.press("a", "Back up before this change?")
         operator.press("enter", "Applied: Rewrite", "To undo it: U, u")

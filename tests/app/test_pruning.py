@@ -65,7 +65,7 @@ async def test_marked_conversations_are_exported_deleted_and_brought_back(databa
         assert "Delete 2 conversations" in shown(pilot)
         assert column(path, IDS) == ids
         await pilot.press("m")
-        await wait_for_text(pilot, "[Diff]", "- == ")
+        await wait_for_text(pilot, "[Diff]", "-▌== ")
         texts = plan.view.diff.diff
         assert (len(texts.new), texts.text(frozenset())) == (0, ""), "rows that only go leave no line behind"
         await pilot.press("a")
