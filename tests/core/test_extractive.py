@@ -198,6 +198,9 @@ async def test_it_is_the_writer_where_no_key_is_and_costs_nothing():
         "The plan (first stop. Then copy.) was accepted.",
         "Copy {a. b. c.} to the queue.",
         "Das war am 3.5 GB großen Index.",
+        "We moved src/app.py and ./a.b/c.d to the queue.",
+        "Open C:\\x.Y\\Z.txt and ../App.Tests/Main.cs first.",
+        "It now reads /etc/lcm.d/x.conf.",
     ],
 )
 def test_a_sentence_ends_where_it_ends(line: str):
