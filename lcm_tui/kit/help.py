@@ -21,8 +21,8 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, WrappedBlock
 from lcm_tui.kit.text import TextView
 
-#: Cells of the first columns, before title and sentence.
-_GROUP, _KEY = 7, 7
+#: Cells of the first columns, before title and sentence; and of the last, which a narrow list does not have.
+_GROUP, _KEY, _NAME, _NAMED_FROM = 7, 7, 18, 94
 _GROUPS: Final = ("Look", "Change", "Go")
 #: Keys that lead on, or back, in what is shown.
 _GOING: Final = frozenset(
@@ -157,7 +157,8 @@ class HelpMenu(Dialog[str]):
         keys = list(self._list.keys)
         at = keys.index(name)
         first = at == 0 or self._rows[keys[at - 1]].group != row.group
-        room = max(width - _GROUP - _KEY - self._titled, 10)
+        named = row.name if width >= _NAMED_FROM else ""
+        room = max(width - _GROUP - _KEY - self._titled - (_NAME if named else 0), 10)
         dim = bool(row.reason)
         said, *rest = wrap(safe_line(f"Not now: {row.reason}" if dim else row.sentence), room)
         style: StyleName = "dim" if dim else "text"
@@ -167,7 +168,8 @@ class HelpMenu(Dialog[str]):
                 Span(f"{row.group if first else '':<{_GROUP}}", "heading"),
                 Span(f"{clip(row.key, _KEY - 1):<{_KEY}}", "key"),
                 Span(f"{row.title:<{self._titled}}", "dim" if dim else "title"),
-                Span(said, style),
+                Span(f"{said:<{room}}" if named else said, style),
+                Span(f"{named:>{_NAME}}" if named else "", "dim"),
             ),
             *((before, Span(line, style)) for line in rest),
         )
@@ -178,8 +180,9 @@ class HelpMenu(Dialog[str]):
         if row is None:
             self._more.show(())
             return
-        # The row itself says why it cannot be used now.
-        said = Span(f"{row.key}  ", "key"), Span(row.sentence), Span(f"  [keys] {row.name}", "dim")
+        # The row itself says why it cannot be used now, and where it is wide, what its key is called.
+        named = f"  [keys] {row.name}" if self._list.size.width < _NAMED_FROM else ""
+        said = Span(f"{row.key}  ", "key"), Span(row.sentence), Span(named, "dim")
         self._more.show((Block(spans=said),))
 
     @on(LineView.Opened)

@@ -14,20 +14,25 @@ from textual.widgets import Input
 from lcm_tui.kit.commands import free_keys, key_problems, moving_keys, swapped, textual_keys
 from lcm_tui.kit.dialogs import reflowed
 from lcm_tui.kit.help import HelpMenu, help_rows
+from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import text_of
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import all_keys
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import (
     NARROW,
+    WIDE,
     open_app,
+    resize,
     settled,
     shown,
     shown_lines,
+    strips,
     wait_for,
     wait_for_text,
     wait_until_said,
 )
+from tests.app.test_mouse import click_text
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
 
@@ -163,7 +168,7 @@ def test_the_free_keys_are_those_that_are_not_refused(given: dict[str, str]):
         assert len(refused) < len(signs)
 
 
-async def test_the_name_of_the_selected_key_stands_below_the_list_and_of_no_other(
+async def test_the_name_of_a_key_stands_below_a_narrow_list_and_at_the_right_of_a_wide_one(
     database_file: DatabaseFactory,
 ):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
@@ -175,6 +180,45 @@ async def test_the_name_of_the_selected_key_stands_below_the_list_and_of_no_othe
         await wait_for_text(pilot, "[keys] context")
         rows = [line for line in shown_lines(pilot) if "Context   " in line]
         assert rows[0].rstrip(" ▂│").endswith("Show what the model sees of this")
+        await resize(pilot, 100, 40)
+        for title, name in (("Mark by cleaner", "mark-by-cleaner"), ("Context", "context")):
+            [row] = [line for line in shown_lines(pilot) if f" {title}  " in line or f" {title} M" in line]
+            assert row.rstrip(" ▂▇│").endswith(f" {name}")
+        await pilot.press("up")
+        await wait_for(pilot, lambda: "[keys]" not in shown(pilot))
+
+
+async def test_the_help_is_grouped_and_what_cannot_be_used_now_is_dim(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        await settled(pilot)
+        await pilot.press("question_mark")
+        await wait_for_text(pilot, "Not now: there is no change to undo")
+        rows = [line.partition("│ ")[2] for line in shown_lines(pilot)]
+        titles = ("Health", "Compact", "Undo", "Search", "Disk")
+        groups = [row[:7].strip() for row in rows if row[:7].strip() in {"Look", "Change", "Go"}]
+        assert groups == ["Look", "Change", "Go"]
+        first = {group: next(at for at, row in enumerate(rows) if row.startswith(group)) for group in groups}
+        at = {title: next(at for at, row in enumerate(rows) if f" {title}  " in row) for title in titles}
+        assert first["Look"] < at["Health"] < first["Change"] <= at["Compact"] < at["Undo"] < first["Go"]
+        assert first["Go"] <= at["Search"] < at["Disk"]
+        menu = pilot.app.screen
+        dim = menu.query_one(LineView).style_of("dim").color
+        for title, text in (("Undo", "Not now: there is no change"), ("Compact", "Preview compaction")):
+            segments = [one for one in strips(pilot)[at[title]] if one.text.strip().startswith((title, text))]
+            assert segments
+            assert all((one.style and one.style.color == dim) == (title == "Undo") for one in segments)
+
+
+async def test_a_click_on_a_line_of_the_help_runs_it_or_says_why_not(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        await settled(pilot)
+        await pilot.press("question_mark")
+        await wait_for_text(pilot, "Not now: there is no change to undo")
+        await click_text(pilot, "there is no change to undo", "HelpMenu LineView")
+        await wait_until_said(pilot, "there is no change to undo")
+        assert isinstance(pilot.app.screen, HelpMenu)
+        await click_text(pilot, "what the model sees", "HelpMenu LineView")
+        await wait_for_text(pilot, "Context 1")
 
 
 async def test_a_theme_that_was_chosen_is_kept(database_file: DatabaseFactory, config: Path):
