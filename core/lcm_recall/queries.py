@@ -645,8 +645,8 @@ class FileHit(Record, frozen=True):
 class Clock:
     """The time that is left for matching."""
 
-    def __init__(self, seconds: float = DEADLINE_SECONDS) -> None:
-        self._end = time.monotonic() + seconds
+    def __init__(self) -> None:
+        self._end = time.monotonic() + DEADLINE_SECONDS
 
     @property
     def left(self) -> float:

@@ -77,7 +77,6 @@ async def make_index(
     heard: Callable[[float], None] | None = None,
     *,
     folder: Path | None = None,
-    most_bytes: int = MAX_INDEX_BYTES,
 ) -> bool:
     """Make the index of a file or bring it up to date, window by window; False: it reached its size limit.
 
@@ -98,7 +97,7 @@ async def make_index(
             raise OSError(f"{path} cannot be used as an index")
         if index.is_of(state):
             return True
-        return await _fill(database, index, state, heard, most_bytes)
+        return await _fill(database, index, state, heard)
 
 
 async def _fill(
@@ -106,7 +105,6 @@ async def _fill(
     index: PrivateIndex,
     state: FileState | None,
     heard: Callable[[float], None] | None,
-    most_bytes: int,
 ) -> bool:
     at = looked_at = 0
 
@@ -132,7 +130,7 @@ async def _fill(
         await asyncio.to_thread(index.add, documents, min(at, last))
         if heard is not None:
             heard(min(1.0, at / max(last, 1)))
-        if index.size > most_bytes:
+        if index.size > MAX_INDEX_BYTES:
             await asyncio.to_thread(index.list_words)
             return False
 
@@ -841,7 +839,6 @@ async def search_live(
     heard: Callable[[Progress], None],
     *,
     limit: int = 20,
-    seconds: float = DEADLINE_SECONDS,
     index: IndexUse | None = None,
 ) -> Found:
     """Search, and tell *heard* how far it is; the answer is that of `search`.
@@ -879,7 +876,6 @@ async def search_live(
                 wanted,
                 settings,
                 limit=limit,
-                seconds=seconds,
                 near_seconds=1.0,
                 heard=from_thread,
                 index=index,

@@ -138,19 +138,19 @@ class Layout(Record, frozen=True):
         return any(column.name == name for column in self.columns)
 
 
-def lay_out(columns: Sequence[Column], width: int, gap: int = 1) -> Layout:
-    """Choose the columns that fit into *width* cells; the growing one gets the rest."""
+def lay_out(columns: Sequence[Column], width: int) -> Layout:
+    """Choose the columns that fit into *width* cells, one apart; the growing one gets the rest."""
     chosen = list(columns)
-    while len(chosen) > 1 and sum(column.width + gap for column in chosen) - gap > width:
+    while len(chosen) > 1 and sum(column.width + 1 for column in chosen) - 1 > width:
         droppable = [column for column in chosen if not column.grows] or chosen
         chosen.remove(min(droppable, key=lambda column: column.keep))
     growing = next((column for column in chosen if column.grows), None)
-    spare = width - (sum(column.width + gap for column in chosen) - gap)
+    spare = width - (sum(column.width + 1 for column in chosen) - 1)
     lesser = sorted(
         (one for one in chosen if one is not growing and one.keep < LESSER), key=lambda one: one.keep
     )
     while growing is not None and lesser and growing.width + spare < growing.wish:
-        spare += lesser[0].width + gap
+        spare += lesser[0].width + 1
         chosen.remove(lesser.pop(0))
     return Layout(
         tuple(chosen),
@@ -158,9 +158,9 @@ def lay_out(columns: Sequence[Column], width: int, gap: int = 1) -> Layout:
     )
 
 
-def lay_out_in_turn(columns: Sequence[Column], width: int, gap: int = 1) -> Sequence[Layout]:
+def lay_out_in_turn(columns: Sequence[Column], width: int) -> Sequence[Layout]:
     """All the columns, as many at a time as fit; the first and the growing one stand beside each lot."""
-    layouts = [lay_out(columns, width, gap)]
+    layouts = [lay_out(columns, width)]
     shown = set(layouts[0].columns)
     kept = [column for column in columns if column in shown and (column.grows or column is columns[0])]
     while len(shown) < len(columns):
@@ -169,7 +169,7 @@ def lay_out_in_turn(columns: Sequence[Column], width: int, gap: int = 1) -> Sequ
             for column in columns
             if column in kept or column not in shown
         ]
-        layout = lay_out(again, width, gap)
+        layout = lay_out(again, width)
         more = {column for column in columns if layout.shows(column.name)} - shown
         if not more:
             break
@@ -178,14 +178,14 @@ def lay_out_in_turn(columns: Sequence[Column], width: int, gap: int = 1) -> Sequ
     return layouts
 
 
-def row_of(layout: Layout, cells: Mapping[str, Span], gap: int = 1) -> Line:
+def row_of(layout: Layout, cells: Mapping[str, Span]) -> Line:
     """A row of a list: each cell clipped and padded to its column."""
     spans: list[Span] = []
     for column, width in zip(layout.columns, layout.widths, strict=True):
         cell = cells.get(column.name, Span(""))
         text = clip(safe_line(cell.text), width)
         space = " " * (width - cell_width(text))
-        between = " " * gap if spans else ""
+        between = " " if spans else ""
         if cell.style in _SEEN_ON_BLANKS:
             ahead, behind = (between + space, "") if column.right else (between, space)
             spans += [Span(ahead), Span(text, cell.style), Span(behind)]

@@ -606,15 +606,15 @@ class CommandScreen(Screen[None], Still):
             self._problems.add(problem)
             self.app.notify(problem, title="Cannot read", severity="error")
 
-    async def calm(self, longest: float = LONGEST_PAUSE) -> None:
-        """Wait until no key is to be expected at once, for so many seconds at most.
+    async def calm(self) -> None:
+        """Wait until no key is to be expected at once, for `LONGEST_PAUSE` seconds at most.
 
         Who types into a prompt is waited for to the end of the word.
         """
         while self.prompt.lists and (left := self._until_end_of_word()) > 0:  # noqa: ASYNC110 - no event
             await asyncio.sleep(left)
         now = time.monotonic()
-        until = now + longest
+        until = now + LONGEST_PAUSE
         while (wait := self._until_calm(now, until)) > 0:
             await asyncio.sleep(wait)
             now = time.monotonic()

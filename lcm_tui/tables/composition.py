@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lcm_core.base.text import cell_width
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store.context_view import Group
 
-from lcm_tui.kit.spans import Line, Span, StyleName, depth_style, role_style, text_of
+from lcm_tui.kit.spans import Line, Span, StyleName, depth_style, role_style
 
 
 def share_out(amounts: Sequence[int], width: int) -> list[int]:
@@ -66,13 +65,8 @@ def changes_line(before: Sequence[Group], after: Sequence[Group], *, plain: bool
     return tuple(spans)
 
 
-def legend_line(
-    groups: Sequence[Group], tail: FreshTail | None, *, plain: bool, width: int | None = None
-) -> Line:
-    """What the colours of the bar (*plain*: its letters) mean, with tokens; then the fresh tail.
-
-    Of the unit, only as much is written as fits in *width* cells; None: all of it.
-    """
+def legend_line(groups: Sequence[Group], tail: FreshTail | None, *, plain: bool) -> Line:
+    """What the colours of the bar (*plain*: its letters) mean, with tokens; then the fresh tail."""
     tokens = _tokens_by_name(groups)
     shown = {group.name: group for group in groups}
     spans: list[Span] = []
@@ -80,10 +74,7 @@ def legend_line(
         spans += [*_sign(group, plain=plain), Span(f"{tokens[name]:,}", "dim")]
     if tail is not None and tail.messages:
         sign = " capitals=" if plain else " ▓ "
-        spans += [Span(sign, "tail"), Span("fresh tail "), Span(f"{tail.tokens:,}", "dim")]
-        left = None if width is None else width - cell_width(text_of(spans))
-        units = (unit for unit in (" tokens", " tok") if left is None or len(unit) <= left)
-        spans.append(Span(next(units, ""), "dim"))
+        spans += [Span(sign, "tail"), Span("fresh tail "), Span(f"{tail.tokens:,} tokens", "dim")]
     return tuple(spans)
 
 

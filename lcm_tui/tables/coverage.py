@@ -125,9 +125,9 @@ def merged(spans: Iterable[Span]) -> Line:
     return tuple(found)
 
 
-def axis_marks(coverage: Coverage, scale: Scale, every: int = TICKS) -> list[tuple[int, int]]:
+def axis_marks(coverage: Coverage, scale: Scale) -> list[tuple[int, int]]:
     """Every few cells a cell and the seq of its first message."""
-    return [(cell, coverage.seqs[scale.run_at(cell)[0]]) for cell in range(0, scale.width, every)]
+    return [(cell, coverage.seqs[scale.run_at(cell)[0]]) for cell in range(0, scale.width, TICKS)]
 
 
 def axis_line(coverage: Coverage, scale: Scale, *, plain: bool) -> Line:
@@ -228,11 +228,11 @@ def why_empty(coverage: Coverage) -> str:
     return "This conversation has no summaries."
 
 
-def wrapped(entries: Sequence[Line], width: int, gap: str = "  ") -> list[Line]:
+def wrapped(entries: Sequence[Line], width: int) -> list[Line]:
     """Entries one behind the other, on as many lines as they need."""
     lines: list[Line] = []
     for entry in entries:
-        together = (*lines[-1], Span(gap), *entry) if lines else entry
+        together = (*lines[-1], Span("  "), *entry) if lines else entry
         if lines and cell_width(text_of(together)) <= width:
             lines[-1] = together
         else:

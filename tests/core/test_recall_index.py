@@ -68,9 +68,9 @@ async def searched(
         return await database.read(load)
 
 
-async def made(path: Path, **more: int) -> bool:
+async def made(path: Path) -> bool:
     async with await Database.open(path) as database:
-        return await make_index(database, folder=path.parent / "cache", **more)
+        return await make_index(database, folder=path.parent / "cache")
 
 
 def messages_in(path: Path, *texts: str) -> Path:
@@ -114,9 +114,13 @@ async def test_it_follows_its_file(tmp_path: Path) -> None:
     assert found.coverage.full
 
 
-async def test_one_that_is_broken_of_another_file_or_full_hides_nothing(tmp_path: Path) -> None:
+async def test_one_that_is_broken_of_another_file_or_full_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = messages_in(tmp_path / "lcm.db", "the first lease")
-    assert not await made(path, most_bytes=1)
+    with monkeypatch.context() as full:
+        full.setattr("lcm_recall.search.MAX_INDEX_BYTES", 1)
+        assert not await made(path)
     assert (await searched(path, "lease", by_index=True)).total == 1
     assert await made(path)
     path.unlink()

@@ -309,9 +309,9 @@ def _changed(words: Sequence[str], stay: Iterable[Span]) -> Iterator[Span]:
     return ((places[first], places[last]) for first, last in changed)
 
 
-def unified_text(diff: Diff, *, context: int = 3) -> Iterator[str]:
-    """The lines of a unified diff, without file names, *context* unchanged lines around each change."""
-    for group in _groups(diff.edits, context):
+def unified_text(diff: Diff) -> Iterator[str]:
+    """The lines of a unified diff, without file names, three unchanged lines around each change."""
+    for group in _groups(diff.edits, 3):
         first, last = group[0], group[-1]
         yield (f"@@ -{_range(first.old_start, last.old_end)} +{_range(first.new_start, last.new_end)} @@")
         for edit in group:

@@ -64,7 +64,7 @@ class Holder(Record, frozen=True):
         return f"{self.name or 'a program'} (process {self.pid})"
 
 
-def processes_with_open(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
+def processes_with_open(path: Path) -> tuple[Holder, ...]:
     """The processes besides this one that have *path* or its WAL open, by number.
 
     Descriptors of other users' processes can be read by root alone; locks, which everybody may see, are
@@ -75,11 +75,11 @@ def processes_with_open(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
         with contextlib.suppress(OSError):
             found = file.stat()
             files.add((found.st_dev, found.st_ino))
-    pids = {*_by_descriptor(proc, files), *_by_lock(proc, files)} - {os.getpid()}
-    return tuple(Holder(pid, _name(proc, pid)) for pid in sorted(pids))
+    pids = {*_by_descriptor(files), *_by_lock(files)} - {os.getpid()}
+    return tuple(Holder(pid, _name(pid)) for pid in sorted(pids))
 
 
-def open_under_other_names(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
+def open_under_other_names(path: Path) -> tuple[Holder, ...]:
     """The processes besides this one that have the file at *path* open by another of its names."""
     location = real_path(path)
     with contextlib.suppress(OSError):
@@ -87,13 +87,13 @@ def open_under_other_names(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]
         files = {(found.st_dev, found.st_ino)}
         names = {str(location)}
         return tuple(
-            Holder(int(process), _name(proc, int(process)))
-            for process in _entries(proc)
+            Holder(int(process), _name(int(process)))
+            for process in _entries(_PROC)
             if process.isdigit()
             and int(process) != os.getpid()
             and any(
                 _is_one(link, files) and os.readlink(link) not in names
-                for link in ((proc / process / "fd" / number) for number in _entries(proc / process / "fd"))
+                for link in (_PROC / process / "fd" / number for number in _entries(_PROC / process / "fd"))
             )
         )
     return ()
@@ -108,10 +108,10 @@ def process_names(found: Iterable[Holder]) -> str:
     return " and ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
-def _by_descriptor(proc: Path, files: set[tuple[int, int]]) -> Iterator[int]:
-    for process in _entries(proc):
+def _by_descriptor(files: set[tuple[int, int]]) -> Iterator[int]:
+    for process in _entries(_PROC):
         if process.isdigit() and any(
-            _is_one(proc / process / "fd" / number, files) for number in _entries(proc / process / "fd")
+            _is_one(_PROC / process / "fd" / number, files) for number in _entries(_PROC / process / "fd")
         ):
             yield int(process)
 
@@ -126,10 +126,10 @@ def _is_one(link: Path, files: set[tuple[int, int]]) -> bool:
     return (found.st_dev, found.st_ino) in files
 
 
-def _by_lock(proc: Path, files: set[tuple[int, int]]) -> Iterator[int]:
+def _by_lock(files: set[tuple[int, int]]) -> Iterator[int]:
     """Lines such as ``1: POSIX  ADVISORY  READ 24708 fe:00:2146401 1073741826 1073742335``."""
     try:
-        lines = (proc / "locks").read_text("ascii", "replace").splitlines()
+        lines = (_PROC / "locks").read_text("ascii", "replace").splitlines()
     except OSError:
         return
     for line in lines:
@@ -148,9 +148,9 @@ def _entries(folder: Path) -> list[str]:
         return []
 
 
-def _name(proc: Path, pid: int) -> str:
+def _name(pid: int) -> str:
     try:
-        return (proc / str(pid) / "comm").read_text("utf-8", "replace").strip()
+        return (_PROC / str(pid) / "comm").read_text("utf-8", "replace").strip()
     except OSError:
         return ""
 

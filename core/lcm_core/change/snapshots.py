@@ -71,7 +71,7 @@ def _item(origin: Origin, tokens: int) -> SnapshotItem:
     return SnapshotItem(origin.kind, origin.ordinal, ref, tokens)
 
 
-def keep_snapshot(path: Path, one: Snapshot, *, newest: int = KEPT, wait: float = WAIT_SECONDS) -> None:
+def keep_snapshot(path: Path, one: Snapshot, *, newest: int = KEPT) -> None:
     """Write a snapshot, and leave only the *newest* of its conversation.
 
     Raises:
@@ -79,7 +79,7 @@ def keep_snapshot(path: Path, one: Snapshot, *, newest: int = KEPT, wait: float 
             commit does.
     """
     account, items = packed_account(one), packed_items(one.sent, one.dropped, one.cut)
-    with open_writer(path, wait) as writer:
+    with open_writer(path, WAIT_SECONDS) as writer:
         writer.begin()
         writer.write_only([TABLE])
         writer.execute(OWN_TABLES[TABLE])

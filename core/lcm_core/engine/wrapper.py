@@ -183,15 +183,13 @@ class CachePolicy(Record, frozen=True):
 
 UNOBSERVED = CachePolicy(CacheState.UNKNOWN, False, "this database has no cache telemetry")
 
-#: How long a provider keeps what it was asked to keep long; the short one is a setting.
+#: How long a provider keeps what it was asked to keep long; and what no retention is stated of.
 _LONG_RETENTION = timedelta(hours=1)
 _SHORT_RETENTION = timedelta(seconds=300)
 
 
-def cache_policy(
-    telemetry: CacheTelemetry | None, now: datetime, *, short: timedelta = _SHORT_RETENTION
-) -> CachePolicy:
-    """Judge a cache at *now* (aware); *short* is how long one of no stated retention stays warm."""
+def cache_policy(telemetry: CacheTelemetry | None, now: datetime) -> CachePolicy:
+    """Judge a cache at *now* (aware)."""
     if telemetry is None:
         return UNOBSERVED
     if (telemetry.retention or "").lower() == "none":
@@ -205,7 +203,7 @@ def cache_policy(
     if not (used or hot or touched):
         state = CacheState.COLD if telemetry.state == CacheState.COLD else CacheState.UNKNOWN
         return CachePolicy(state, False, "no use of a cache was seen")
-    window = _LONG_RETENTION if (telemetry.retention or "").lower() == "long" else short
+    window = _LONG_RETENTION if (telemetry.retention or "").lower() == "long" else _SHORT_RETENTION
     since = touched or (parse_utc(telemetry.call_at) if used or hot else None)
     if since is None:
         return CachePolicy(CacheState.HOT, True, "the cache was used; when is not recorded")

@@ -70,7 +70,6 @@ class Batch:
         batch_id: str = "",
         keep: Callable[[BatchItem], None] = lambda item: None,
         changed: Callable[[BatchItem], None] = lambda item: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.id = batch_id or new_batch_id()
         self.options = options or BatchOptions()
@@ -79,8 +78,8 @@ class Batch:
         self.failed: LcmError | None = None  #: what stopped the run: a refused key, a limit, the database
         self.database = database
         self._items = by_id(items)
-        self._keep, self._changed, self._clock = keep, changed, clock
-        self._begun = clock()
+        self._keep, self._changed = keep, changed
+        self._begun = time.monotonic()
         self._drafted = 0
         self._committing = asyncio.Lock()
         self._wake = asyncio.Event()
@@ -131,7 +130,7 @@ class Batch:
         items = self._items.values()
         counts = Counter(item.state for item in items)
         usage = sum((item.usage for item in items), Usage(cost_usd=0.0))
-        seconds = self._clock() - self._begun
+        seconds = time.monotonic() - self._begun
         return BatchProgress(len(items), counts, self._drafted, seconds, counts[ItemState.DRAFTING], usage)
 
     # -- running -----------------------------------------------------------------------------------------
@@ -151,7 +150,7 @@ class Batch:
         if self._running is not None:
             raise RefusedError("This batch is already running.")
         self._running = asyncio.current_task()
-        self._begun, self._drafted = self._clock(), 0
+        self._begun, self._drafted = time.monotonic(), 0
         self._stopping, self.failed = False, None
         tasks: set[asyncio.Task[None]] = set()
         try:

@@ -62,7 +62,6 @@ from lcm_core.store.rows import StoredRow
 from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import summaries_in
 from lcm_core.writers.briefing import (
-    BriefLimits,
     BriefPassage,
     BriefQuestion,
     BriefText,
@@ -775,7 +774,6 @@ async def have_written(
     model: Model,
     rendering: Rendering,
     *,
-    limits: BriefLimits | None = None,
     progress: Progress = lambda _, __: None,
 ) -> WrittenBrief:
     """Ask a model for the brief; nothing is open meanwhile.
@@ -789,7 +787,7 @@ async def have_written(
     async def expand(ids: Sequence[SummaryId], tokens: int) -> Sequence[BriefPassage]:
         return await database.read(read_expanded, wish.conversation_id, ids, tokens, rendering)
 
-    return await write_brief(model, question, expand, limits, progress)
+    return await write_brief(model, question, expand, progress)
 
 
 def call_failed(error: BaseException) -> bool:

@@ -279,9 +279,9 @@ def reversal_sentence(turned: Sequence[Reversal]) -> str:
     return f"It reverses a rule of the source: “{rule}” became “{draft}” ({first.words}).{more}"
 
 
-def _in_short(text: str, most: int = 160) -> str:
+def _in_short(text: str) -> str:
     plain = " ".join(text.split())
-    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+    return plain if len(plain) <= 160 else f"{plain[:159]}…"
 
 
 def _holds_marker(text: str) -> bool:

@@ -149,7 +149,6 @@ async def write_brief(
     model: Model,
     question: BriefQuestion,
     expand: Expand,
-    limits: BriefLimits | None = None,
     progress: Progress = lambda _, __: None,
 ) -> WrittenBrief:
     """Have a brief written. No transaction is open; *expand* reads in short ones of its own.
@@ -157,7 +156,7 @@ async def write_brief(
     Raises:
         SummarizerError: no answer came back, or not in time; what was answered before is paid for.
     """
-    limits = limits or BriefLimits()
+    limits = BriefLimits()
     try:
         async with asyncio.timeout(limits.seconds):
             return await _Writing(model, question, expand, limits, progress).write()
