@@ -224,16 +224,16 @@ class Removing(Deleting):
             deletion = await plan_delete(reader, ids, forget=self.forgets)
         data: Document = {**_selection(self._chosen), "complete": deletion.complete}
         blocks = _selection_blocks(self._run, self._chosen)
-        if self.forgets and self.conversations:
-            blocks += (Note(f"{line}.") for line in forgetting_means(self._path, ids))
-        elif self.conversations:
-            blocks.append(Note(f"Each is exported to {self.folder} before it is deleted."))
-            blocks += (Note(f"{line}.") for line in freed_sentences(await freed_by(reader, ids)))
+        if self.conversations:
+            freed = await freed_by(reader, ids, deletion.plans)
+            data["freed"] = to_json(freed)
+            exported = (f"Exported to {self.folder} first",)
+            means = forgetting_means(self._path, ids) if self.forgets else exported
+            blocks += (Note(f"{line}.") for line in (*means, *freed_sentences(freed)))
         if not deletion.complete:
             blocks.append(Note("The rows of the first one are shown; the others are similar."))
-        more = not deletion.complete
         return changing.Proposal(
-            deletion.plans, more=more, data=data, blocks=blocks, nothing=NOTHING, brief=True
+            deletion.plans, not deletion.complete, data=data, blocks=blocks, nothing=NOTHING, brief=True
         )
 
     def confirmation(self) -> Confirmation | None:

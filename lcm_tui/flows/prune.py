@@ -31,6 +31,7 @@ from lcm_core.store.database import Reader
 from lcm_tui.flows.change import Change, Choice, Confirmation, Notice, Then
 from lcm_tui.flows.ui import Ui
 from lcm_tui.tables.disk import freed_sentences
+from lcm_tui.tables.messages import below_home
 
 # -- archive ---------------------------------------------------------------------------------------------
 
@@ -182,11 +183,11 @@ def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | N
             )
         if not deletion.plans:
             raise RefusedError("These conversations were already deleted.")
+        notes = freed_sentences(await freed_by(reader, conversations, deletion.plans))
         if forget:
-            notes: tuple[str, ...] = await asyncio.to_thread(forgetting_means, path, conversations)
+            notes = (*await asyncio.to_thread(forgetting_means, path, conversations), *notes)
         else:
-            freed = freed_sentences(await freed_by(reader, conversations))
-            notes = (f"Each is exported to {change.folder} before it is deleted", *freed)
+            notes += (f"Exported to {below_home(change.folder)} first",)
         first, *rest = deletion.plans
         noted = [replace(first, warnings=(*notes, *first.warnings)), *rest]
         return [replace(one, batch=batch) for one in noted]

@@ -116,16 +116,19 @@ def disk_sentence(use: DiskUse) -> str:
 
 
 def freed_sentences(freed: Freed) -> tuple[str, ...]:
-    """What a deletion frees, and what of it is still to be given back; without full stops."""
-    size = max(freed.file_bytes - freed.text_bytes, 0)
-    inside = (
-        f"Up to {bytes_text(freed.text_bytes)} become free inside the file; to give them to the disk "
-        f"({bytes_text(freed.file_bytes)} → about {bytes_text(size)}): & and v, or lcm-tui disk --free pages"
+    """What a deletion frees, and what it writes; without full stops, each for a line of 80 cells."""
+    before, after = bytes_text(freed.file), bytes_text(freed.after)
+    becomes = (
+        f" → about {after}" if after != before else f", about {bytes_text(freed.file - freed.after)} less"
     )
-    if not freed.files:
-        return (inside,)
-    files = f"{counted(freed.files, 'large file')} ({bytes_text(freed.stored_bytes)})"
-    return inside, f"{files} will have no row: & and x, or lcm-tui disk --free strays, removes them"
+    said = [f"File {before}{becomes} after compacting"]
+    if freed.files:
+        said[0] += f"; {counted(freed.files, 'large file')}, {bytes_text(freed.stored)}"
+    if freed.export:
+        said += ["Large files stay on the disk, and no row names them any more"] if freed.files else []
+        written = f"Export {bytes_text(freed.export)}, undo {bytes_text(freed.undo)}"
+        said.append(f"{written}: space is gained by deleting the export")
+    return tuple(said)
 
 
 def vacuum_sentence(estimate: VacuumEstimate, file: FileSize) -> str:

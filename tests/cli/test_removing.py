@@ -18,6 +18,7 @@ from lcm_core.operations.export import default_folder, read_conversation_file
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.kinds import Size
+from lcm_tui.tables.blocks import bytes_text
 from tests.change.support import REAL, changed, dump, search_faults
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
@@ -146,6 +147,24 @@ def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version
     taken_back = run("history", "undo", *which(done), "--db", path, "--apply", "--yes")
     assert taken_back.code == 0
     assert changed(rows, dump(path)) == set()
+
+
+def test_a_deletion_says_what_it_frees_and_what_it_writes(path: Path, monkeypatch: pytest.MonkeyPatch):
+    shown = conversations(path, "delete", 1)
+    freed = conversations(path, "delete", 1, "--json").data["freed"]
+    said = " ".join(shown.out.split())
+    assert "File 3.7 MB → about 2.6 MB after compacting; 3 large files, 147 bytes." in said
+    assert f"undo {bytes_text(freed['undoBytes'])}: space is gained by deleting the export." in said
+    wave = pruning.plan_delete.__kwdefaults__ or {}
+    with monkeypatch.context() as first:
+        first.setitem(wave, "rows", 500)
+        part = conversations(path, "delete", 1, "--json").data
+    assert not part["complete"], "the rest is measured by the first of its rows"
+    assert 0.5 < part["freed"]["exportBytes"] / freed["exportBytes"] < 2
+    done = conversations(path, "delete", 1, "--apply", "--yes", "--json").data
+    assert abs(sum(one["bytes"] for one in done["exports"]) - freed["exportBytes"]) < 1_000
+    assert run("disk", "--free", "pages", "--db", path, "--apply", "--yes").code == 0
+    assert path.stat().st_size == pytest.approx(freed["fileBytesAfter"], rel=0.1)
 
 
 @pytest.mark.long

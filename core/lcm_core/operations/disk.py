@@ -17,15 +17,17 @@ from typing import Final
 from lcm_core.base.errors import DatabaseBusyError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.times import parse_utc
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, field
 from lcm_core.change.backup import default_target, estimate_backup, known_backups
 from lcm_core.change.connection import REWRITE_ROOM, Holder, open_writer, process_names, processes_with_open
 from lcm_core.change.copying import Stop
-from lcm_core.operations.export import default_folder
+from lcm_core.change.journal import APART_BYTES, pack
+from lcm_core.change.plan import Keeping, Plan, deletions
+from lcm_core.operations.export import default_folder, exported_bytes
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import list_files
 from lcm_core.store.opening import file_state, real_path, sidecar
-from lcm_core.store.statistics import ConversationSize, FileSize, file_size, text_bytes
+from lcm_core.store.statistics import ConversationSize, FileSize, conversation_sizes, file_size
 
 # -- inside the file -------------------------------------------------------------------------------------
 
@@ -186,21 +188,46 @@ def _stored(path: Path) -> int:
 
 
 class Freed(Record, frozen=True):
-    """What a deletion of conversations frees."""
+    """What a deletion of conversations frees, and what it writes; in bytes, and about."""
 
-    file_bytes: int  #: of the database file now
-    text_bytes: int  #: about what becomes free inside it
-    files: int  #: large files of theirs, which stay
-    stored_bytes: int  #: of those, as they were recorded
+    file: int = field(name="fileBytes")  #: of the database file now
+    after: int = field(name="fileBytesAfter")  #: of it once its free pages are given back
+    export: int = field(name="exportBytes")  #: of the files that bring the conversations back
+    undo: int = field(name="undoBytes")  #: that the history keeps, in the file or beside it
+    files: int = field(name="largeFiles")  #: of theirs, which stay
+    stored: int = field(name="largeFileBytes")  #: of those, as they were recorded
 
 
-async def freed_by(reader: Reader, conversations: Collection[ConversationId]) -> Freed:
-    """Measure what goes with some conversations."""
-    texts = await text_bytes(reader, list(conversations))
+#: Plans whose edits are packed to learn how far the others can be.
+_PACKED: Final = 8
+
+
+async def freed_by(reader: Reader, conversations: Collection[ConversationId], plans: Sequence[Plan]) -> Freed:
+    """Measure what goes with some conversations; *plans* delete them, or the first of their rows.
+
+    Rows with their indexes and search data take about what they take in an export.
+    """
+    wanted = set(conversations)
+    sizes = await conversation_sizes(reader)
+    texts = sum(one.messages + one.summaries for one in sizes if one.id in wanted)
+    planned = sum(edit.table in ("messages", "summaries") for plan in plans for edit in deletions(plan.edits))
+    whole = max(texts / planned, 1.0) if planned else 1.0
+    rows = int(whole * await asyncio.to_thread(lambda: sum(exported_bytes(plan.edits) for plan in plans)))
+    kept = [plan for plan in plans if plan.keeping is not Keeping.NOWHERE]
+    packed = await asyncio.to_thread(lambda: [len(pack(plan.edits)) for plan in kept[:_PACKED]])
+    share = whole * len(kept) / max(len(packed), 1)
+    inside = sum(size for size in packed if size <= APART_BYTES) * share
     files = [one for owner in conversations for one in await list_files(reader, owner)]
     page, pages = await reader.value("PRAGMA page_size"), await reader.value("PRAGMA page_count")
-    stored = sum(one.byte_size or 0 for one in files)
-    return Freed(page * pages, sum(texts.values()), len(files), stored)
+    used = pages - await reader.value("PRAGMA freelist_count")
+    return Freed(
+        page * pages,
+        max(int(page * used - rows + inside), 0),
+        rows if kept else 0,
+        int(sum(packed) * share),
+        len(files),
+        sum(one.byte_size or 0 for one in files),
+    )
 
 
 # -- giving back -----------------------------------------------------------------------------------------

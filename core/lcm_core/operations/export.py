@@ -231,7 +231,7 @@ class _Writing(Struct):
 
     def line(self, value: object) -> None:
         """Write one line."""
-        self.file.write(json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+        self.file.write(_line(value))
 
     def rows(self, edits: Iterable[Edit]) -> None:
         """Write the rows that some edits delete."""
@@ -257,6 +257,15 @@ class _Writing(Struct):
             self.file.close()
         with contextlib.suppress(OSError):
             self.part.close()
+
+
+def exported_bytes(edits: Iterable[Edit]) -> int:
+    """What the rows that some edits delete take in a file."""
+    return sum(len(_line({"table": table, "row": encode_values(row)})) for table, row in _rows(edits))
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n"
 
 
 def _header(conversation: Conversation, database: Path, moment: datetime) -> dict[str, object]:

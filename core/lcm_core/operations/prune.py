@@ -17,7 +17,6 @@ from lcm_core.base.errors import RefusedError
 from lcm_core.base.javascript import first_units
 from lcm_core.base.paths import resolve_transcript
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.base.text import phrase
 from lcm_core.base.times import iso_z, parse_utc, sql_utc
 from lcm_core.base.tokens import utf16_length
 from lcm_core.base.values import Record, Struct, field
@@ -44,7 +43,7 @@ from lcm_core.store.conversations import first_texts, get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import SqlValue
 from lcm_core.store.ownership import consumers_first, foreign_uses, message_seqs
-from lcm_core.store.rows import StoredRow, owned_keys, owning_tables, referring_columns, rows_by
+from lcm_core.store.rows import StoredRow, owning_tables, referring_columns, rows_by
 from lcm_core.store.state import PREPARED_TABLES, batches_of, keeps_checkpoints, transcripts
 from lcm_core.store.statistics import ConversationSize, conversation_sizes, measured
 
@@ -375,7 +374,7 @@ def _plan(conversation: Conversation, piece: DeletionPiece, warnings: Sequence[s
 
 
 async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...]:
-    """Warnings about what is only named elsewhere, and what stays on the disk.
+    """Warnings about what is only named elsewhere.
 
     Raises:
         RefusedError: something else needs a row of this conversation.
@@ -392,16 +391,11 @@ async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...
             f"{listed(needed)}. "
             "Archive it instead, or delete the other one first; nothing was changed."
         )
-    found = [
+    return tuple(
         f"{use.used} is deleted with conversation {one}; {use.user} of conversation {use.conversation_id} "
         "names it"
         for use in uses
-    ]
-    files = len(await owned_keys(reader, "large_files", "file_id", one))
-    if files:
-        words = f"stay on disk after conversation {one} is gone, and no row names them any more"
-        found.append(phrase(files, "large file", None, words))
-    return tuple(found)
+    )
 
 
 # -- the pieces of a deletion ---------------------------------------------------------------------------
