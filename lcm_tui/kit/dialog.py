@@ -265,6 +265,18 @@ def faded(below: RenderableType) -> RenderableType:
     return Faded(below.screen, below.color) if isinstance(below, BackgroundScreen) else below
 
 
+class Answers(TextView):
+    """The answers of a question: in sight, however long the text above them is."""
+
+    def __init__(self, answers: Iterable[tuple[str, str]]) -> None:
+        super().__init__(answer_rows(answers), id="answers")
+
+
+def answer_rows(answers: Iterable[tuple[str, str]]) -> Document:
+    """Keys, and what each does."""
+    return tuple(Block(spans=(Span(f"{keys:<9}", "key"), Span(what)), indent=9) for keys, what in answers)
+
+
 class Dialog(ModalScreen[T]):
     """A box over a screen."""
 
@@ -336,17 +348,18 @@ class Dialog(ModalScreen[T]):
         self.fit()
 
     def fit(self) -> None:
-        """Make the first text as tall as what it says, as far as there is room."""
-        if self.FIXED is None:
+        """Make answers and the first text as tall as what they say, as far as there is room."""
+        texts = list(self.query(TextView).results())
+        if self.FIXED is None or not texts:
             return
-        for text in self.query(TextView).results():
-            box = text.parent
-            assert isinstance(box, Vertical)
-            cells = box.styles.width.cells if box.styles.width is not None else None
-            width = min(cells or self.app.size.width, self.app.size.width) - BESIDE
+        box, room = texts[0].parent, self.app.size.height - AROUND - self.FIXED
+        assert isinstance(box, Vertical)
+        cells = box.styles.width.cells if box.styles.width is not None else None
+        width = min(cells or self.app.size.width, self.app.size.width) - BESIDE
+        for text in (*self.query(Answers).results(), texts[0]):
             lines = sum(len(WrappedBlock(block, max(width, 1))) for block in text.document)
-            text.styles.height = max(min(lines, self.app.size.height - AROUND - self.FIXED), 1)
-            return
+            text.styles.height = max(min(lines, room - isinstance(text, Answers)), 1)
+            room -= lines
 
     # -- keys ------------------------------------------------------------------------------------------------
 

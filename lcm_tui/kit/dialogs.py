@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from lcm_tui.kit.commands import Key, key_title
-from lcm_tui.kit.dialog import TEXT, TYPING, Dialog, key_row, reading_keys
+from lcm_tui.kit.dialog import TEXT, TYPING, Answers, Dialog, key_row, reading_keys
 from lcm_tui.kit.lines import Moves
 from lcm_tui.kit.listing import Filter, Finder
 from lcm_tui.kit.session import Session
@@ -121,6 +121,7 @@ class SearchOnly(Dialog[bool], Decision[bool]):
     def compose_box(self) -> ComposeResult:
         """What is done, and the keys."""
         yield TextView(self._document())
+        yield Answers((("a", "apply"), ("esc", "cancel")))
 
     def _document(self) -> Document:
         return (
@@ -131,8 +132,6 @@ class SearchOnly(Dialog[bool], Decision[bool]):
             Block("built from messages and summaries and contain nothing else."),
             *(Block(f"Left: {one}.", "warn") for one in self._left),
             Block(),
-            Block(spans=(Span("a    ", "key"), Span("apply")), indent=5),
-            Block(spans=(Span("esc  ", "key"), Span("cancel")), indent=5),
         )
 
 
@@ -177,17 +176,15 @@ class Question(Dialog[str], Decision[str]):
     def compose_box(self) -> ComposeResult:
         """The question and its keys."""
         yield TextView(self._document())
+        yield Answers(self._answers)
 
     def _document(self) -> Document:
-        lines = [
-            Block(spans=(Span(f"{keys:<9}", "key"), Span(words)), indent=9) for keys, words in self._answers
-        ]
-        return (heading(self._title), *self._body, Block(), *lines)
+        return (heading(self._title), *self._body, Block())
 
     def say(self, body: Document) -> None:
         """Ask the same with another *body*, as more becomes known."""
         self._body = body
-        for view in self.query(TextView):  # none before it is mounted, nor after its answer
+        for view in self.query(TextView)[:1]:  # none before it is mounted, nor after its answer
             view.show(self._document())
             self.fit()
 
@@ -231,12 +228,11 @@ class Question(Dialog[str], Decision[str]):
             key, words = self._answers[0]
             self.app.notify(f"Press {key} for: {words.rstrip('…')}.", timeout=4)
 
-    @on(TextView.Clicked)
+    @on(TextView.Clicked, "#answers")
     def _clicked(self, event: TextView.Clicked) -> None:
         """A click on an answer gives it."""
-        at = event.block - (len(event.view.document) - len(self._answers))
-        if at >= 0:
-            self.dismiss("" if at == len(self._answers) - 1 else self._answers[at][0].split()[-1])
+        at = event.block
+        self.dismiss("" if at == len(self._answers) - 1 else self._answers[at][0].split()[-1])
 
     def action_leave(self) -> None:
         """Leave."""

@@ -549,7 +549,7 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
 WIDE: Final = (130, 40)
 #: Its lines, by the height of the terminal, from the start on: the list below stays where it is while they
 #: are read. At 80x24 a change that is made pushes no other line out.
-LINES: Final = ((24, 7), (0, 4))
+LINES: Final = ((24, 7), (15, 5), (0, 4))
 
 
 class PanelLines(LineView[PanelKey]):

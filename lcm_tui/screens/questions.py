@@ -26,7 +26,7 @@ from textual.widgets import Input, Static
 
 from lcm_tui.flows.drafts import CUT, Asked
 from lcm_tui.kit.commands import DIVIDER_BACK, DIVIDER_ON
-from lcm_tui.kit.dialog import BESIDE, TEXT, TYPING, Dialog, key_row
+from lcm_tui.kit.dialog import BESIDE, TEXT, TYPING, Answers, Dialog, answer_rows, key_row
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.session import Session
@@ -381,10 +381,6 @@ class BackupOffer(Dialog[bool], Decision[bool]):
     Before the first change of a day lcm-tui offers a copy of the database. Every change can be undone in the
     history without it; the copy also helps when the file itself is lost or damaged.
     """
-    FIXED = 3
-    DEFAULT_CSS = """
-    BackupOffer #choices { height: 3; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b,enter", "backup", "Back up", tooltip="Make the copy, then continue.", id="offer-backup"),
         Binding(
@@ -423,12 +419,7 @@ class BackupOffer(Dialog[bool], Decision[bool]):
     def compose_box(self) -> ComposeResult:
         """What is offered, and its keys."""
         yield TextView(self._document())
-        yield TextView(self._choices(), id="choices")  # in sight however long the paths are
-
-    def _choices(self) -> Document:
-        if self._stop is not None:
-            return ()
-        return tuple(Block(spans=(Span(f"{key:<9}", "key"), Span(what)), indent=9) for key, what in KEYS)
+        yield Answers(KEYS)
 
     def _document(self) -> Document:
         first = "This is the first change today."
@@ -458,10 +449,10 @@ class BackupOffer(Dialog[bool], Decision[bool]):
         if not self.is_attached:
             return
         self.query(TextView).first().show(self._document())
-        self.query_one("#choices", TextView).show(self._choices())
+        self.query_one(Answers).show(answer_rows(KEYS if self._stop is None else ()))
         self.fit()
 
-    @on(TextView.Clicked, "#choices")
+    @on(TextView.Clicked, "#answers")
     def _clicked(self, event: TextView.Clicked) -> None:
         """A click on a choice makes it."""
         (self.action_backup, self.action_without, self.action_leave)[event.block]()

@@ -129,8 +129,8 @@ def panel_keys(outlook: Outlook, most: int) -> tuple[PanelKey, ...]:
     ranked = [
         *_first(outlook),
         *_ones(Subject.NEAREST, bool(outlook.nearest)),
-        *_ones(Subject.OPERATION, bool(outlook.changes)),
         *_ones(Subject.SESSIONS, bool(outlook.sessions)),
+        *_ones(Subject.OPERATION, bool(outlook.changes)),
         *_ones(Subject.LARGEST, len(outlook.largest) > 1),
     ][:most]
     for several in (_nearest(outlook), _largest(outlook), _changes(outlook)):

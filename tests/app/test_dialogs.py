@@ -136,6 +136,35 @@ async def test_the_help_of_a_question_begins_with_its_answers_which_no_other_row
         assert ["↑", "↓", "j", "Scroll"] in [row[:4] for row in rows]
 
 
+@pytest.mark.parametrize("size", [(50, 12), (60, 15)])
+async def test_the_answers_of_a_question_are_in_sight_and_its_text_scrolls(
+    database_file: DatabaseFactory, size: tuple[int, int]
+):
+    answers = (("a", "apply it, and go on with the next"), ("w", "choose another writer …"), ("n", "not now"))
+    dialogs = {
+        ("enter a", "w ", "n ", "esc "): Question("Write 40?", TEXT * 4, answers),
+        ("enter b", "n ", "esc "): BackupOffer(Path("/srv/a/long/name" * 20), 3_800_000),
+        ("a ", "esc "): SearchOnly(["messages_fts"] * 40, []),
+    }
+    async with open_app(database_file("0.15.3"), size=size) as pilot:
+        for keys, dialog in dialogs.items():
+            await put(pilot, dialog)
+            assert all(any(line.startswith(f"│ {key}") for line in boxed(pilot)) for key in keys)
+            before = boxed(pilot)
+            await pilot.press("down")
+            await settled(pilot)
+            after = boxed(pilot)
+            assert before != after
+            assert before[-len(keys) :] == after[-len(keys) :]
+            await pilot.press("escape")
+            await wait_for(pilot, lambda dialog=dialog: not dialog.is_attached)
+
+
+def boxed(pilot: Pilot[int]) -> list[str]:
+    """The lines of the box."""
+    return [line.strip() for line in shown_lines(pilot) if line.strip().startswith("│")]
+
+
 async def test_a_question_that_was_answered_takes_no_more_words(database_file: DatabaseFactory):
     """What it waits for may still be measured when its answer comes."""
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:

@@ -21,6 +21,7 @@ from lcm_tui.kit.commands import key_problems, key_title, textual_keys
 from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.dialogs import reflowed
 from lcm_tui.kit.help import help_rows
+from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import text_of
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.anywhere import GoTo
@@ -242,6 +243,24 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         assert {one.id for one in EVERYWHERE} <= set(screen.commands)
         listed = {(row.key.split(", ")[0], row.title) for row in help_rows(screen)}
         assert listed == {(key_title(one.key), one.title) for one in map(screen.told, screen.commands)}
+
+
+@pytest.mark.parametrize("name", sampled(WAYS, OF_EACH_KIND))
+async def test_every_screen_has_its_head_three_rows_and_whole_keys_at_60x15(openclaw_home: Path, name: str):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home, size=(60, 15)) as pilot:
+        screen = await open_screen(pilot, name)
+        lines, main = shown_lines(pilot), screen.main_widget()
+        main = screen.query_one(LineView) if isinstance(main, Input) else main
+        assert len(lines) == 15
+        assert lines[0][1:].startswith(screen.title_bar.where[:6])
+        bar = text_of(screen.query_one(KeyBar).compose_line(60))
+        assert bar.strip() == lines[-1].strip(), "no key is cut"
+        assert " …  " in bar, "the way to the others"
+        assert bar.split()[-1] in ("esc", "q")
+        assert main.size.height >= 3
+        assert main.region.bottom < 15
+        if screen.is_first:
+            assert any(line.startswith(" on disk ") for line in lines[1:6]), "what can be imported"
 
 
 @pytest.mark.long
