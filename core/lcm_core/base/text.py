@@ -30,8 +30,8 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +39,11 @@ from lcm_core.base.records import ConversationId
 
 if TYPE_CHECKING:
     import regex
+
+
+def late_pattern(pattern: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
+    """A pattern that is compiled when it is first asked for: that takes up to milliseconds."""
+    return cache(partial(re.compile, pattern, flags))
 
 
 ZERO_WIDTH: Final = """
@@ -180,13 +185,11 @@ def _mark_class() -> str:
     return rf"(?:[{low}]|{_ASTRAL}[{high}])"
 
 
-@cache  # compiled when a text calls for it: every start of the program would pay for it
-def _unsafe() -> re.Pattern[str]:
-    return re.compile(
-        rf"(?P<emoji>{_PICTURE}(?:{_GLYPH}(?:\u200d{_PICTURE}{_GLYPH}?)*|(?:\u200d{_PICTURE}{_GLYPH}?)+))"
-        rf"|(?P<selector>(?<={_EMOJI})[\ufe0e\ufe0f])|(?P<pair>{_FLAG}{{2}})"
-        rf"|[{_UNSAFE_BMP}]|{_ASTRAL}(?:[{_UNSAFE_ASTRAL}]|{_FLAG})"
-    )
+_unsafe: Final = late_pattern(
+    rf"(?P<emoji>{_PICTURE}(?:{_GLYPH}(?:\u200d{_PICTURE}{_GLYPH}?)*|(?:\u200d{_PICTURE}{_GLYPH}?)+))"
+    rf"|(?P<selector>(?<={_EMOJI})[\ufe0e\ufe0f])|(?P<pair>{_FLAG}{{2}})"
+    rf"|[{_UNSAFE_BMP}]|{_ASTRAL}(?:[{_UNSAFE_ASTRAL}]|{_FLAG})"
+)
 
 
 @cache
@@ -195,17 +198,14 @@ def _odd_marks() -> re.Pattern[str]:
     return re.compile(rf"(?<!\S){mark}+|{mark}{{{_MARKS_KEPT + 1},}}")
 
 
-@cache
-def _uncommon() -> re.Pattern[str]:
-    """Not one of the common characters that stay as they are: one fast pass finds most text safe.
-
-    Letters are common but for those of no width; to list them would take 2 ms to compile.
-    """
-    return re.compile(
-        r"[^\n -~\xa0-\xac\xae-\u02ff\u2010-\u2027\u2030-\u205e\u2100-\u23ff\u2500-\u2bff\u3000-\u3029"
-        r"\u3030-\u303f\u309b-\u30ff\uff01-\uff9f\U0001f300-\U0001f3fa\U0001f400-\U0001faff\w]"
-        r"|[\u115f-\u11ff\u3164\ud7b0-\ud7fb\uffa0]"
-    )
+#: Not one of the common characters that stay as they are: one fast pass finds most text safe.
+#:
+#: Letters are common but for those of no width; to list them would take 2 ms to compile.
+_uncommon: Final = late_pattern(
+    r"[^\n -~\xa0-\xac\xae-\u02ff\u2010-\u2027\u2030-\u205e\u2100-\u23ff\u2500-\u2bff\u3000-\u3029"
+    r"\u3030-\u303f\u309b-\u30ff\uff01-\uff9f\U0001f300-\U0001f3fa\U0001f400-\U0001faff\w]"
+    r"|[\u115f-\u11ff\u3164\ud7b0-\ud7fb\uffa0]"
+)
 
 
 _BREAKS: Final = re.compile(r"[\t\n\v\f\r]+")

@@ -6,10 +6,9 @@ import json
 import re
 from collections.abc import Iterable
 from enum import StrEnum
-from functools import cache
 from typing import Final
 
-from lcm_core.base.text import BLANKS
+from lcm_core.base.text import BLANKS, late_pattern
 
 # -- broken summaries ------------------------------------------------------------------------------------
 # Truncations and stand-ins that the engine stored when a model failed.
@@ -208,40 +207,34 @@ _ELEMENTS: Final = frozenset(_AROUND.split())
 _ELEMENT: Final = re.compile(r"</?([A-Za-z_]{1,30})(?:[ \t\n][^<>]{0,400})?/?>")
 
 
-@cache
-def _setting_off() -> re.Pattern[str]:
-    """Blanks, and what sets off a line: bullets, numbers, marks of headings, quotations and emphasis."""
-    return re.compile(
-        r"\s+"
-        r"|(?:[-*+•·–—]|\d{1,3}[.)]|>+|#{1,6}|\[[ xX]\])[ \t]+"
-        r"|(?:[・※■□●○◆◇▪▸►①-⑳]|\d{1,3}[、．）]|[一二三四五六七八九十]{1,3}[、．])[ \t\u3000]*"
-        r"|[*_]{1,3}(?=[^\W_]|[\[【]|\s|$)"
-        r"|(?:[-=*_]{3,}|`{3,}\w{0,12})(?:\n|$)"
-    )
+#: Blanks, and what sets off a line: bullets, numbers, marks of headings, quotations and emphasis.
+_setting_off: Final = late_pattern(
+    r"\s+"
+    r"|(?:[-*+•·–—]|\d{1,3}[.)]|>+|#{1,6}|\[[ xX]\])[ \t]+"
+    r"|(?:[・※■□●○◆◇▪▸►①-⑳]|\d{1,3}[、．）]|[一二三四五六七八九十]{1,3}[、．])[ \t\u3000]*"
+    r"|[*_]{1,3}(?=[^\W_]|[\[【]|\s|$)"
+    r"|(?:[-=*_]{3,}|`{3,}\w{0,12})(?:\n|$)"
+)
 
 
 #: A word of a label or a short heading. What has a digit, a sign or a capital within names something.
 _WORD: Final = r"[^\s\d!-/:-@\[-`{-~\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]+"
 
 
-@cache
-def _label() -> re.Pattern[str]:
-    """A label and its colon."""
-    return re.compile(
-        rf"(?P<words>{_WORD}(?:[ \u00a0-]{_WORD}){{0,5}})"
-        r"[ \u00a0]?(?:[(（][^()（）\n]{0,48}\d[^()（）\n]{0,48}[)）][ ]?)?"
-        r"[*_]{0,3}(?::(?=[\s*_]|$)|：)[*_]{0,3}"
-    )
+#: A label and its colon.
+_label: Final = late_pattern(
+    rf"(?P<words>{_WORD}(?:[ \u00a0-]{_WORD}){{0,5}})"
+    r"[ \u00a0]?(?:[(（][^()（）\n]{0,48}\d[^()（）\n]{0,48}[)）][ ]?)?"
+    r"[*_]{0,3}(?::(?=[\s*_]|$)|：)[*_]{0,3}"
+)
 
 
-@cache
-def _heading() -> re.Pattern[str]:
-    """A line that is a heading and nothing else, or a name in lenticular brackets."""
-    return re.compile(
-        rf"(?:\#{{1,6}}[ \t\u3000]+(?P<marked>{_WORD}(?:[ -]{_WORD}){{0,5}})[ \t#]*(?=\n)"
-        rf"|(?P<bold>\*\*|__)(?P<set>{_WORD}(?:[ -]{_WORD}){{0,5}})(?P=bold)[ \t]*(?=\n)"
-        r"|【(?P<framed>[^】\n]{1,12})】)"
-    )
+#: A line that is a heading and nothing else, or a name in lenticular brackets.
+_heading: Final = late_pattern(
+    rf"(?:\#{{1,6}}[ \t\u3000]+(?P<marked>{_WORD}(?:[ -]{_WORD}){{0,5}})[ \t#]*(?=\n)"
+    rf"|(?P<bold>\*\*|__)(?P<set>{_WORD}(?:[ -]{_WORD}){{0,5}})(?P=bold)[ \t]*(?=\n)"
+    r"|【(?P<framed>[^】\n]{1,12})】)"
+)
 
 
 #: Words of a label, by where it is: alone on its line, behind a mark, at the beginning of a line.
@@ -252,16 +245,14 @@ _LETTERS: Final = 12
 _CAPITALS: Final = 4
 
 
-@cache
-def _token() -> re.Pattern[str]:
-    """What a line that only names consists of, and where it ends."""
-    return re.compile(
-        r"(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?"
-        r"(?:Z|[ ]?(?:[A-Z]{3,5}\b|[+-]\d\d:?\d\d))?)"
-        r"|(?P<end>[:.](?=[\s*_]|$)|\]|\n)"
-        r"|(?P<word>[^\W_]+(?:[-'][^\W_]+)*)"
-        r"|(?P<between>[ \t\-–—→~,;|/&()\[*_#])"
-    )
+#: What a line that only names consists of, and where it ends.
+_token: Final = late_pattern(
+    r"(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?"
+    r"(?:Z|[ ]?(?:[A-Z]{3,5}\b|[+-]\d\d:?\d\d))?)"
+    r"|(?P<end>[:.](?=[\s*_]|$)|\]|\n)"
+    r"|(?P<word>[^\W_]+(?:[-'][^\W_]+)*)"
+    r"|(?P<between>[ \t\-–—→~,;|/&()\[*_#])"
+)
 
 
 def gist(text: str) -> str:

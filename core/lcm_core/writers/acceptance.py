@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from lcm_core.base.javascript import first_units, trimmed, well_formed
-from lcm_core.base.text import BLANKS
+from lcm_core.base.text import BLANKS, late_pattern
 from lcm_core.base.tokens import Estimator, estimate, utf16_length
 from lcm_core.base.values import Record, replace
 from lcm_core.checks import summaries as texts
@@ -61,15 +61,13 @@ _HERE: Final = (
 )
 
 
-@cache
-def _introduction() -> re.Pattern[str]:
-    return re.compile(
-        rf"(?:(?:{_ASSENT})[^\w\n]{{1,3}})?"
-        r"(?:here(?:['’]s|\s+is|\s+are)\s+(?:the|a|an|your|my)\s+(?:[\w-]+\s+){0,4}?"
-        rf"|(?:{_HERE})[^\n:：。.]{{0,25}}?)"
-        rf"(?:{_SUMMARIES})[^\n:：。.]{{0,100}}(?:[:：]|[。.]?\s*(?=\n))",
-        re.IGNORECASE,
-    )
+_introduction: Final = late_pattern(
+    rf"(?:(?:{_ASSENT})[^\w\n]{{1,3}})?"
+    r"(?:here(?:['’]s|\s+is|\s+are)\s+(?:the|a|an|your|my)\s+(?:[\w-]+\s+){0,4}?"
+    rf"|(?:{_HERE})[^\n:：。.]{{0,25}}?)"
+    rf"(?:{_SUMMARIES})[^\n:：。.]{{0,100}}(?:[:：]|[。.]?\s*(?=\n))",
+    re.IGNORECASE,
+)
 
 
 _HEADING: Final = re.compile(
@@ -315,13 +313,11 @@ _FRAME: Final = (
 )
 
 
-@cache
-def _template() -> re.Pattern[str]:
-    """What frames turns in the templates of chat models, where it frames something; else it is a word."""
-    return re.compile(
-        rf"^\s*(?:{_FRAME})|(?:{_FRAME})\s*\Z|^\#{{2,4}} (?:instruction|response|human|assistant):?\s*$",
-        re.IGNORECASE | re.MULTILINE,
-    )
+#: What frames turns in the templates of chat models, where it frames something; else it is a word.
+_template: Final = late_pattern(
+    rf"^\s*(?:{_FRAME})|(?:{_FRAME})\s*\Z|^\#{{2,4}} (?:instruction|response|human|assistant):?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 _NOTHING_SAID: Final = re.compile(

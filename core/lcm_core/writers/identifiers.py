@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from enum import StrEnum
-from functools import cache
 from typing import Final
 
+from lcm_core.base.text import late_pattern
 from lcm_core.base.values import Record
 from lcm_core.writers.quantities import (
     Quantity,
@@ -107,10 +107,8 @@ _FOLDERS: Final = frozenset(_FOLDER_NAMES.split())
 _LINE: Final = re.compile(r":[0-9]+(?::[0-9]+)?$")
 
 
-@cache
-def _unspaced() -> re.Pattern[str]:
-    """Scripts that are written without a space beside other words."""
-    return re.compile("[\u0590-\u06ff\u3040-\u9fff\uac00-\ud7af]")
+#: Scripts that are written without a space beside other words.
+_unspaced: Final = late_pattern("[\u0590-\u06ff\u3040-\u9fff\uac00-\ud7af]")
 
 
 _BRANCH_NAME: Final = "[A-Za-z0-9][A-Za-z0-9_./+#\u0400-\u04ff\u0590-\u05ff-]*"
@@ -124,22 +122,18 @@ _BRANCH_PREFIX: Final = (
 )
 
 
-@cache
-def _branch() -> re.Pattern[str]:
-    return re.compile(
-        rf"(?<![\w./@:-])(?:(?:origin|upstream|refs/heads)/(?P<remote>{_BRANCH_NAME})"
-        rf"|(?P<prefixed>{_BRANCH_PREFIX}/{_BRANCH_NAME}))",
-        re.ASCII,
-    )
+_branch: Final = late_pattern(
+    rf"(?<![\w./@:-])(?:(?:origin|upstream|refs/heads)/(?P<remote>{_BRANCH_NAME})"
+    rf"|(?P<prefixed>{_BRANCH_PREFIX}/{_BRANCH_NAME}))",
+    re.ASCII,
+)
 
 
-@cache
-def _branch_said() -> re.Pattern[str]:
-    return re.compile(
-        rf"{_BRANCH_WORD}\s{{0,2}}(?:(?:named|called|namens|nommée)\s)?[:「“\"'`]{{0,2}}(?P<name>{_BRANCH_NAME})"
-        rf"|\bgit\s(?:checkout|switch|merge|rebase|branch|pull|push|cherry-pick)(?:\s-[-\w]+)*(?:\s(?:origin|upstream))?"
-        rf"\s(?P<git>{_BRANCH_NAME})",
-    )
+_branch_said: Final = late_pattern(
+    rf"{_BRANCH_WORD}\s{{0,2}}(?:(?:named|called|namens|nommée)\s)?[:「“\"'`]{{0,2}}(?P<name>{_BRANCH_NAME})"
+    rf"|\bgit\s(?:checkout|switch|merge|rebase|branch|pull|push|cherry-pick)(?:\s-[-\w]+)*(?:\s(?:origin|upstream))?"
+    rf"\s(?P<git>{_BRANCH_NAME})",
+)
 
 
 _BRANCH_AFTER: Final = re.compile(
@@ -148,14 +142,12 @@ _BRANCH_AFTER: Final = re.compile(
 _DEFAULT_BRANCHES: Final = frozenset({"main", "master", "develop", "trunk", "dev"})
 
 
-@cache
-def _on_default() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:(?:\b(?:into|onto|to|on|from|off|against|auf|nach|von|sur|vers|dans|en|para|na|в|на|из)\s)|[到へに를在])"
-        r"[`'\"]?(?P<name>main|master|develop|trunk|dev)(?![\w/-])"
-        r"(?=\s{0,2}(?:[.,;:)!?`'\"]|\n|$|[^\x00-\x7f])|\s(?:and|but|or|after|before|with|when|until|und|et|y|e|и)\b)",
-        re.IGNORECASE,
-    )
+_on_default: Final = late_pattern(
+    r"(?:(?:\b(?:into|onto|to|on|from|off|against|auf|nach|von|sur|vers|dans|en|para|na|в|на|из)\s)|[到へに를在])"
+    r"[`'\"]?(?P<name>main|master|develop|trunk|dev)(?![\w/-])"
+    r"(?=\s{0,2}(?:[.,;:)!?`'\"]|\n|$|[^\x00-\x7f])|\s(?:and|but|or|after|before|with|when|until|und|et|y|e|и)\b)",
+    re.IGNORECASE,
+)
 
 
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3})+")
@@ -206,35 +198,31 @@ _MONTH: Final = (
 )
 
 
-@cache
-def _in_words() -> re.Pattern[str]:
-    return re.compile(
-        rf"(?<![\w.])(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.|º)?\s(?:de\s|of\s)?(?P<month>{_MONTH})(?!\w)"
-        rf"(?:(?:,?\s|\sde\s)(?P<year>[12]\d{{3}})(?!\d))?"
-        rf"|(?P<before>{_MONTH})\.?\s(?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d|[.:]\d)(?:,?\s(?P<year2>[12]\d{{3}})(?!\d))?)",
-        re.IGNORECASE,
-    )
+_in_words: Final = late_pattern(
+    rf"(?<![\w.])(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.|º)?\s(?:de\s|of\s)?(?P<month>{_MONTH})(?!\w)"
+    rf"(?:(?:,?\s|\sde\s)(?P<year>[12]\d{{3}})(?!\d))?"
+    rf"|(?P<before>{_MONTH})\.?\s(?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?!\d|[.:]\d)(?:,?\s(?P<year2>[12]\d{{3}})(?!\d))?)",
+    re.IGNORECASE,
+)
 
 
 #: The letter that ties a clock to a date in an ISO stamp.
 _STAMP: Final = re.compile(r"(?<=\x00)T(?=[0-9]{2}:)")
 
 
-@cache
-def _known_ids() -> re.Pattern[str]:
-    return re.compile(
-        r"(?i:(?<![0-9a-z-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z-]))"  # UUID
-        r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # mail
-        r"|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{2,5})?(?![\w.]\d)"  # IPv4
-        r"|(?<![\w.-])(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+):\d{2,5}(?!\w)"  # host and port
-        r"|(?<![\w.-])(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|local|internal|example)(?![\w-])"
-        # sum_0123456789abcdef
-        r"|(?<![\w/.-])[A-Za-z]{2,12}[_-](?=[A-Za-z0-9]*\d[A-Za-z0-9]*\d)[A-Za-z0-9]{6,}(?![\w-])"
-        r"|(?<![\w-])[A-Z][A-Z0-9]{1,9}-\d{1,7}(?![\w-])"  # OPS-1423
-        r"|(?<![\w&])#\d{1,7}(?!\w)"
-        r"|(?<![\w.,:-])\d{6,}(?![\w]|[.,:]\d)",
-        re.ASCII,
-    )
+_known_ids: Final = late_pattern(
+    r"(?i:(?<![0-9a-z-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z-]))"  # UUID
+    r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # mail
+    r"|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{2,5})?(?![\w.]\d)"  # IPv4
+    r"|(?<![\w.-])(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+):\d{2,5}(?!\w)"  # host and port
+    r"|(?<![\w.-])(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|local|internal|example)(?![\w-])"
+    # sum_0123456789abcdef
+    r"|(?<![\w/.-])[A-Za-z]{2,12}[_-](?=[A-Za-z0-9]*\d[A-Za-z0-9]*\d)[A-Za-z0-9]{6,}(?![\w-])"
+    r"|(?<![\w-])[A-Z][A-Z0-9]{1,9}-\d{1,7}(?![\w-])"  # OPS-1423
+    r"|(?<![\w&])#\d{1,7}(?!\w)"
+    r"|(?<![\w.,:-])\d{6,}(?![\w]|[.,:]\d)",
+    re.ASCII,
+)
 
 
 _ID_LIKE: Final = re.compile(r"(?<![^\s\x00])[^\s\x00.@0-9]*[.@0-9][^\s\x00]*")

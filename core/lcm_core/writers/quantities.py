@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from lcm_core.base.text import late_pattern
 from lcm_core.base.values import Record, T
 
 # -- the words of rules ----------------------------------------------------------------------------------
@@ -172,9 +173,7 @@ HEADER: Final = re.compile(
 )
 
 
-@cache
-def _boundary() -> re.Pattern[str]:
-    return re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡؟۔]+[」』”’）]*|\n+")
+_boundary: Final = late_pattern(r"(?<![.!?…])[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡؟۔]+[」』”’）]*|\n+")
 
 
 #: Within these, on one line, no sentence ends.
@@ -187,12 +186,10 @@ _DENSE: Final = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7
 _GLUED: Final = "\u0590-\u05ff\u0600-\u06ff\u0750-\u077f"
 
 
-@cache
-def _runs() -> re.Pattern[str]:
-    return re.compile(
-        rf"(?P<dense>[{_DENSE}]+)|(?P<glued>[{_GLUED}]+)|(?P<number>[0-9][0-9.,:]*[0-9]|[0-9])"
-        rf"|(?P<word>[^\W\d_{_DENSE}{_GLUED}]+)"
-    )
+_runs: Final = late_pattern(
+    rf"(?P<dense>[{_DENSE}]+)|(?P<glued>[{_GLUED}]+)|(?P<number>[0-9][0-9.,:]*[0-9]|[0-9])"
+    rf"|(?P<word>[^\W\d_{_DENSE}{_GLUED}]+)"
+)
 
 
 _STEM: Final = 6
@@ -479,15 +476,13 @@ HALF_AN_HOUR: Final = re.compile(
 )
 
 
-@cache
-def _roughly() -> re.Pattern[str]:
-    """What says that a number is rounded."""
-    return re.compile(
-        r"(?:[~≈約约]|\b(?:about|around|roughly|approximately|approx\.?|almost|nearly|over|ca\.?|circa|rund|etwa|ungefähr|fast"
-        r"|environ|presque|unos|unas|aproximadamente|cerca de|casi|quase|около|примерно|почти|בערך|כמעט|حوالي|تقريبا)"
-        r"|大约|大約|大概|左右|およそ|ほぼ|약)\s*$",
-        re.IGNORECASE,
-    )
+#: What says that a number is rounded.
+_roughly: Final = late_pattern(
+    r"(?:[~≈約约]|\b(?:about|around|roughly|approximately|approx\.?|almost|nearly|over|ca\.?|circa|rund|etwa|ungefähr|fast"
+    r"|environ|presque|unos|unas|aproximadamente|cerca de|casi|quase|около|примерно|почти|בערך|כמעט|حوالي|تقريبا)"
+    r"|大约|大約|大概|左右|およそ|ほぼ|약)\s*$",
+    re.IGNORECASE,
+)
 
 
 def _readings(written: str) -> tuple[tuple[str, float], ...]:
@@ -593,16 +588,14 @@ class Quantity(Record, frozen=True):
     rough: float = 0.0  #: how far off, as a share, it may be: it says "about"
 
 
-@cache
-def _numeral() -> re.Pattern[str]:
-    return re.compile(
-        r"(?P<money>(?:US)?[$€£¥₪₩₽₹]\s?)?"
-        r"(?:(?<![\w.:/#])(?<![A-Za-z_]-)(?<!\d[.,])|(?<=\d[hmd]))"
-        r"(?P<value>\d{1,3}(?:[\u00a0\u202f\u2009'_]\d{3})+(?:[.,]\d+)?(?!\d)"
-        r"|\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?!\d)(?=\s?[^\W\d_%]|\s?%)"
-        r"|\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?)(?![.,]?\d)",
-        re.ASCII,
-    )
+_numeral: Final = late_pattern(
+    r"(?P<money>(?:US)?[$€£¥₪₩₽₹]\s?)?"
+    r"(?:(?<![\w.:/#])(?<![A-Za-z_]-)(?<!\d[.,])|(?<=\d[hmd]))"
+    r"(?P<value>\d{1,3}(?:[\u00a0\u202f\u2009'_]\d{3})+(?:[.,]\d+)?(?!\d)"
+    r"|\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?!\d)(?=\s?[^\W\d_%]|\s?%)"
+    r"|\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?)(?![.,]?\d)",
+    re.ASCII,
+)
 
 
 #: A letter of a script with spaces: in the others a unit sticks to what follows.
@@ -610,12 +603,10 @@ _LETTER: Final = "[^\\W\\d_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]
 _OTHER_LETTER: Final = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
 
 
-@cache
-def _unit_words() -> re.Pattern[str]:
-    return re.compile(
-        rf"[ \u00a0\u202f\u2009]{{0,2}}-?(?P<word>%|°[CcFf]|[$€£¥₪₩₽₹¢×℃℉]|{_LETTER}+)"
-        rf"(?:(?!{_LETTER}|[0-9_])|(?<=\d[hmd])(?=\d))"
-    )
+_unit_words: Final = late_pattern(
+    rf"[ \u00a0\u202f\u2009]{{0,2}}-?(?P<word>%|°[CcFf]|[$€£¥₪₩₽₹¢×℃℉]|{_LETTER}+)"
+    rf"(?:(?!{_LETTER}|[0-9_])|(?<=\d[hmd])(?=\d))"
+)
 
 
 @cache
@@ -645,27 +636,23 @@ _PERCENT_FIRST: Final = re.compile(r"百分之\s?$")
 _ANY_NUMBER_WORD: Final = "|".join(sorted(map(re.escape, NUMBER_WORDS), key=lambda word: -len(word)))
 
 
-@cache
-def _worded_number() -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w-])(?P<number>{_ANY_NUMBER_WORD})[ -](?P<unit>[^\W\d_]+)", re.IGNORECASE)
+_worded_number: Final = late_pattern(
+    rf"(?<![\w-])(?P<number>{_ANY_NUMBER_WORD})[ -](?P<unit>[^\W\d_]+)", re.IGNORECASE
+)
 
 
-@cache
-def _number_word() -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W_])(?:{_ANY_NUMBER_WORD})(?![^\W_])", re.IGNORECASE)
+_number_word: Final = late_pattern(rf"(?<![^\W_])(?:{_ANY_NUMBER_WORD})(?![^\W_])", re.IGNORECASE)
 
 
-@cache
-def _word_behind() -> re.Pattern[str]:
-    return re.compile(rf"(?:[ \u00a0\u202f]{{1,2}}|-){_LETTER}[^\s\d.,:;!?)]|[ \u00a0]?{_OTHER_LETTER}")
+_word_behind: Final = late_pattern(
+    rf"(?:[ \u00a0\u202f]{{1,2}}|-){_LETTER}[^\s\d.,:;!?)]|[ \u00a0]?{_OTHER_LETTER}"
+)
 
 
-@cache
-def _chinese() -> re.Pattern[str]:
-    return re.compile(
-        rf"(?<![\d第零〇一二两兩三四五六七八九十百千])(?P<percent>百分之)?(?P<number>{CHINESE_NUMBER.pattern})"
-        r"(?(percent)|(?P<unit>个?小时|個?小時|小时|分钟|分鐘|分間|秒钟|秒|毫秒|時間|天|周|週間|个月|個月|か月|ヶ月|年|兆字?节?|字节|元|円))"
-    )
+_chinese: Final = late_pattern(
+    rf"(?<![\d第零〇一二两兩三四五六七八九十百千])(?P<percent>百分之)?(?P<number>{CHINESE_NUMBER.pattern})"
+    r"(?(percent)|(?P<unit>个?小时|個?小時|小时|分钟|分鐘|分間|秒钟|秒|毫秒|時間|天|周|週間|个月|個月|か月|ヶ月|年|兆字?节?|字节|元|円))"
+)
 
 
 #: Decimals to which two values are equal.
