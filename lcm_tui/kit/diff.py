@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache, partial
@@ -233,8 +232,6 @@ def _beside(laid: LaidOut, row: DiffRow, part: int, *, is_left: bool) -> Line:
 
 # -- the view --------------------------------------------------------------------------------------------
 # Of texts of any size: unified or side by side, change by change, each included or skipped.
-
-log = logging.getLogger(__name__)
 
 #: Cells from which the two texts stand beside each other unless the operator has chosen.
 WIDE: Final = 110

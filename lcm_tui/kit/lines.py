@@ -537,7 +537,7 @@ class LineView(Scroller, Generic[K]):
                 over = "fresh" if key in self._fresh else ""
             found.append((drawn[at] if at < len(drawn) else (), over))
         if not self.keys:
-            said = wrap(safe_line(self.empty), self.size.width)
+            said = wrap(safe_line(self.empty), self._width)
             found += [((Span(line, "dim"),), "") for line in said[rows.start : rows.stop]]
         return [*found, *[_NOTHING] * (len(rows) - len(found))]
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import ClassVar
 
-from lcm_core.base.text import places_of, sought_as
+from lcm_core.base.text import places_of, safe_line, sought_as, wrap
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
@@ -177,7 +177,8 @@ class TextView(Scroller):
     def _line_or_nothing(self, at: int) -> Line:
         if at < self._tops[-1]:
             return self._line(at, self._sought)
-        return (Span(self.empty, "dim"),) if at == 0 and not self._document else ()
+        said = () if self._document else wrap(safe_line(self.empty), max(self._width, 1))
+        return (Span(said[at], "dim"),) if at < len(said) else ()
 
     def _draw_anew(self) -> None:
         self._strips.clear()

@@ -11,7 +11,6 @@ from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from lcm_core.base.diff import Diff, compare_lines
-from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId, SummaryText
 from lcm_core.base.text import clip, counted, depth_name, safe_line
 from lcm_core.base.times import format_local, parse_utc
@@ -323,11 +322,7 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
 
     async def fetch(self) -> C:
         """Compare them as they are now."""
-        try:
-            return await self.comparing.load(self.session)
-        except LcmError as error:
-            self.table.empty = error.message
-            raise
+        return await self.comparing.load(self.session)
 
     def show(self, data: C) -> None:
         """Show it; lines that are as they were stay where they are."""
@@ -363,7 +358,7 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
 
     def _why_no_change(self) -> str | None:
         if self.table.laid is None:
-            return "the comparison is not ready yet"
+            return "nothing has been compared yet"
         return None if self.table.laid.hunks else "there are no differences"
 
     def _go(self, direction: int) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from lcm_core.base.errors import LcmError, UsageError
+from lcm_core.base.errors import UsageError
 from lcm_core.base.files import FileNotWrittenError, write_private
 from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
 from lcm_core.base.text import counted, parse_budget, step
@@ -185,8 +185,8 @@ class Assembly:
                 if self.read_at == self.changes and self._is_current():
                     break
                 await self._sleep(max(self._pause, rest))
-        except LcmError as error:
-            self.problem = error.message
+        except Exception as error:
+            self.problem = str(error)
             self._tried.set()
             self._changed()
             raise

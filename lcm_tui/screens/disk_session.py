@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar
 
-from lcm_core.base.errors import LcmError
 from lcm_core.base.text import clip, fold, sought_as
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.content import engine_role, shorten
@@ -310,13 +309,8 @@ sees; the title counts entries on abandoned branches and unreadable lines. lcm-t
         return None if name is None else Copies(name)
 
     async def fetch(self) -> Run:
-        """The entries in sight, with what was appended; why there are none is said in their place."""
-        try:
-            return await self.pane.fetch()
-        except LcmError as error:
-            if self.pane.run_shown is None:
-                self.messages.empty = error.message
-            raise
+        """The entries in sight, with what was appended."""
+        return await self.pane.fetch()
 
     def show(self, data: Run) -> None:
         """Show them, unless one has moved away while they were read."""

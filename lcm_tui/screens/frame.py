@@ -37,6 +37,7 @@ from lcm_tui.kit.dialog import Prompt
 from lcm_tui.kit.drawn import Drawn, Lines, Still
 from lcm_tui.kit.lines import LineView, Scroller
 from lcm_tui.kit.listing import Filter, Finder
+from lcm_tui.kit.logfile import log_path
 from lcm_tui.kit.panes import Rows, move_divider, why_no_divider
 from lcm_tui.kit.pick import Pick, Picks
 from lcm_tui.kit.places import Place, is_id_of, place_named
@@ -118,6 +119,8 @@ log = logging.getLogger(__name__)
 
 #: The keys that step through a series, each with its direction.
 _STEPS: Final = MappingProxyType({commands.HUNK_PREVIOUS.id: -1, commands.HUNK_NEXT.id: 1})
+#: What is said of work that failed begins so; what stands in an empty pane until it is read ends with "…".
+_CANNOT: Final = "Cannot read"
 #: Title and help of `/` where it filters.
 _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 
@@ -594,17 +597,27 @@ class CommandScreen(Screen[None], Still):
             await work(*args)
         except LcmError as error:
             self._tell(error.message)
-        except Exception:
+            self.call_later(self._say_in_place, error.message)  # panes may be mounted later than it fails
+        except Exception as error:
             log.exception("%s: %s failed", type(self).__name__, getattr(work, "__name__", "work"))
             self._tell(
                 "Something went wrong while reading; the screen may be out of date. The log has the details."
             )
+            why = f"{type(error).__name__}: {error}. {log_path()} has the details."
+            self.call_later(self._say_in_place, why)
+
+    def _say_in_place(self, problem: str) -> None:
+        """Say it where something is awaited: it does not come."""
+        said = f"{_CANNOT}: {problem} {self.key_of('reload')} tries again."
+        for view in self.query("Scroller"):
+            if isinstance(view, Scroller) and (view.empty.endswith("…") or view.empty.startswith(_CANNOT)):
+                view.empty = said
 
     def _tell(self, problem: str) -> None:
         """Say it once, until the operator does something: work may be tried again many times a second."""
         if problem not in self._problems:
             self._problems.add(problem)
-            self.app.notify(problem, title="Cannot read", severity="error")
+            self.app.notify(problem, title=_CANNOT, severity="error")
 
     async def calm(self) -> None:
         """Wait until no key is to be expected at once, for `LONGEST_PAUSE` seconds at most.

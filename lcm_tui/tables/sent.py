@@ -267,7 +267,7 @@ def budget_line(head: ContextHead, width: int, *, plain: bool) -> Line:
     """The tokens of the context and of the budget, what is sent, and a gauge in the colours of its parts."""
     totals = head.totals
     if totals is None:
-        return (Span(f" reading … of {head.budget:,} tokens", "dim"),)
+        return ()  # the list says that it is being read, or why it cannot be
     share = totals.share(head.budget)
     taken = Span(share_text(share), "error" if share > 1 else "text")
     spans: Line = (Span(f" {totals.tokens:,} stored tokens of {head.budget:,} = "), taken)

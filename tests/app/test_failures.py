@@ -20,12 +20,14 @@ from typing import NamedTuple
 
 import pytest
 from lcm_core.api import DatabaseError, ExitCode
+from lcm_core.base.records import Conversation
 
 from lcm_tui.app import FIRST, LATER, LcmApp, WarmUp
-from lcm_tui.kit import logfile
+from lcm_tui.kit import logfile, places
+from lcm_tui.kit.session import Session
 from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
-from tests.app.support import at, open_app, said, settled, wait_for
+from tests.app.support import NARROW, at, conversation, open_app, said, settled, shown_lines, wait_for
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
 
@@ -248,6 +250,32 @@ async def test_work_that_fails_is_told_once_and_the_app_lives_on(
         await pilot.press("ctrl+r")  # the operator asks again, and is told again
         await settled(pilot)
         assert len([note for note in said(pilot) if "Something went wrong" in note]) == 2
+
+
+@pytest.mark.parametrize("place", [places.Context, places.Summaries, places.Messages, places.Files])
+async def test_what_cannot_be_read_is_said_in_its_place_until_it_is_read(
+    database_file: DatabaseFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    place: Callable[[Conversation], places.Place],
+    caplog: pytest.LogCaptureFixture,
+):
+    async def broken(*_: object, **__: object) -> None:
+        raise ImportError("no name 'Past'")
+
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        with monkeypatch.context() as patched:
+            patched.setattr(Session, "read", broken)
+            pilot.app.open_place(place(conversation(pilot, 1)))
+            await settled(pilot)
+            body = "".join("".join(shown_lines(pilot)[1:-1]).split())
+            said = f"Cannotread:ImportError:noname'Past'.{logfile.log_path()}hasthedetails.^rtriesagain."
+            assert said in body
+            assert "Reading" not in body
+        await pilot.press("ctrl+r")
+        await settled(pilot)
+        assert "Cannot read" not in "".join(shown_lines(pilot)[1:-1])
+    assert "ImportError" in caplog.text
 
 
 async def test_an_error_that_a_person_can_act_on_is_told_in_its_own_words(
