@@ -97,7 +97,7 @@ def _notes(use: DiskUse) -> Iterator[str]:
 def _vacuum(run: Run, flags: options.ChangeFlags) -> Answer:
     """Give the free pages of the file and its write-ahead log back to the disk."""
     path = run.settings.database.value
-    file = run.read(file_size)
+    file = run.read(file_size, tables=False)
     estimate = estimate_vacuum(path)
     told = vacuum_sentence(estimate, file)
     data: Document = {**to_json(estimate), "freeBytes": file.free, "applied": False}

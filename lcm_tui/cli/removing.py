@@ -196,6 +196,7 @@ class Removing(Deleting):
         self._run, self._criteria, self._flags = run, criteria, flags
         self._chosen: Selection | None = None  #: as they were shown first
         self._last: int | None = None  #: the conversation of the latest commit since it was planned
+        self._large_files = 0  #: of what goes, which stay
         self._tried = False  #: a commit was begun
         self._begun: set[int] = set()  #: some of it is deleted, so that the rest follows
 
@@ -227,6 +228,7 @@ class Removing(Deleting):
         if self.conversations:
             freed = await freed_by(reader, ids, deletion.plans)
             data["freed"] = to_json(freed)
+            self._large_files = self._large_files or freed.files
             exported = (f"Exported to {self.folder} first",)
             means = forgetting_means(self._path, ids) if self.forgets else exported
             blocks += (Note(f"{line}.") for line in (*means, *freed_sentences(freed)))
@@ -267,5 +269,8 @@ class Removing(Deleting):
             return document, [Facts(facts), *(Note(f"{problem}.") for problem in done.problems)]
         document = {"exports": [some_of(one, "conversation_id path bytes rows") for one in self.exports]}
         lines = [(f"Conversation {one.conversation_id} is in", str(one.path)) for one in self.exports]
-        free = Note("The space is free inside the file; lcm-tui disk --free pages gives it to the disk.")
-        return document, [Facts(lines), free]
+        lines.append(("To give the space to the disk", self._run.line("disk", "--free", "pages", "--apply")))
+        if self._large_files:
+            strays = self._run.line("disk", "--free", "strays", "--apply")
+            lines.append(("To remove their large files", strays))
+        return document, [Facts(lines)]

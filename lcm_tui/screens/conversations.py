@@ -416,6 +416,12 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.marks.clear()
         self.refresh_bars()
 
+    def _deleted(self, done: object) -> None:
+        from lcm_tui.screens.questions import offer_space
+
+        self._pruned(done)
+        self.work_on("space", offer_space, self.app, self.session)
+
     def step_back(self) -> bool:
         """Give the keys back to the list, or take its filter or the marks away."""
         if self.about.has_focus or (self.panel is not None and self.panel.selected is not None):
@@ -667,7 +673,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         _of_selected(commands.BRIEFS, places.Briefs),
         commands.MERGE.does(lambda s: s._open_of_selected(s._merged), lambda s: s.list.why_no_conversation()),
         commands.ARCHIVE.does(_archive, _why_none_chosen),
-        commands.DELETE.does(lambda s: s.open(places.Deletion(s._chosen(), s._pruned)), _why_none_chosen),
+        commands.DELETE.does(lambda s: s.open(places.Deletion(s._chosen(), s._deleted)), _why_none_chosen),
         Key(
             "mark-by-cleaner",
             "asterisk",

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import threading
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Protocol, runtime_checkable
 
-from lcm_core.base.errors import LcmError
-from lcm_core.base.text import counted
-from lcm_core.operations.disk import DiskUse, disk_use, estimate_vacuum, remove_strays, vacuum
+from lcm_core.operations.disk import DiskUse, disk_use
 from lcm_core.store.database import Reader
 from textual.app import ComposeResult
 
 from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
-from lcm_tui.kit.dialogs import Question, WholeScreen
+from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import ListPane
-from lcm_tui.kit.spans import Block, Column, Layout, Span, lay_out
+from lcm_tui.kit.spans import Column, Layout, Span, lay_out
 from lcm_tui.screens.copying import Copies, Forms
+from lcm_tui.screens.questions import LISTED, clear_strays, give_back
 from lcm_tui.screens.reading import DataScreen
-from lcm_tui.tables.blocks import bytes_text, cells_of, json_of
+from lcm_tui.tables.blocks import cells_of, json_of
 from lcm_tui.tables.disk import (
     DISK_COLUMNS,
     SPARE,
@@ -31,13 +29,9 @@ from lcm_tui.tables.disk import (
     disk_sentence,
     files_document,
     row_text,
-    vacuum_sentence,
-    vacuumed_sentence,
 )
 
 COLUMNS: Final = tuple(column for column in DISK_COLUMNS if column.width)
-#: Files that a question lists, and that are copied as one line.
-_LISTED: Final = 8
 
 
 class DiskList(ListPane[str]):
@@ -142,7 +136,7 @@ day stay. This cannot be undone.
                 text, f"## {text}", json_of(DISK_COLUMNS, row) | {"paths": list(map(str, row.paths))}
             )
 
-        paths = shlex.join(map(str, row.paths[:_LISTED]))
+        paths = shlex.join(map(str, row.paths[:LISTED]))
         return Copies(
             row.name if row.kind == "table" else paths,
             ("disk",),
@@ -181,34 +175,8 @@ day stay. This cannot be undone.
         return self._busy or (None if self._use.vacuum_bytes else nothing)
 
     async def _ask_to_vacuum(self) -> None:
-        """Show what it would take, and do it when that is agreed to."""
-        assert self._use is not None  # the key says so
-        path = self.session.database.path
-        estimate = await asyncio.to_thread(estimate_vacuum, path)
-        if estimate.problem:
-            self.app.notify(f"{estimate.problem}. Nothing was changed.", severity="warning")
-            return
-        question = Question(
-            "Give the space back?",
-            (Block(vacuum_sentence(estimate, self._use.file)),),
-            (("a", "rewrite the file"),),
-        )
-        if await self.app.push_screen_wait(question) == "a":
-            await self._vacuum()
-
-    async def _vacuum(self) -> None:
-        path, stop = self.session.database.path, threading.Event()
-        self._say("giving the space back …")
-        try:
-            before, after = await asyncio.to_thread(lambda: vacuum(path, stopped=stop.is_set))
-        except asyncio.CancelledError:
-            stop.set()
-            raise
-        finally:
-            self._say("")
-        await self.session.database.refresh()
-        self.app.notify(vacuumed_sentence(before, after))
-        self.load()
+        if await give_back(self.app, self.session, self._say):
+            self.load()
 
     def _why_no_strays(self) -> str | None:
         if self._use is None:
@@ -216,28 +184,9 @@ day stay. This cannot be undone.
         return self._busy or (None if self._use.strays else "every large file has a row")
 
     async def _ask_to_remove(self) -> None:
-        """List the files, and remove them when that is agreed to."""
         assert self._use is not None  # the key says so
-        strays = self._use.strays
-        more = [f"and {len(strays) - _LISTED:,} more"] if len(strays) > _LISTED else []
-        names = [f"{one.path.parent.name}/{one.path.name}" for one in strays[:_LISTED]]
-        size = bytes_text(self._use.stray_bytes)
-        question = Question(
-            f"Remove {counted(len(strays), 'large file')} ({size})? This cannot be undone.",
-            tuple(map(Block, [*names, *more])),
-            (("a", "remove them"),),
-            enter=False,
-        )
-        if await self.app.push_screen_wait(question) != "a":
-            return
-        folder = self.session.settings.large_files_dir.value
-        try:
-            done = await self.session.read(remove_strays, folder, strays)
-        except LcmError as error:
-            self.app.notify(error.message, severity="error")
-            return
-        self.app.notify(" ".join([f"{bytes_text(done.bytes)} are free again.", *done.kept[:1]]))
-        self.load()
+        if await clear_strays(self.app, self.session, self._use.strays):
+            self.load()
 
     def _say(self, busy: str) -> None:
         self._busy = busy

@@ -24,6 +24,7 @@ from tests.app.support import (
 )
 from tests.change.support import changed, dump
 from tests.cli.support import run as command_line
+from tests.cli.test_disk import a_host_on, with_space
 from tests.conftest import DatabaseFactory
 from tests.databases import column, run, value
 
@@ -68,7 +69,9 @@ async def test_marked_conversations_are_exported_deleted_and_brought_back(databa
         texts = plan.view.diff.diff
         assert (len(texts.new), texts.text(frozenset())) == (0, ""), "rows that only go leave no line behind"
         await pilot.press("a")
-        await wait_for(pilot, lambda: pilot.app.screen is screen and plan is not pilot.app.screen)
+        await wait_for_text(pilot, "Give the space back?")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
         await settled(pilot)
         assert 7 not in screen.list.table.keys
         assert "marked" not in shown(pilot)
@@ -101,6 +104,38 @@ async def test_each_warning_of_a_deletion_is_whole_on_its_line(database_copy: Da
     assert abs(export.stat().st_size - 406_400) < 1_000
     kept = (default_folder().parent / "operations").iterdir()
     assert 45_000 < sum(one.stat().st_size for one in kept) < 53_000
+
+
+async def test_a_deletion_offers_the_space_and_the_large_files(database_copy: DatabaseFactory):
+    path = with_space(database_copy("0.15.3"))
+    other = value(path, "SELECT file_id FROM large_files WHERE conversation_id = 1")
+    folder = path.parent / "lcm-files"
+    (folder / "1").mkdir()
+    (folder / "1" / f"{other}.txt").touch()
+    async with open_app(path, size=NARROW, state_dir=path.parent) as pilot:
+        screen = await marking(pilot, 3)
+        await previewed(pilot, "X")
+        size = path.stat().st_size
+        await pilot.press("a")
+        await wait_for_text(pilot, "Give the space back?", "It takes about", "free on this disk", "not now")
+        await pilot.press("a")
+        await wait_for_text(pilot, "Remove 2 large files (10.0 KB)? This cannot be undone.", "not now")
+        assert path.stat().st_size < size
+        await pilot.press("a")
+        await wait_until_said(pilot, "10.0 KB are free again.")
+        assert pilot.app.screen is screen
+    assert sorted(one.stem for one in folder.glob("[13]/*")) == sorted([other, "file_00112233aabbccde"])
+
+
+async def test_beside_a_host_a_deletion_says_why_no_space_is_given_back(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await marking(pilot, 1)
+        await previewed(pilot, "X")
+        with a_host_on(path):
+            await pilot.press("a")
+            await wait_until_said(pilot, "Stop it first. The space was not given back.")
+        assert pilot.app.screen is screen
 
 
 async def test_what_a_cleaner_of_the_engine_selects_is_marked(database_copy: DatabaseFactory):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -113,6 +114,8 @@ def test_the_texts_of_a_large_file_are_measured_when_that_is_asked_for(
 
 def test_a_vacuum_gives_the_free_pages_to_the_disk_and_changes_no_row(path: Path):
     before, size = dump(path), path.stat().st_size
+    said = " ".join(run("disk", "--free", "pages", "--db", path).out.split())
+    assert re.search(r"3\.7 MB → about .* It takes about .* and 8\.\d MB of the .* free on this disk", said)
     shown_first = run("disk", "--free", "pages", "--db", path, "--json").data
     assert (shown_first["applied"], path.stat().st_size) == (False, size)
     done = run("disk", "--free", "pages", "--db", path, "--apply", "--yes", "--json").data

@@ -192,7 +192,10 @@ def test_exports_go_to_our_own_folder_by_default(path: Path):
     assert done.code == 0
     [file] = default_folder().iterdir()
     assert str(file) in done.out
-    assert "lcm-tui disk --free pages" in done.out
+    assert f"lcm-tui disk --free pages --apply --db {path}" in done.out
+    assert "--free strays" not in done.out
+    done = conversations(path, "delete", 3, "--apply", "--yes")
+    assert f"lcm-tui disk --free strays --apply --db {path}" in done.out
 
 
 def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -309,12 +309,16 @@ class Removed(Record, frozen=True):
     kept: tuple[str, ...]  #: why some are still there, a sentence each
 
 
+async def strays_in(reader: Reader, large_files: Path) -> list[StrayFile]:
+    """The files of that folder that no row names."""
+    known = {str(one.file_id).lower() for one in await list_files(reader)}
+    return await asyncio.to_thread(lambda: _strays(_large_files(large_files), known))
+
+
 async def remove_strays(reader: Reader, large_files: Path, shown: Sequence[StrayFile]) -> Removed:
     """Remove the files that were *shown*, as far as no row names them still; this cannot be undone."""
-    known = {str(one.file_id).lower() for one in await list_files(reader)}
-    stored = await asyncio.to_thread(_large_files, large_files)
     paths = {one.path for one in shown}
-    strays = await asyncio.to_thread(_strays, stored, known)
+    strays = await strays_in(reader, large_files)
     return await asyncio.to_thread(_remove, [one for one in strays if one.path in paths])
 
 

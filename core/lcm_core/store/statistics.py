@@ -352,12 +352,12 @@ class ConversationSize(Record, frozen=True):
         return self.last_activity or self.conversation.created_at
 
 
-async def file_size(reader: Reader) -> FileSize:
-    """Pages, and which tables hold them: reads every page once."""
+async def file_size(reader: Reader, *, tables: bool = True) -> FileSize:
+    """Pages, and which *tables* hold them: that reads every page once."""
     page = await reader.value("PRAGMA page_size")
     pages = await reader.value("PRAGMA page_count")
     free = await reader.value("PRAGMA freelist_count")
-    return FileSize(page * pages, page * free, await _tables(reader))
+    return FileSize(page * pages, page * free, await _tables(reader) if tables else None)
 
 
 async def _tables(reader: Reader) -> tuple[TableSize, ...] | None:
