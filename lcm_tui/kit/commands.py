@@ -92,348 +92,128 @@ def phrases(words: str) -> tuple[str, ...]:
 # -- shared keys ----------------------------------------------------------------------------------------
 # The keys that more than one screen has or names.
 
-OPEN = Key[object](
-    "open",
-    "enter",
-    "Open",
-    "Open or unfold the selected row.",
+# fmt: off
+OPEN = Key[object]("open", "enter", "Open", "Open or unfold the selected row.",
     words="transcript; chat; messages; read conversation; look into; raw messages; conversation text",
-    of_row=True,
-    opens=True,
-)
-BACK = Key[object](
-    "back", "escape", "Back", "Go back; it never quits.", words="return; close; leave screen; previous screen"
-)
-QUIT = Key[object](
-    "quit",
-    "q",
-    "Back/quit",
-    "Go back. On the first screen, quit.",
-    words="exit; leave; close app; stop",
-    hidden=True,
-)
-CONTEXT = Key[object](
-    "context",
-    "c",
-    "Context",
-    "Show what the model sees of this conversation, in order.",
+    of_row=True, opens=True)
+BACK = Key[object]("back", "escape", "Back", "Go back; it never quits.",
+    words="return; close; leave screen; previous screen")
+QUIT = Key[object]("quit", "q", "Back/quit", "Go back. On the first screen, quit.",
+    words="exit; leave; close app; stop", hidden=True)
+CONTEXT = Key[object]("context", "c", "Context", "Show what the model sees of this conversation, in order.",
     words="what did the model see; what does the model see; what it sees; seen by the model; prompt sent; "
-    "why full; why is the context full; full context; context window; what is in the context; "
-    "token usage; tokens used; what fills the context; left out; what was left out; dropped; "
-    "missing from the context; forgotten; evicted; not sent; working memory; lost; lost messages; prompt",
-    of_row=True,
-)
-SUMMARIES = Key[object](
-    "summaries",
-    "s",
-    "Summaries",
+    "why full; why is the context full; full context; context window; what is in the context; token usage; "
+    "tokens used; what fills the context; left out; what was left out; dropped; missing from the context; "
+    "forgotten; evicted; not sent; working memory; lost; lost messages; prompt", of_row=True)
+SUMMARIES = Key[object]("summaries", "s", "Summaries",
     "Show the summary DAG; on a message, the summary that covers it.",
-    words="dag; tree; summary tree; graph; memory; summary; condensed; what was summarized; "
-    "what was summarised; nodes; levels; hierarchy",
-    of_row=True,
-)
-PREVIOUS = Key[object](
-    "previous",
-    "p",
-    "Written after",
+    words="dag; tree; summary tree; graph; memory; summary; condensed; what was summarized; what was "
+    "summarised; nodes; levels; hierarchy", of_row=True)
+PREVIOUS = Key[object]("previous", "p", "Written after",
     "Show what this summary was written after: the previous context that its writer was given.",
     words="previous context; earlier summaries; what the summarizer saw",
-    where="the summary DAG and the context",
-    of_row=True,
-)
-TRACE = Key[object](
-    "trace",
-    "L",
-    "Lines",
+    where="the summary DAG and the context", of_row=True)
+TRACE = Key[object]("trace", "L", "Lines",
     "Show the messages that each line of a summary comes from; on a message, the summaries that tell of it.",
     words="where does this come from; source of a line; trace; provenance; evidence; which message; origin; "
-    "which summary says this",
-    where="the summary DAG, the context, a conversation and health",
-    hidden=True,
-    of_row=True,
-)
-EXPAND = Key[object](
-    "expand",
-    "greater_than_sign,ctrl+o",
-    "Expand",
+    "which summary says this", where="the summary DAG, the context, a conversation and health", hidden=True,
+    of_row=True)
+EXPAND = Key[object]("expand", "greater_than_sign,ctrl+o", "Expand",
     "Read what is below this summary level by level, with the tokens that each level costs.",
     words="read details; drill down; zoom into summary; unfold levels; original messages",
-    where="the summary DAG and the search",
-    of_row=True,
-    opens=True,
-)
-MESSAGES = Key[object](
-    "messages",
-    "M",
-    "Messages",
-    "Go to the selected message in its conversation.",
-    words="transcript; chat; original text; raw messages; conversation text",
-    of_row=True,
-)
-FILES = Key[object](
-    "files",
-    "f",
-    "Files",
-    "Show the large files of this conversation.",
-    words="attachments; large files; uploads; documents; pictures; images",
-    of_row=True,
-)
-BRIEFS = Key[object](
-    "briefs",
-    "b",
-    "Briefs",
-    "Show the focus briefs of this conversation.",
-    words="focus; topic; focus brief; lossless focus; unfocus",
-    of_row=True,
-)
-SEARCH = Key[object](
-    "search",
-    "slash",
-    "Find",
-    "Filter the list, or find in the text.",
-    words="filter; narrow list; find in list",
-)
-SEARCH_EVERYWHERE = Key[object](
-    "search-everywhere",
-    "F",
-    "Search",
+    where="the summary DAG and the search", of_row=True, opens=True)
+MESSAGES = Key[object]("messages", "M", "Messages", "Go to the selected message in its conversation.",
+    words="transcript; chat; original text; raw messages; conversation text", of_row=True)
+FILES = Key[object]("files", "f", "Files", "Show the large files of this conversation.",
+    words="attachments; large files; uploads; documents; pictures; images", of_row=True)
+BRIEFS = Key[object]("briefs", "b", "Briefs", "Show the focus briefs of this conversation.",
+    words="focus; topic; focus brief; lossless focus; unfocus", of_row=True)
+SEARCH = Key[object]("search", "slash", "Find", "Filter the list, or find in the text.",
+    words="filter; narrow list; find in list")
+SEARCH_EVERYWHERE = Key[object]("search-everywhere", "F", "Search",
     "Search everywhere: every message, tool call, summary, brief and file of the database.",
     words="what was said; who said; where was it said; find text; grep; search; look for; find message; "
-    "full text; remember; recall; when did we talk about; mentioned",
-)
+    "full text; remember; recall; when did we talk about; mentioned")
 NEXT = Key[object]("next", "n", "Next", "Go to the next match.")
-PREVIOUS_MATCH = Key[object](
-    "previous-match", "N", "Previous match", "Go to the previous match.", hidden=True
-)
+PREVIOUS_MATCH = Key[object]("previous-match", "N", "Previous match", "Go to the previous match.",
+    hidden=True)
 FOLD_ALL = Key[object]("fold-all", "z", "Fold all", "Fold everything.", hidden=True)
-OTHER_VIEW = Key[object](
-    "other-view",
-    "m",
-    "Other view",
+OTHER_VIEW = Key[object]("other-view", "m", "Other view",
     "Switch to the other view of the same: messages as sent, the coverage map, the rows as a diff.",
-    words="another view; other view; switch view",
-)
-BUDGET = Key[object](
-    "budget",
-    "B",
-    "Budget",
-    "Set the token budget for sending the context.",
+    words="another view; other view; switch view")
+BUDGET = Key[object]("budget", "B", "Budget", "Set the token budget for sending the context.",
     words="token limit; limit; max tokens; window size; context size; bigger budget",
-    where="the context and compaction",
-)
+    where="the context and compaction")
 BUDGET_MORE = Key[object]("budget-more", "plus", "More budget", "Raise the budget by a step.", hidden=True)
 BUDGET_LESS = Key[object]("budget-less", "minus", "Less budget", "Lower the budget by a step.", hidden=True)
-SNAPSHOTS = Key[object](
-    "snapshots",
-    "at",
-    "Snapshots",
-    "List saved snapshots of contexts as they were sent.",
-    words="what was sent; sent earlier; sent then; past requests; saved contexts",
-    where="the context",
-)
-COMPARE = Key[object](
-    "compare",
-    "D",
-    "Compare",
+SNAPSHOTS = Key[object]("snapshots", "at", "Snapshots", "List saved snapshots of contexts as they were sent.",
+    words="what was sent; sent earlier; sent then; past requests; saved contexts", where="the context")
+COMPARE = Key[object]("compare", "D", "Compare",
     "Compare with another budget, prompt, conversation, time or draft.",
-    words="diff; difference; versus; what differs",
-    where="the context, snapshots, a review and the messages",
-)
-HUNK_PREVIOUS = Key[object](
-    "hunk-previous",
-    "left_square_bracket",
-    "Previous change",
-    "Go to the previous change. Where a screen shows one row of a list, show the row before it.",
-)
-HUNK_NEXT = Key[object](
-    "hunk-next",
-    "right_square_bracket",
-    "Next change",
-    "Go to the next change. Where a screen shows one row of a list, show the row after it.",
-)
+    words="diff; difference; versus; what differs", where="the context, snapshots, a review and the messages")
+HUNK_PREVIOUS = Key[object]("hunk-previous", "left_square_bracket", "Previous change",
+    "Go to the previous change. Where a screen shows one row of a list, show the row before it.")
+HUNK_NEXT = Key[object]("hunk-next", "right_square_bracket", "Next change",
+    "Go to the next change. Where a screen shows one row of a list, show the row after it.")
 LAYOUT = Key[object]("layout", "v", "Side-by-side", "Toggle unified and side-by-side.")
-MARK = Key[object](
-    "mark",
-    "space",
-    "Mark",
-    "Mark or unmark the row; changes apply to the marked rows.",
-    words="select; choose several; tick; multiple",
-    of_row=True,
-)
-REWRITE = Key[object](
-    "rewrite",
-    "r",
-    "Rewrite",
-    "Draft a new text for this summary, and review it.",
-    words="new summary; regenerate; summarize again; summarise again; improve; redo summary; "
-    "better summary; wrong summary",
-    where="the summary DAG and the context",
-    changes=True,
-    of_row=True,
-)
-REPAIR = Key[object](
-    "repair",
-    "R",
-    "Repair",
-    "List broken summaries and draft replacements.",
+MARK = Key[object]("mark", "space", "Mark", "Mark or unmark the row; changes apply to the marked rows.",
+    words="select; choose several; tick; multiple", of_row=True)
+REWRITE = Key[object]("rewrite", "r", "Rewrite", "Draft a new text for this summary, and review it.",
+    words="new summary; regenerate; summarize again; summarise again; improve; redo summary; better "
+    "summary; wrong summary", where="the summary DAG and the context", changes=True, of_row=True)
+REPAIR = Key[object]("repair", "R", "Repair", "List broken summaries and draft replacements.",
     words="broken; broken summaries; fix summaries; bad summaries; truncated; corrupt summaries; heal; "
-    "fallback; summary failed; bad; worst summaries",
-    changes=True,
-)
-ACCEPT_REST = Key[object](
-    "accept-rest",
-    "A",
-    "Accept if…",
+    "fallback; summary failed; bad; worst summaries", changes=True)
+ACCEPT_REST = Key[object]("accept-rest", "A", "Accept if…",
     "Accept every remaining draft that meets your conditions.",
-    words="accept by rule; accept all; approve all; accept everything; all drafts",
-    decides=True,
-    opens=True,
-)
-EDIT = Key[object](
-    "edit",
-    "e",
-    "Edit",
-    "Edit the draft here.",
+    words="accept by rule; accept all; approve all; accept everything; all drafts", decides=True, opens=True)
+EDIT = Key[object]("edit", "e", "Edit", "Edit the draft here.",
     words="change text; correct; type; edit summary; edit text; by hand; fix by hand; write myself",
-    where="the summary DAG, the context and a review",
-    changes=True,
-    of_row=True,
-    opens=True,
-)
-EDIT_OUTSIDE = Key[object](
-    "edit-outside",
-    "E",
-    "$EDITOR",
-    "Edit the draft in $EDITOR.",
-    words="vim; editor; external editor; nano",
-    where="the summary DAG, the context and a review",
-    changes=True,
-    of_row=True,
-)
-DISSOLVE = Key[object](
-    "dissolve",
-    "d",
-    "Dissolve",
-    "Preview replacing this summary with its sources.",
-    words="unsummarize; uncondense; expand back; give back details; detail back; restore messages; "
-    "undo compaction; split summary; bring back",
-    where="the summary DAG and the context",
-    changes=True,
-    of_row=True,
-)
-COMPACT = Key[object](
-    "compact",
-    "C",
-    "Compact",
-    "Preview compaction pass by pass, and run it.",
-    words="shrink; smaller; make smaller; reduce; free tokens; compress; summarize now; summarise now; "
-    "too big; too long; reduce tokens; make room; context smaller; shorten; trim",
-    changes=True,
-    of_row=True,
-)
-MERGE = Key[object](
-    "merge",
-    "V",
-    "Merge",
+    where="the summary DAG, the context and a review", changes=True, of_row=True, opens=True)
+EDIT_OUTSIDE = Key[object]("edit-outside", "E", "$EDITOR", "Edit the draft in $EDITOR.",
+    words="vim; editor; external editor; nano", where="the summary DAG, the context and a review",
+    changes=True, of_row=True)
+DISSOLVE = Key[object]("dissolve", "d", "Dissolve", "Preview replacing this summary with its sources.",
+    words="unsummarize; uncondense; expand back; give back details; detail back; restore messages; undo "
+    "compaction; split summary; bring back", where="the summary DAG and the context", changes=True,
+    of_row=True)
+COMPACT = Key[object]("compact", "C", "Compact", "Preview compaction pass by pass, and run it.",
+    words="shrink; smaller; make smaller; reduce; free tokens; compress; summarize now; summarise now; too "
+    "big; too long; reduce tokens; make room; context smaller; shorten; trim", changes=True, of_row=True)
+MERGE = Key[object]("merge", "V", "Merge",
     "Rejoin a session that a rollover split into several conversations.",
-    words="rejoin; join sessions; combine; split session; unite; put together",
-    where="the first screen",
-    hidden=True,
-)
-ARCHIVE = Key[object](
-    "archive",
-    "K",
-    "Archive",
-    "Archive the marked conversations (no data is deleted).",
-    words="hide; put away; retire",
-    where="the first screen",
-    hidden=True,
-)
-DELETE = Key[object](
-    "delete",
-    "X",
-    "Delete",
-    "Export, then delete; or erase permanently.",
-    words="remove; forget; erase; privacy; purge; free space; free disk; clean up; cleanup; prune; "
-    "delete conversation; get rid of",
-    where="the first screen",
-    hidden=True,
-    decides=True,
-    of_row=True,
-)
-BACKFILL = Key[object](
-    "backfill",
-    "i",
-    "Import",
-    "Preview importing this session into the database.",
+    words="rejoin; join sessions; combine; split session; unite; put together", where="the first screen",
+    hidden=True)
+ARCHIVE = Key[object]("archive", "K", "Archive", "Archive the marked conversations (no data is deleted).",
+    words="hide; put away; retire", where="the first screen", hidden=True)
+DELETE = Key[object]("delete", "X", "Delete", "Export, then delete; or erase permanently.",
+    words="remove; forget; erase; privacy; purge; free space; free disk; clean up; cleanup; prune; delete "
+    "conversation; get rid of", where="the first screen", hidden=True, decides=True, of_row=True)
+BACKFILL = Key[object]("backfill", "i", "Import", "Preview importing this session into the database.",
     words="import session; missing session; not in the database; ingest; load session; bootstrap; sync",
-    where="the first screen and a session on the disk",
-    hidden=True,
-    of_row=True,
-)
-HEALTH = Key[object](
-    "health",
-    "H",
-    "Health",
-    "Show what the checks found; fix what needs no model.",
+    where="the first screen and a session on the disk", hidden=True, of_row=True)
+HEALTH = Key[object]("health", "H", "Health", "Show what the checks found; fix what needs no model.",
     words="doctor; check; checks; sound; is it ok; is the database ok; is it sound; integrity; errors; "
     "problems; diagnose; corrupt; damaged; verify; validate; status; warnings; health score; bad; worst; "
-    "lost messages; broken database",
-)
-FIX = Key[object](
-    "fix",
-    "x",
-    "Fix",
-    "Preview a fix for the selected or marked findings.",
-    words="repair the database; fix errors; fix findings; solve; fix problems",
-    where="health",
-    changes=True,
-    of_row=True,
-)
-HISTORY = Key[object](
-    "history",
-    "U",
-    "History",
-    "List changes made by lcm-tui, and undo them.",
-    words="undo last; undo last change; revert; roll back; rollback; undo changes; what changed; log; "
-    "what did i do; journal; audit; take back; changes; operations",
-)
-ENGINE = Key[object](
-    "engine",
-    "Y",
-    "Engine",
+    "lost messages; broken database")
+FIX = Key[object]("fix", "x", "Fix", "Preview a fix for the selected or marked findings.",
+    words="repair the database; fix errors; fix findings; solve; fix problems", where="health", changes=True,
+    of_row=True)
+HISTORY = Key[object]("history", "U", "History", "List changes made by lcm-tui, and undo them.",
+    words="undo last; undo last change; revert; roll back; rollback; undo changes; what changed; log; what "
+    "did i do; journal; audit; take back; changes; operations")
+ENGINE = Key[object]("engine", "Y", "Engine",
     "Show prepared compactions, compaction debt and committed turns.",
-    words="debt; pending; background; worker; prepared; turns; waiting compaction; queue",
-    hidden=True,
-)
-DISK = Key[object](
-    "disk",
-    "ampersand",
-    "Disk",
+    words="debt; pending; background; worker; prepared; turns; waiting compaction; queue", hidden=True)
+DISK = Key[object]("disk", "ampersand", "Disk",
     "Show what the database takes on the disk, and give some of it back.",
     words="disk usage; disk space; space used; free space; free disk; disk full; vacuum; file size",
-    hidden=True,
-)
-APPLY = Key[object](
-    "apply",
-    "a",
-    "Apply",
-    "Apply exactly what is previewed.",
-    words="save; write; commit; accept; confirm; yes",
-    decides=True,
-    opens=True,
-)
-UNDO = Key[object](
-    "undo",
-    "u",
-    "Undo",
-    "Preview undoing (or redoing) this operation.",
+    hidden=True)
+APPLY = Key[object]("apply", "a", "Apply", "Apply exactly what is previewed.",
+    words="save; write; commit; accept; confirm; yes", decides=True, opens=True)
+UNDO = Key[object]("undo", "u", "Undo", "Preview undoing (or redoing) this operation.",
     words="undo last; undo last change; revert; roll back; rollback; take back; undo that; oops; redo",
-    changes=True,
-    decides=True,
-    of_row=True,
-    opens=True,
-)
+    changes=True, decides=True, of_row=True, opens=True)
 SCOPE = Key[object]("scope", "T", "All/this one", "Switch between this conversation and all conversations.")
 CHOICE_1 = Key[object]("choice-1", "1", "Option 1", "Change option 1 of this preview.", hidden=True)
 CHOICE_2 = Key[object]("choice-2", "2", "Option 2", "Change option 2 of this preview.", hidden=True)
@@ -441,56 +221,26 @@ CHOICE_3 = Key[object]("choice-3", "3", "Option 3", "Change option 3 of this pre
 PANE = Key[object](
     "pane", "tab", "Pane", "Go to the next pane.", words="other pane; switch focus; next pane", hidden=True
 )
-DIVIDER_BACK = Key[object](
-    "divider-back",
-    "left_curly_bracket",
-    "Divider back",
-    "Move the divider between two panes left or up (the mouse drags it).",
-    hidden=True,
-)
-DIVIDER_ON = Key[object](
-    "divider-on",
-    "right_curly_bracket",
-    "Divider on",
-    "Move the divider between two panes right or down; it is remembered.",
-    hidden=True,
-)
-COPY_ID = Key[object](
-    "copy-id",
-    "y",
-    "Copy",
+DIVIDER_BACK = Key[object]("divider-back", "left_curly_bracket", "Divider back",
+    "Move the divider between two panes left or up (the mouse drags it).", hidden=True)
+DIVIDER_ON = Key[object]("divider-on", "right_curly_bracket", "Divider on",
+    "Move the divider between two panes right or down; it is remembered.", hidden=True)
+COPY_ID = Key[object]("copy-id", "y", "Copy",
     "Copy the selected row: its id (yy), text, Markdown, JSON, or the command that shows it.",
-    words="copy id; clipboard; yank; copy text; copy as markdown; copy as json; as a command",
-    of_row=True,
-)
-EXPORT = Key[object](
-    "export",
-    "o",
-    "Export",
+    words="copy id; clipboard; yank; copy text; copy as markdown; copy as json; as a command", of_row=True)
+EXPORT = Key[object]("export", "o", "Export",
     "Write what is shown to a file: Markdown, JSON or CSV, as its name ends.",
     words="save as; write to file; dump; markdown; json; csv; download; save context; export as markdown; "
     "export as json; export as csv",
     where="the first screen (a conversation or the list), a conversation (its messages), the context (as "
-    "sent), the search (hits), health (findings) and the history (changes)",
-    hidden=True,
-)
-RELOAD = Key[object](
-    "reload", "ctrl+r", "Reload", "Read the database again now.", words="refresh; update; read again"
-)
-HELP = Key[object](
-    "help",
-    "question_mark,f1",
-    "Help",
-    "Explain this screen and list its keys.",
-    words="keys; shortcuts; key bindings; manual; how does this work; what is this",
-)
-PALETTE = Key[object](
-    "palette",
-    "colon",
-    "Go to",
-    "Go to any command, conversation, id, change, setting or theme (ctrl+p).",
-    words="commands; menu; go to",
-)
+    "sent), the search (hits), health (findings) and the history (changes)", hidden=True)
+RELOAD = Key[object]("reload", "ctrl+r", "Reload", "Read the database again now.",
+    words="refresh; update; read again")
+HELP = Key[object]("help", "question_mark,f1", "Help", "Explain this screen and list its keys.",
+    words="keys; shortcuts; key bindings; manual; how does this work; what is this")
+PALETTE = Key[object]("palette", "colon", "Go to",
+    "Go to any command, conversation, id, change, setting or theme (ctrl+p).", words="commands; menu; go to")
+# fmt: on
 
 #: All of them by name.
 SHARED: Final = MappingProxyType({one.id: one for one in [*globals().values()] if isinstance(one, Key)})
