@@ -550,6 +550,8 @@ class LcmApp(TerminalApp):
             await super().on_event(event)
             if not self._acted and isinstance(screen := self.screen, CommandScreen | Dialog):
                 screen.say_unknown_key(event.key)
+            elif self._acted:
+                self.notices.step(event.time)
         finally:
             if session is not None:
                 session.pressed_at = None

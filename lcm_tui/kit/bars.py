@@ -97,15 +97,28 @@ class Notices:
         if self._standing is not None:
             self._stand(None)
 
-    def leave(self, screen: object) -> None:
-        """Another screen comes to the front: what *screen* said in passing would be read as said by that."""
-        if self._standing is not None and self._standing.passing and self._standing.by is screen:
+    def step(self, pressed_at: float) -> None:
+        """A key did something: what was said in passing before it is of the step before."""
+        if self._standing is not None and self._standing.passing and self._standing.at < pressed_at:
             self.clear()
 
-    def latest(self) -> Document:
-        """The one that stands, else the last one, of finished work and of trouble for a minute."""
+    def leave(self, screen: object, stack: Sequence[object]) -> None:
+        """Another screen comes to the front: what *screen* said would be read as said by that.
+
+        What tells of finished work goes along when *screen* is closed: it says why the other one is there.
+        """
+        standing, last = self._standing, self._last
+        closed = bool(stack) and screen not in stack
+        if goes := closed and last is not None and last.by is screen and not last.passing:
+            self._last = replace(last, by=stack[-1])
+        if standing is not None and standing.by is screen:
+            self._stand(self._last if goes and standing is last else None)
+
+    def latest(self, front: object) -> Document:
+        """What was said on a screen: what stands, else the last; finished work and trouble for a minute."""
         one = self.standing or self._last
-        if one is None or (one is not self.standing and time.monotonic() >= one.at + one.lasts):
+        late = one is not None and one is not self.standing and time.monotonic() >= one.at + one.lasts
+        if one is None or late or one.by is not front:
             return ()
         return (Block(spans=(Span("▌", _LOOKS[one.severity]), Span(one.text)), indent=1),)
 

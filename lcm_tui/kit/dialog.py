@@ -341,7 +341,7 @@ class Dialog(ModalScreen[T]):
     @on(events.ScreenSuspend)
     @on(events.Unmount)
     def _take_notes_along(self) -> None:
-        cast(Keyed, self.app).notices.leave(self)
+        cast(Keyed, self.app).notices.leave(self, self.app.screen_stack)
 
     def on_resize(self) -> None:
         """As tall as what it says in lines of another width, as far as there is room."""
@@ -505,7 +505,7 @@ class HelpScreen(Dialog[None]):
 
     def compose_box(self) -> ComposeResult:
         """The last notice, and one text to scroll."""
-        if said := cast(Keyed, self.app).notices.latest():
+        if said := cast(Keyed, self.app).notices.latest(self.app.screen_stack[-2]):
             self._document = (*said, Block(), *self._document)
         yield TextView(self._document)
 

@@ -113,7 +113,7 @@ class HelpMenu(Dialog[str]):
     def compose_box(self) -> ComposeResult:
         """The last notice and what the screen shows, the filter, the keys, and the selected one whole."""
         paragraphs = reflowed(self._explained.explained()).split("\n\n")
-        if said := cast(Keyed, self.app).notices.latest():
+        if said := cast(Keyed, self.app).notices.latest(self.app.screen_stack[-2]):
             self._most = max(self._most, self.app.size.height // 3)
         yield TextView((*said, *map(Block, paragraphs[: 1 if said else 2])))
         yield Input(placeholder="type to filter", id="help-filter")

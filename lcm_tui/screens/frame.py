@@ -834,7 +834,7 @@ class CommandScreen(Screen[None], Still):
     @on(ScreenSuspend)
     @on(Unmount)
     def _take_notes_along(self) -> None:
-        self._host.notices.leave(self)
+        self._host.notices.leave(self, self.app.screen_stack)
 
     @on(ScreenResume)
     def _first_in_front(self, event: ScreenResume) -> None:

@@ -144,6 +144,8 @@ async def test_the_broken_ones_are_counted_where_they_are_folded_and_gone_to(dat
         assert screen.lines.summary == stops[3]
 
         await pilot.press("N", "N")
+        await settled(pilot)
+        assert "▌" not in shown_lines(pilot)[0], "what was said of the step before is gone"
         for key, place in (("n", 2), ("exclamation_mark", 3), ("N", 2)):
             await settled(pilot)
             await pilot.press("escape", "s")

@@ -106,9 +106,12 @@ def test_the_help_repeats_what_was_done_last_for_a_minute_and_other_notices_whil
     notices, before = Notices(lambda: None), time.monotonic() - 20
     notices.add(Notice("Done.", "information", DONE_SECONDS, None, before))
     notices.add(Notice("Done again.", "information", DONE_SECONDS, None, before))
-    assert [text_of(block.spans) for block in notices.latest()] == ["▌Done again."]
+    assert [text_of(block.spans) for block in notices.latest(None)] == ["▌Done again."]
     notices.add(Notice("In passing.", "warning", 11, None, before))
-    assert not notices.latest()
+    assert not notices.latest(None)
+    notices.add(Notice("Done.", "information", DONE_SECONDS, "here", time.monotonic()))
+    assert notices.latest("here")
+    assert not notices.latest("there"), "it was said on another screen"
 
 
 def test_a_notice_leaves_the_name_and_the_state_of_the_title_in_sight():
@@ -545,7 +548,7 @@ async def test_what_a_screen_said_goes_with_it_and_finished_work_is_told_on_the_
     async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("W")  # no key here
-        await wait_for_text(pilot, "W (Rewrite subtree) is not")
+        await wait_for_text(pilot, "is not a key here")
         await pilot.press("s")  # forward
         await settled(pilot)
         assert at(pilot.app.screen, "Summary DAG")
@@ -559,7 +562,23 @@ async def test_what_a_screen_said_goes_with_it_and_finished_work_is_told_on_the_
         pilot.app.notify("Done: something", timeout=DONE_SECONDS)
         await pilot.press("s")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
-        await wait_for_text(pilot, "Done: something")
+        await settled(pilot)
+        assert "Done: something" not in shown(pilot), "it is not what led there"
+        assert "Done: something" not in await help_of(pilot)
+        pilot.app.notify("Done: this", timeout=DONE_SECONDS)
+        await pilot.press("escape")
+        await wait_for_text(pilot, "Conversations  ▌Done: this")
+        assert "Done: this" in await help_of(pilot)
+
+
+async def help_of(pilot: Pilot[int]) -> str:
+    """The help of the screen in front."""
+    await pilot.press("question_mark")
+    await wait_for_text(pilot, "All help")
+    told = shown(pilot)
+    await pilot.press("escape")
+    await wait_for(pilot, lambda: not isinstance(pilot.app.screen, ModalScreen))
+    return told
 
 
 async def test_an_error_stays_until_a_key_and_a_lesser_notice_does_not_take_its_place(
