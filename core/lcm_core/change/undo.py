@@ -313,14 +313,16 @@ def _latest(db: Rows, undone: bool) -> Operation | None:
     return None if found is None else found[1]
 
 
-def _links(operation: Operation, seen: Mapping[str, Operation]) -> Iterator[Operation]:
-    """An operation, what undid it, what undid that, as far as it is known; never round a circle."""
+def _links(
+    operation: Operation, known: Mapping[str, Operation], *, back: bool = False
+) -> Iterator[Operation]:
+    """An operation, what undid it (*back*: what it undid), and so on, as far as it is known; in no circle."""
     places: set[int] = set()
-    following: Operation | None = operation
-    while following is not None and following.place not in places:
-        places.add(following.place)
-        yield following
-        following = None if following.undone_by is None else seen.get(following.undone_by)
+    one: Operation | None = operation
+    while one is not None and one.place not in places:
+        places.add(one.place)
+        yield one
+        one = known.get((one.undoes if back else one.undone_by) or "")
 
 
 def _chain(db: Rows, operation_id: str) -> list[Operation]:
@@ -523,18 +525,10 @@ def _later(db: Rows, place: int) -> list[Operation]:
     """
     behind = {one.id: one for one in takewhile(lambda one: one.place > place, all_operations(db))}
     return [
-        one for one in behind.values() if one.undone_by is None and len(list(_links_back(one, behind))) % 2
+        one
+        for one in behind.values()
+        if one.undone_by is None and len(list(_links(one, behind, back=True))) % 2
     ]
-
-
-def _links_back(operation: Operation, known: Mapping[str, Operation]) -> Iterator[Operation]:
-    """An operation, what it undid, what that undid, as far as it is known; never round a circle."""
-    places: set[int] = set()
-    before: Operation | None = operation
-    while before is not None and before.place not in places:
-        places.add(before.place)
-        yield before
-        before = None if before.undoes is None else known.get(before.undoes)
 
 
 def _first(db: Rows, last: Operation) -> tuple[Operation, bool]:
