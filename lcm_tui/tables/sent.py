@@ -242,7 +242,7 @@ class ContextHead(Record, frozen=True, eq=False):
 
 
 def head_lines(head: ContextHead, width: int, *, plain: bool, low: bool) -> Iterator[Line]:
-    """How much of the budget is taken; what the context is made of, and when compaction comes.
+    """What is sent of the budget; what is stored, and when compaction comes.
 
     Below, where there is such a thing: what else is asked for than the engine would do by itself; what is
     wrong, left out or adjusted; why the selected item is not sent, or others are not. *low*: the last two in
@@ -264,16 +264,19 @@ def head_lines(head: ContextHead, width: int, *, plain: bool, low: bool) -> Iter
 
 
 def budget_line(head: ContextHead, width: int, *, plain: bool) -> Line:
-    """The tokens of the context and of the budget, what is sent, and a gauge in the colours of its parts."""
+    """The tokens that are sent, their share of the budget, and a gauge in the colours of the stored parts."""
     totals = head.totals
     if totals is None:
         return ()  # the list says that it is being read, or why it cannot be
-    share = totals.share(head.budget)
-    taken = Span(share_text(share), "error" if share > 1 else "text")
-    spans: Line = (Span(f" {totals.tokens:,} stored tokens of {head.budget:,} = "), taken)
-    if head.ledger is not None:
-        with_sent = (*spans, Span(f" · sent {head.ledger.assembled.sent_tokens:,}"))
-        spans = with_sent if cell_width(text_of(with_sent)) + LEAST_GAUGE < width else spans
+    one = None if head.ledger is None else head.ledger.assembled
+    budget = head.budget if one is None else one.budget
+    share = 0.0 if one is None else one.sent_tokens / budget
+    sent = ("?" if head.problem else PENDING) if one is None else f"{one.sent_tokens:,}"
+    spans: Line = (Span(f" sent {sent} of {budget:,} tokens"),)
+    if one is not None:
+        spans = (*spans, Span(" = "), Span(share_text(share), "error" if share > 1 else "text"))
+    if one is not None and head.tail is not None and one.tail.first_ordinal != head.tail.first_ordinal:
+        spans = (*spans, Span(f" · always sent {one.shares.tail:,}"))
     room = width - cell_width(text_of(spans)) - 4
     if room < LEAST_GAUGE:
         return spans
@@ -283,7 +286,7 @@ def budget_line(head: ContextHead, width: int, *, plain: bool) -> Line:
 
 
 def made_of_line(head: ContextHead, width: int, *, plain: bool) -> Line:
-    """Summaries, the fresh tail and its tokens as sent, and how far the next compaction is.
+    """The stored tokens, those of summaries and of the fresh tail, and how far the next compaction is.
 
     Where it has room, each depth and role in its colour.
     """
@@ -292,24 +295,20 @@ def made_of_line(head: ContextHead, width: int, *, plain: bool) -> Line:
         return ()
     one = None if head.ledger is None else head.ledger.assembled
     summaries = sum(group.tokens for group in totals.groups if group.depth is not None)
-    is_tail = one is None or one.tail.first_ordinal == tail.first_ordinal
-    sent = PENDING if one is None else f"{one.shares.tail:,}"
-    always: Line = (Span(f"{'sent as' if is_tail else 'always sent'} {sent}"),)
-    parts: list[Line] = [
-        (Span(SUMMARIES, "d2"), Span(f" {summaries:,}")),
-        (Span(FRESH_TAIL, "tail"), Span(f" {tail.tokens:,}")),
-    ]
     legend = legend_line(totals.groups, tail, plain=plain)
-    begin = (Span(text_of(legend[:1]).lstrip(), legend[0].style), *legend[1:]) if legend else ()
+    stored = Span(f"stored {totals.tokens:,}{': ' if legend else ''}")
+    fresh: Line = (Span(FRESH_TAIL, "tail"), Span(f" {tail.tokens:,}"))
+    parts: list[Line] = [(stored, Span(SUMMARIES, "d2"), Span(f" {summaries:,}")), fresh]
+    begin = (stored, *((Span(text_of(legend[:1]).lstrip(), legend[0].style), *legend[1:]) if legend else ()))
     rest: list[Line] = [(Span("assembling …", "dim"),)] if head.working else []
     if one is not None:
         rest += [] if one.evicted_items else [(Span("nothing left out", "ok"),)]
         rest.append((Span(f"engine {one.rules}", "dim"),))
     long, short = distance_line(head.distance), distance_line(head.distance, short=True)
-    for needed in ([begin, always, long], [*parts, always, long], [*parts, always, short]):
+    for needed in ([begin, long], [*parts, long], [*parts, short]):
         if _fit(needed, width):
             return fitted([*needed, *rest], width)
-    return fitted([*parts, short, always], width)
+    return fitted([(stored, *fresh), short], width)
 
 
 def _warnings(head: ContextHead, width: int) -> Iterator[Line]:
@@ -320,7 +319,7 @@ def _warnings(head: ContextHead, width: int) -> Iterator[Line]:
     if one is not None and one.metadata.source is not SentSource.ASSEMBLED:
         parts.append((Span(str(one.metadata.source), "warn"),))
     if head.totals is not None and head.totals.tokens > head.budget:
-        parts.append((Span(f"over budget by {head.totals.tokens - head.budget:,}", "error"),))
+        parts.append((Span(f"stored: over budget by {head.totals.tokens - head.budget:,}", "error"),))
     if one is not None and one.over_budget:
         parts.append((Span("what is always sent alone exceeds the budget", "error"),))
     if head.ledger is not None and one is not None and one.evicted_items:

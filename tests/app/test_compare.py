@@ -129,7 +129,7 @@ async def test_how_it_was_when_the_screen_was_opened(database_copy: DatabaseFact
         async with open_sound_app(path, size=NARROW) as pilot:
             context = await assembled(pilot, 1)
             number = host.say(1, "Is the cache warm?")
-            await wait_for_text(pilot, "· sent 4,442 ")
+            await wait_for_text(pilot, " sent 4,442 of ")
             await pilot.press("D", *"opened", "enter")
             await wait_for_text(pilot, "22 messages, 4,430 tokens", f"+▌== user · message {number}")
             assert "1 only in the second" in shown(pilot)

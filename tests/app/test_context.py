@@ -104,8 +104,8 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
         assert lines[1].split()[:6] == ["┆", "0", "D2", "sum_253c14ef…", "248", "in"]
         assert lines[2].startswith("── fresh tail: 25 messages, 1,987 stored tokens ──")
         assert lines[3].split()[:7] == ["│", "1", "user", "m569", "#91", "104", "111"]
-        await wait_for_text(pilot, "2,235 stored tokens of 128,000 = 1.7 % · sent ")
-        assert head(pilot)[1].startswith(" summaries 248 · fresh tail 1,987 · sent as ")
+        await wait_for_text(pilot, " of 128,000 tokens = ")
+        assert head(pilot)[1].startswith(" stored 2,235: summaries 248 · fresh tail 1,987 · ")
         assert "2,027 with the focus brief" in head(pilot)[2]
         assert shown_lines(pilot)[0].startswith(" Context 2  main telegram:direct:4242")
 
@@ -153,7 +153,8 @@ async def test_older_versions(database_file: DatabaseFactory, version: str):
         screen = await opened(pilot, 1)
         totals = screen.items.totals
         assert totals is not None
-        assert f"{totals.tokens:,} stored tokens of 128,000" in head(pilot)[0]
+        assert " of 128,000 tokens" in head(pilot)[0]
+        assert f"stored {totals.tokens:,}: " in head(pilot)[1]
         assert all("…" not in line[31:60] for line in rows(pilot)), "all is read; ids may be short"
         assert ("tail", 0, 0) in screen.items.keys
 
@@ -166,11 +167,11 @@ async def test_without_colours_the_bar_is_made_of_letters(
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         await opened(pilot, 1)
         await pilot.press("B", *"4000", "enter")
-        await wait_for_text(pilot, "= 82.6 % · sent ")
+        await wait_for_text(pilot, " of 4,000 tokens = ")
         bar = head(pilot)[0].split("▕")[1]
         assert "".join(dict.fromkeys(bar)) == "32UAT░▏"
         await resize(pilot, *WIDE)
-        assert head(pilot)[1].split()[:3] == ["3=D3", "509", "2=D2"]
+        assert head(pilot)[1].split()[:4] == ["stored", "3,304:", "3=D3", "509"]
 
 
 @pytest.mark.long
@@ -253,7 +254,8 @@ async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
     async with open_sound_app(path, size=NARROW) as pilot:
         await opened(pilot, 1)
         assert "The context is empty: the model receives nothing of this conversation." in shown(pilot)
-        assert "0 stored tokens of 128,000 = 0.0 %" in head(pilot)[0]
+        await wait_for_text(pilot, "sent 0 of 128,000 tokens = 0.0 %")
+        assert head(pilot)[1].startswith(" stored 0 · ")
 
 
 # -- beside the list -------------------------------------------------------------------------------------
@@ -300,14 +302,14 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
         await pilot.press("plus")
-        assert "3,304 stored tokens of 200,000 = 1.7 %" in head(pilot)[0]
+        await wait_for_text(pilot, "sent 4,430 of 200,000 tokens = 2.2 %", "stored 3,304: ")
         for _ in range(9):
             await pilot.press("minus")
-        assert "3,304 stored tokens of 4,000 = 82.6 %" in head(pilot)[0]
+        await wait_for_text(pilot, "sent 3,110 of 4,000 tokens = 77.8 %", "stored 3,304: ")
         await pilot.press("B")
         assert screen.asking
         await pilot.press(*"2k", "enter")
-        await wait_for_text(pilot, "3,304 stored tokens of 2,000 = 165.2 %", "over budget by 1,304")
+        await wait_for_text(pilot, "sent 1,330 of 2,000 tokens = 66.5 %", "stored: over budget by 1,304")
         await pilot.press("B", *"lots", "enter")
         await wait_until_refused(pilot, "“lots” is not a number of tokens")
         await pilot.press("escape")
@@ -315,14 +317,14 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
         assert pilot.app.session.budget == 128_000
         await pilot.press("escape")
         await opened(pilot, 7)
-        assert "stored tokens of 128,000" in head(pilot)[0], "what was asked there holds there"
+        assert " of 128,000 tokens" in head(pilot)[0], "what was asked there holds there"
         assert "what if" not in shown_lines(pilot)[0]
 
 
 async def test_the_budget_of_the_command_line(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=16_000) as pilot:
         await opened(pilot, 1)
-        assert "3,304 stored tokens of 16,000" in head(pilot)[0]
+        await wait_for_text(pilot, "sent 4,430 of 16,000 tokens = 27.7 %")
 
 
 # -- keys ------------------------------------------------------------------------------------------------
@@ -440,7 +442,7 @@ async def test_new_items_are_marked_and_nothing_moves(database_copy: DatabaseFac
             assert screen.text.text == text
             await wait_for_text(
                 pilot,
-                "3,329 stored tokens of 128,000",
+                "stored 3,329: ",
                 "live 4",
                 "23 messages, 2,364 stored tokens",
             )
@@ -559,12 +561,12 @@ async def test_the_bar_in_letters_its_legend_and_counts_that_differ(
     async with open_sound_app(path, size=WIDE) as pilot:
         await opened(pilot, owner)
         numbers, legend, _ = head(pilot)
-        assert "1,000 stored tokens of 128,000 = 0.8 %" in numbers
-        assert legend.startswith(" 1=D1 600 L=leaf 1 u=user 150 t=tool 249 ")
+        assert " of 128,000 tokens" in numbers
+        assert legend.startswith(" stored 1,000: 1=D1 600 L=leaf 1 u=user 150 t=tool 249 ")
         await pilot.press("B", *"1000", "enter")
-        await wait_for_text(pilot, "= 100.0 %")
+        await wait_for_text(pilot, "sent 252 of 1,000 tokens = 25.2 %")
         bar = head(pilot)[0].split("▕")[1].rstrip("▏")
-        assert "".join(dict.fromkeys(bar)) == "1LUT"
+        assert "".join(dict.fromkeys(bar)) == "1LUT░"
         assert bar.count("L") == 1, "of 1,000 tokens 1"
         [first] = [row for row in rows(pilot) if " sum_1 " in row]
         assert re.search(r" 300 ≠ ~13 +\d", first)
@@ -633,9 +635,11 @@ async def test_the_head_is_two_lines_where_nothing_is_wrong(
         await wait_for(pilot, lambda: screen.assembly.ledger is not None, "the assembly")
         await settled(pilot)
         lines = shown_lines(pilot)
-        assert lines[1].startswith(" 3,304 stored tokens of 128,000 = 2.6 % ")
+        assert lines[1].startswith(" sent 4,430 of 128,000 tokens = 3.5 % ▕")
         assert lines[1].endswith("░▏")
+        assert lines[2].startswith(" stored 3,304: ")
         assert "fresh tail 2,339" in lines[2]
+        assert "sent" not in lines[2], "one figure alone is what is sent"
         assert "compaction" in lines[2]
         assert lines[3].split()[:3] == ["ordinal", "kind", "id"]
 

@@ -46,7 +46,7 @@ async def assembled(pilot: Pilot[int], number: int) -> ContextScreen:
 
 
 def account(pilot: Pilot[int]) -> list[str]:
-    """How much is sent; what is always sent, and the next compaction; what is left out or adjusted."""
+    """How much is sent; what is stored, and the next compaction; what is left out or adjusted."""
     return shown_lines(pilot)[1:4]
 
 
@@ -54,8 +54,8 @@ def account(pilot: Pilot[int]) -> list[str]:
 async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await assembled(pilot, 1)
-        assert " · sent 4,430 ▕" in account(pilot)[0]
-        assert account(pilot)[1].endswith("· sent as 3,079 · 92,696 to compaction")
+        assert account(pilot)[0].startswith(" sent 4,430 of 128,000 tokens = 3.5 % ▕")
+        assert account(pilot)[1].startswith(" stored 3,304: summaries 965 · fresh tail 2,339 · 92,696 to")
         assert shown_lines(pilot)[4].split()[:5] == ["0", "D3", "sum_4c4bd529…", "282", "379"]
         await pilot.press("B", *"3500", "enter")
         await wait_for_text(pilot, "5 not sent", "compaction is due")
@@ -68,7 +68,7 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
         assert lines[11].split()[:7] == ["│", "4", "user", "m848", "#367", "85", "92"]
         for _ in range(3):
             await pilot.press("plus")
-        await wait_for_text(pilot, "of 16,000 = 20.6 % · sent 4,430")
+        await wait_for_text(pilot, "sent 4,430 of 16,000 tokens = 27.7 %")
         assert "not sent" not in shown(pilot)
         assert screen.assembly.ledger is not None
         assert screen.assembly.ledger.assembled.budget == 16_000
@@ -210,7 +210,7 @@ async def test_a_message_that_comes_is_assembled_too(database_copy: DatabaseFact
             await pilot.press("m", "G")
             selected = screen.sent.selected
             number = host.say(1, "Is the cache warm?")
-            await wait_for_text(pilot, "· sent 4,442 ")
+            await wait_for_text(pilot, " sent 4,442 of ")
             assert screen.sent.selected == selected
             assert screen.assembly.ledger is not None
             assert screen.assembly.ledger.keys[-1] == ("message", number, 0)

@@ -32,7 +32,7 @@ async def test_a_budget_is_picked(database_file: DatabaseFactory):
         await pilot.press("down", "down", "up", "enter")
         await wait_for_text(pilot, "what if: budget 4,000")
         await pilot.press("B", "enter")
-        await wait_for_text(pilot, "stored tokens of 128,000")
+        await wait_for_text(pilot, " of 128,000 tokens")
         assert "what if" not in shown_lines(pilot)[0], "the first one is what an empty answer stands for"
 
 
@@ -51,7 +51,7 @@ async def test_what_is_typed_filters_or_is_taken_as_typed(database_file: Databas
         await pilot.press("B", *"config")
         await wait_for_text(pilot, "as configured")
         await pilot.press("enter")
-        await wait_for_text(pilot, "stored tokens of 128,000")
+        await wait_for_text(pilot, " of 128,000 tokens")
         await pilot.press("B", *"lots")
         await wait_for_text(pilot, "“lots” is not a number of tokens")
         assert not screen.query_one(Prompt).list.display
