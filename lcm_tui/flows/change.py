@@ -88,15 +88,18 @@ class Change:
         about: str = "",
         choices: Sequence[Choice] = (),
         then: Then | None = None,
+        agreed: Callable[[], object] | None = None,
     ) -> None:
         """*planner* plans by the choices: a plan, or those of a batch, which are committed one by one.
 
         *about*: what is done, for the help. *then* gets what was committed, once the preview is closed.
+        *agreed*: who shows the preview commits it, and is told that the operator agreed.
         """
         self.planner = planner
         self.about = about
         self.choices = tuple(choices)
         self.then = then
+        self.agreed = agreed
         self._title = title
 
     @property
@@ -107,7 +110,7 @@ class Change:
     @property
     def offers_backup(self) -> bool:
         """Whether a backup is offered before the first change of a day."""
-        return True
+        return self.agreed is None
 
     def confirmation(self) -> Confirmation | None:
         """What the operator has to type before it is applied; None: nothing."""

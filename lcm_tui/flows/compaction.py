@@ -15,6 +15,7 @@ from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.settings import Settings
 from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import new_batch_id
+from lcm_core.change.plan import Plan
 from lcm_core.engine.rules import EngineRules
 from lcm_core.engine.sessions import UNKNOWN_MODEL, RuntimeModel
 from lcm_core.operations.compact import (
@@ -436,6 +437,17 @@ class CompactionRun:
             self.held = self._answer = None
             self._clock.run()
             self._ui.changed()
+
+    async def plan_held(self, reader: Reader) -> Plan:
+        """What taking the draft that waits changes.
+
+        Raises:
+            RefusedError: none waits any more.
+            StalePlanError: its sources have changed.
+        """
+        if self.held is None or self._runner is None:
+            raise RefusedError("The draft was decided on meanwhile.")
+        return await self._runner.plan(reader, self.held)
 
     def answer(self, *, take: bool, rest: Rule | None = None, keep: bool = False) -> None:
         """Take the draft that waits, or not, which ends the operation; *rest*: all others by this rule.

@@ -218,6 +218,9 @@ SCOPE = Key[object]("scope", "T", "All/this one", "Switch between this conversat
 CHOICE_1 = Key[object]("choice-1", "1", "Option 1", "Change option 1 of this preview.", hidden=True)
 CHOICE_2 = Key[object]("choice-2", "2", "Option 2", "Change option 2 of this preview.", hidden=True)
 CHOICE_3 = Key[object]("choice-3", "3", "Option 3", "Change option 3 of this preview.", hidden=True)
+BACKUP_FIRST = Key[object](
+    "backup-first", "b", "Backup first", "Back up before this change, or continue without.", hidden=True
+)
 PANE = Key[object](
     "pane", "tab", "Pane", "Go to the next pane.", words="other pane; switch focus; next pane", hidden=True
 )

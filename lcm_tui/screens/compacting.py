@@ -24,7 +24,7 @@ from lcm_core.writers.source import Rendering
 from textual import on
 from textual.app import ComposeResult
 
-from lcm_tui.flows.change import Choice
+from lcm_tui.flows.change import Change, Choice
 from lcm_tui.flows.compaction import (
     CompactionRun,
     CompactionWish,
@@ -34,7 +34,7 @@ from lcm_tui.flows.compaction import (
     span_text,
 )
 from lcm_tui.flows.drafts import Modelling, choose_writer, cost_text
-from lcm_tui.kit import commands
+from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question, WholeScreen
 from lcm_tui.kit.drawn import Lines
@@ -47,7 +47,7 @@ from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock, choices_l
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, picks
 from lcm_tui.screens.frame import DONE_SECONDS
-from lcm_tui.screens.questions import backup_settled
+from lcm_tui.screens.questions import BackupFirst
 from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.compaction import (
@@ -81,6 +81,7 @@ MEANT: Final = {
     "until under": "sweeps down to the target",
     "single root": "everything into one summary",
 }
+ABOUT_ACCEPTING: Final = "The draft that waits becomes a summary in the place of its sources."
 _SHARE: Final = re.compile(r"([1-9][0-9]?|100) ?%")
 _COUNT: Final = re.compile(r"[0-9]{1,6}")
 
@@ -210,10 +211,10 @@ shorter text instead of truncating it. # sets how many of the newest messages to
 the budget. Where nothing is to be compacted, enter protects fewer until something is.
 
 a drafts the next pass and shows it, with what it keeps, loses and invents and which items of the context it
-would replace; a again accepts it. A runs all that remain as option 3 says. Each draft is written
-without a lock, then committed in one short transaction if its sources have not changed; otherwise the pass is
-planned again. The host may keep writing. While a draft waits, A accepts it and all that follow; esc asks
-whether to discard or keep it. A kept draft is reused, not paid for again, until the app exits.
+would replace; m previews its rows; a again accepts it. A runs all that remain as option 3 says. Each draft is
+written without a lock, then committed in one short transaction if its sources have not changed; otherwise the
+pass is planned again. The host may keep writing. While a draft waits, A accepts it and all that follow; esc
+asks whether to discard or keep it. A kept draft is reused, not paid for again, until the app exits.
 
 esc during a run stops after the current pass; esc again cancels the model call. Finished passes stay; they
 are one batch in the history: U, then u undoes it. enter opens the whole text, / and n find in it.
@@ -227,6 +228,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         self.mode = Choice("mode", tuple(MODES))
         self.target = TARGETS[0]
         self.rule = Choice("accept", tuple(rule.value for rule in Rule))
+        self.backup = BackupFirst()
         self.what_if: int | None = None  #: the budget that was set here, in tokens; None: as configured
         self.tail: int | None = None  #: newest messages that are left alone; None: as is configured
         self.head = Lines(self._head, id="head")
@@ -319,6 +321,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             said.append((self.key_of("budget"), "budget", f"{self.budget:,}"))
         if self.tail is not None:
             said.append((self.key_of("tail"), "tail", f"{self.tail:,}"))
+        said += self.backup.said(self.key_of("backup-first"))
         return choices_line(said)
 
     # -- turning them ------------------------------------------------------------------------------------
@@ -329,8 +332,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         self._redraw_head()
         self.load()
 
-    def _turn_rule(self) -> None:
-        self.rule.turn()
+    def _turn(self, choice: Choice) -> None:
+        choice.turn()
         self._redraw_head()
 
     # -- picking them ------------------------------------------------------------------------------------
@@ -426,6 +429,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         if self.compaction.running:
             await asyncio.sleep(rest_after(self._spent))
         begun, wish = time.monotonic(), self.wish()
+        await self.backup.look(self.session)
         problem = ""
         if self._model is None:
             try:
@@ -586,7 +590,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     async def _take(self, whole: bool) -> None:
         """Take the draft that waits; a backup is offered before it."""
         draft, chosen = self.compaction.held, Rule(self.rule.value)
-        if await backup_settled(self.app, self.session) and self.compaction.held is draft:
+        if await self.backup.settled(self.app, self.session) and self.compaction.held is draft:
             rest = Rule.ACCEPT if chosen is Rule.ASK else chosen
             self.compaction.answer(take=True, rest=rest if whole else None)
 
@@ -607,6 +611,15 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         await self.session.database.refresh()
         self.load()
 
+    def _why_no_preview(self) -> str | None:
+        return "no draft waits: a writes one" if self.compaction.held is None else None
+
+    def _preview(self) -> None:
+        """Show the rows that accepting the waiting draft changes; `a` there accepts it."""
+        title = f"Accept pass {len(self.compaction.done) + 1}"
+        plan, agreed = self.compaction.plan_held, partial(self._go, whole=False)
+        self.open(places.Preview(Change(plan, title, ABOUT_ACCEPTING, agreed=agreed)))
+
     # -- what the flow asks ------------------------------------------------------------------------------
 
     @property
@@ -617,7 +630,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     async def agree(self, planned: PlannedCompaction) -> bool:
         """The passes were shown; a backup is offered before the first one that no word is waited for."""
         del planned
-        return self.compaction.rule is Rule.ASK or await backup_settled(self.app, self.session)
+        return self.compaction.rule is Rule.ASK or await self.backup.settled(self.app, self.session)
 
     working = nullcontext  # the list and the title bar say what goes on
 
@@ -667,17 +680,15 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     async def before_leaving(self) -> bool:
         """Let the screen below select the last summary that was made, and say how to take all back."""
-        made, batch = self.compaction.made, self.compaction.batch
+        made = self.compaction.made
         if not made:
             return True
         last = made[-1].draft
         self.hand_down(None if last is None else last.summary_id)
         count = f"{len(made):,} {'summary was' if len(made) == 1 else 'summaries were'} made"
-        self.app.notify(
-            f"{count}. U, u undoes all of it ({batch})",
-            title="Compacted",
-            timeout=DONE_SECONDS,
-        )
+        keys = actions.undo_keys(self, self.app.screen_stack[-2])
+        which = "it" if len(made) == 1 else "all of it"
+        self.app.notify(f"{count}. To undo {which}: {keys}.", title="Compacted", timeout=DONE_SECONDS)
         return True
 
     KEYS: ClassVar[Sequence[Key[CompactingScreen]]] = (
@@ -701,6 +712,12 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             help="Open the text of the selected pass; without a pass, protect fewer of the newest messages.",
             title_now=lambda s: "Protect fewer" if s.list.table.selected is None else "",
         ),
+        commands.OTHER_VIEW.does(
+            _preview,
+            _why_no_preview,
+            title="Preview",
+            help="Show the rows that accepting the waiting draft changes.",
+        ),
         commands.CHOICE_1.does(
             _ask_mode,
             _why_running,
@@ -714,11 +731,12 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             help="Set a target size: tokens (40k) or a share of the budget (60%).",
         ),
         commands.CHOICE_3.does(
-            _turn_rule,
+            lambda s: s._turn(s.rule),
             _why_running,
             title="Accept",
             help="Change how drafts are accepted: all, ask each, stop on truncation.",
         ),
+        commands.BACKUP_FIRST.does(lambda s: s._turn(s.backup), lambda s: s.backup.why_not()),
         actions.ITS_HISTORY,
         Key(
             "tail",

@@ -29,7 +29,7 @@ from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_line
 from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.frame import DONE_SECONDS
-from lcm_tui.screens.questions import backup_settled, wal_settled
+from lcm_tui.screens.questions import BackupFirst, wal_settled
 from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.change import Shown, shown_of
 from lcm_tui.tables.preview import done_text
@@ -65,13 +65,14 @@ If another process is writing, lcm-tui waits a few seconds; esc cancels the wait
 
 The preview is checked again whenever the database changes. If the plan no longer fits, it is planned again
 and shown with what changed; nothing is applied that was not shown. Digits change the options above the head,
-if there are any.
+if there are any; before the first change of a day b decides whether the database is backed up first.
 """
 
     def __init__(self, change: Change) -> None:
         """Preview a change; the screen below is told to select ``Plan.select`` (`CommandScreen.stand_on`)."""
         super().__init__()
         self._change = change
+        self._backup = BackupFirst() if change.offers_backup else None
         self.view = ChangePane(self, self.lines_above)
         self._planned: Planned | None = None  #: what `a` applies; None: nothing yet, or no more
         self._inode: int | None = None  #: of the file that it was planned on, or checked against since
@@ -145,6 +146,8 @@ if there are any.
         if self._planned is not None:
             await asyncio.sleep(rest_after(self._spent))
         begun, wish = time.monotonic(), self._wish
+        if self._backup is not None:
+            await self._backup.look(self.session)
         try:
             planned, inode = await self._planned_now()
         except LcmError as error:
@@ -223,14 +226,14 @@ if there are any.
         if said.text:
             block = WrappedBlock(Block(spans=(Span(" "), said), indent=3), max(width - 1, 12))
             lines += [block.line(at) for at in range(len(block))]
-        if self._change.choices:
-            choices = enumerate(self._change.choices[:MOST_CHOICES], 1)
-            lines.append(
-                choices_line(
-                    (self.key_of(f"choice-{number}"), choice.title, choice.value)
-                    for number, choice in choices
-                )
-            )
+        choices = [
+            (self.key_of(f"choice-{number}"), choice.title, choice.value)
+            for number, choice in enumerate(self._change.choices[:MOST_CHOICES], 1)
+        ]
+        if not self._refusal and self._backup is not None:
+            choices += self._backup.said(self.key_of("backup-first"))
+        if choices:
+            lines.append(choices_line(choices))
         return lines
 
     def _say_state(self) -> None:
@@ -287,6 +290,16 @@ if there are any.
         self.view.head.again()
         self._plan_anew()
 
+    def _why_no_backup(self) -> str | None:
+        return self._why_applying() or (
+            "a copy is made anyway" if self._backup is None else self._backup.why_not()
+        )
+
+    def _turn_backup(self) -> None:
+        if self._backup is not None:
+            self._backup.turn()
+            self.view.head.again()
+
     # -- applying ----------------------------------------------------------------------------------------
 
     def step_back(self) -> bool:
@@ -308,7 +321,10 @@ if there are any.
             if typed.strip() != wanted.text:
                 self.app.notify("The answer does not match; nothing was changed.", severity="warning")
                 return
-        if self._planned is not None and self._why_not_apply() is None:
+        if self._change.agreed is not None:
+            self.app.pop_screen()
+            self._change.agreed()
+        elif self._planned is not None and self._why_not_apply() is None:
             self._failure = ""
             self._state.plan(self._planned.plans, more=self._planned.more)
             self._state.inode = self._inode
@@ -353,11 +369,12 @@ if there are any.
         """`a` was pressed; what is planned again is looked at first."""
         if state.error is not None:
             return False
-        settled = backup_settled if self._change.offers_backup else wal_settled
         self._asking = True
         self._say_state()
         try:
-            return await settled(self.app, self.session)
+            if self._backup is None:
+                return await wal_settled(self.app, self.session)
+            return await self._backup.settled(self.app, self.session)
         finally:
             self._asking = False
             if self.is_attached:  # the app may be ending
@@ -436,6 +453,7 @@ if there are any.
         commands.CHOICE_3.does(
             lambda s: s._turn(2), lambda s: s._why_no_choice(3), title_now=lambda s: s._offered(3)
         ),
+        commands.BACKUP_FIRST.does(_turn_backup, _why_no_backup),
         ROWS_OR_DIFF,
     )
     COMMON: ClassVar[Sequence[Key[PlanScreen]]] = (NEXT_VIEW, commands.RELOAD.does(_look_anew, _why_applying))

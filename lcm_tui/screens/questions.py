@@ -26,6 +26,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
+from lcm_tui.flows.change import Choice
 from lcm_tui.flows.drafts import CUT, Asked
 from lcm_tui.kit.commands import DIVIDER_BACK, DIVIDER_ON
 from lcm_tui.kit.dialog import BESIDE, TEXT, TYPING, Answers, Dialog, answer_rows, key_row
@@ -343,7 +344,7 @@ MIB: Final = 1024 * 1024
 DRAWN_SECONDS: Final = 0.1
 GAUGE: Final = 40
 KEYS: Final = (
-    ("enter b", "back up and continue"),
+    ("enter a", "back up and continue"),
     ("n", "no backup: continue without one"),
     ("esc", "cancel"),
 )
@@ -361,8 +362,7 @@ async def wants_backup(session: Session) -> bool:
     now = _now(session)
     if not limit or state is None or session.demo or session.backup_declined == now.date():
         return False
-    last = await session.read(last_operation_at)
-    size = state.size + state.wal_size
+    last, size = await session.read(last_operation_at), _size_of(session)
     return await asyncio.to_thread(
         lambda: offers_backup(size, limit, last, known_backups(session.database.path), now)
     )
@@ -385,7 +385,7 @@ class BackupOffer(Dialog[bool], Decision[bool]):
     history without it; the copy also helps when the file itself is lost or damaged.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b,enter", "backup", "Back up", tooltip="Make the copy, then continue.", id="offer-backup"),
+        Binding("a,b,enter", "backup", "Back up", tooltip="Make the copy, then continue.", id="offer-backup"),
         Binding(
             "n",
             "without",
@@ -543,12 +543,41 @@ async def backup_settled(app: App[int], session: Session, *, answer: bool | None
     if answer is False:
         session.backup_declined = today(session)
         return True
-    state = session.file_state
-    size = state.size + state.wal_size if state is not None else 0
-    go_on = await app.push_screen_wait(BackupOffer(session.database.path, size, agreed=bool(answer)))
+    offer = BackupOffer(session.database.path, _size_of(session), agreed=bool(answer))
+    go_on = await app.push_screen_wait(offer)
     if go_on:
         session.backup_declined = today(session)
     return go_on
+
+
+class BackupFirst(Choice):
+    """The same offer as a choice of a screen that shows what it is about to change: `a` agrees to both."""
+
+    def __init__(self) -> None:
+        super().__init__("back up first", ("yes", "no"))
+        self._size = 0  #: of the copy, in bytes; 0: none is offered
+
+    async def look(self, session: Session) -> None:
+        """See whether one is to be offered."""
+        self._size = _size_of(session) if await wants_backup(session) else 0
+
+    def said(self, key: str) -> list[tuple[str, str, str]]:
+        """The choice as `choices_line` takes it; nothing where none is offered."""
+        value = self.value if self.on else f"{self.value}, {size_text(self._size)}"
+        return [(key, self.title, value)] if self._size else []
+
+    def why_not(self) -> str | None:
+        """Why there is nothing to choose."""
+        return None if self._size else "a backup is offered before the first change of a day only"
+
+    async def settled(self, app: App[int], session: Session) -> bool:
+        """Make the copy, or continue without one, as is chosen; ask where nothing was offered before."""
+        return await backup_settled(app, session, answer=not self.on if self._size else None)
+
+
+def _size_of(session: Session) -> int:
+    state = session.file_state
+    return state.size + state.wal_size if state is not None else 0
 
 
 # -- space that is given back ----------------------------------------------------------------------------

@@ -306,7 +306,7 @@ def head_lines(outlook: Outlook, run: CompactionRun) -> list[Block]:
         said = [run.failure, outlook.refusal, outlook.problem]
         blocks += [_said(one, "error") for one in dict.fromkeys(filter(None, said))]
     if outlook.planned is not None:
-        blocks += _numbers(outlook.planned)
+        blocks += _numbers(outlook.planned, made=bool(run.made))
     if run.held is not None:
         blocks.append(
             _said("A draft is waiting: a accepts it, A accepts it and all that follow, esc asks.", "warn")
@@ -330,7 +330,7 @@ def _fact(name: str, value: str) -> Block:
     return _line(Span(f"{name:<8}", "dim"), Span(value))
 
 
-def _numbers(planned: PlannedCompaction) -> list[Block]:
+def _numbers(planned: PlannedCompaction, *, made: bool) -> list[Block]:
     seen, setting, model = planned.forecast, planned.setting, planned.model
     budget, bounds = setting.budget, setting.bounds()
     before, after = seen.tokens_before, seen.tokens_after
@@ -339,7 +339,8 @@ def _numbers(planned: PlannedCompaction) -> list[Block]:
         tail += f" from ordinal {seen.tail_from:,}"
     stays = _fact("tail", f"{tail}; due over {setting.rendering.rules.compaction.threshold(budget):,}")
     if not seen.passes:
-        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing to compact in this mode"
+        more = "more " if made else ""
+        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing {more}to compact in this mode"
         blocks = [_fact("tokens", tokens), stays]
     else:
         tokens = f"{before:,} → ~{after:,}, {before / budget:.1%} → ~{after / budget:.1%} of {budget:,}"

@@ -74,6 +74,9 @@ class HistoryLine(Record, frozen=True):
         kind, owners = operations[0].kind, [one.conversation_id for one in operations]
         if kind in _OF_A_SUMMARY:
             return f"{kind.capitalize()}: {many:,} summaries"
+        made = [one for one in operations if kind == "compact" and any(row.insert for row in one.rows)]
+        if made:  # the others bring in step what the engine notes
+            return made[0].title if len(made) == 1 else f"Compact: {len(made):,} summaries"
         # A row that several of them change would count several times.
         rows = [replace(row, update=0) for one in operations for row in one.rows if kind in _IN_PIECES]
         return title_of_several(kind, many, owners, rows)

@@ -142,12 +142,12 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
         await pilot.press("A")
         await made(pilot, screen, len(forecast))
         assert [tuple(refs) for refs in sources(path)] == forecast
-        await wait_for_text(pilot, f"{len(forecast)} summaries, -", "nothing to compact in this mode")
+        await wait_for_text(pilot, f"{len(forecast)} summaries, -", "nothing more to compact in this mode")
         assert screen.why_not("apply")
         batch = screen.compaction.batch
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen)
-        await wait_until_said(pilot, batch)
+        await wait_until_said(pilot, "7 summaries were made. To undo all of it: u.")
     assert value(path, "SELECT count(DISTINCT batch) FROM lcm_tui_operations") == 1
     async with await Database.open(path) as database:
         plans = await database.read(plan_undo_batch, batch)
@@ -241,6 +241,31 @@ async def one_pass(pilot: Pilot[int], screen) -> None:
     await pilot.press("a")
     await wait_for_text(pilot, "a draft that waits for your decision", "become one summary", "a Accept")
     await pilot.press("a")
+
+
+@pytest.mark.long
+async def test_the_rows_of_a_draft_are_previewed_and_accepted_there(path: Path):
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await opened(pilot)
+        assert (screen.why_not("other-view") or "").startswith("no draft waits")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: screen.compaction.held is not None)
+        held, before = screen.compaction.held, dump(path)
+        await pilot.press("m")
+        await wait_for_text(pilot, "Accept pass 1", "- removed      0      – user      m1 ", "[Ordinals")
+        await pilot.press("escape")
+        assert screen.compaction.held is held
+        assert dump(path) == before
+        await pilot.press("m")
+        await wait_for_text(pilot, "- removed      0      – user      m1 ")
+        await pilot.press("a")
+        await made(pilot, screen, 1)
+        assert held is not None
+        assert held.summary_id in [ref for _, ref in context_of(path, 1)]
+        await pilot.press("escape")
+        await wait_for_text(
+            pilot, "Compacted: 1 summary was made. To undo it: u.", "Compact 14 messages (1,320 "
+        )
 
 
 async def put_off(pilot: Pilot[int], screen, answer: str) -> None:
@@ -429,21 +454,14 @@ async def test_a_backup_is_offered_before_the_first_change(
     calls = answered_by(monkeypatch)
     async with open_app(path) as pilot:
         screen = await opened(pilot)
-        await pilot.press("A")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
-        await pilot.press("escape")
-        await settled(pilot)
+        await wait_for_text(pilot, "(b) back up first: yes, ")
         assert (calls, screen.compaction.done) == ([], [])
         await pilot.press("a")
         await wait_for_text(pilot, "a draft that waits for your decision", "a Accept")
+        assert not list(path.parent.glob("*.backup")), "a draft changes nothing"
         await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
-        await pilot.press("escape")
-        await wait_for(pilot, lambda: pilot.app.screen is screen and screen.compaction.held is not None)
-        await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
-        await pilot.press("n")
         await made(pilot, screen, 1)
+        assert list(path.parent.glob("*.backup"))
 
 
 async def test_engines_from_1_1_on_offer_the_current_turn(

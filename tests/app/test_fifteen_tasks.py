@@ -1,7 +1,7 @@
 """What operators do with a database, each in the real program in a terminal of 80x24, its keys counted.
 
-Words that are typed count as one key; the question for a backup, which comes with the first change of a day,
-counts like any other.
+Words that are typed count as one key; the backup that is offered before the first change of a day is made by
+the key that applies the change.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def test_5_a_summary_edited_by_hand(path: Path, home: Path) -> None:
         operator.types("In March: ", "In March: Condensed memory")
         keys = operator.keys - 1  # what is written is no way to write it
         operator.press("ctrl+s", f"Review {TOP}", "+▌In March: Condensed memory")
-        operator.press("a", "preview: not applied yet")
-        operator.press("a", "Back up before this change?")
-        operator.press("enter", "Applied: Rewrite", "To undo it: U, u")
-        assert keys + 4 <= 6
+        operator.press("a", "preview: not applied yet", "(b) back up first: yes, ")
+        operator.press("a", "Applied: Rewrite", "To undo it: U, u")
+        assert keys + 3 <= 6
     assert value(path, TEXT, TOP) == f"In March: {before}"
+    assert list(path.parent.glob("*.backup"))
 
 
 @pytest.mark.long
@@ -125,8 +125,7 @@ def test_8_a_change_undone_and_made_again(path: Path, home: Path) -> None:
         operator.sees("Conversations  8")
         operator.press("s", "Summary DAG of 1", TOP)
         operator.press("d", "Dissolve summary")
-        operator.press("a", "Back up before this change?")
-        operator.press("enter", "Applied: Dissolve", "To undo it: u")
+        operator.press("a", "Applied: Dissolve", "To undo it: u")
         changed = query(path, ITEMS)
         assert changed != before
         operator.press("escape", "Conversations  8")
@@ -149,8 +148,7 @@ def test_9_a_summary_dissolved(path: Path, home: Path) -> None:
         operator.sees("Conversations  8")
         operator.press("s", "Summary DAG of 1", TOP)
         operator.press("d", "Ordinals 1–21 move by +1", "3,304 → 3,793")
-        operator.press("a", "Back up before this change?")
-        operator.press("enter", "Applied: Dissolve")
+        operator.press("a", "Applied: Dissolve")
         assert operator.keys <= 4
     assert TOP not in column(path, "SELECT summary_id FROM context_items")
     assert value(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1") == 23
@@ -164,8 +162,7 @@ def test_10_one_pass_compacted_and_the_context_beside_that_before_it(home: Path,
         operator.sees("Conversations")
         operator.press("C", "Compact 7", "1,324", "Draft 1 pass")
         operator.press("a", "ordinals 0 to 12 become one summary")
-        operator.press("a", "Back up before this change?")
-        operator.press("enter", "made    1 summary, -979 tokens")
+        operator.press("a", "made    1 summary, -979 tokens")
         assert operator.keys <= 4
         operator.press("escape", "Compacted: 1 summary was made")
         keys = operator.keys
@@ -184,8 +181,9 @@ def test_10_one_pass_where_nothing_is_due(path: Path, home: Path) -> None:
         operator.press("C", "Compact 1", "nothing to compact in this mode", "enter Protect fewer")
         operator.press("enter", "(#) tail: 8", "3,304 → ~2,453")
         operator.press("a", "ordinals 4 to 13 become one summary")
-        operator.press("a", "Back up before this change?")
-        assert operator.keys <= 4
+        operator.press("m", "preview: not applied yet", "Ordinals", "1,308 tokens leave")
+        operator.press("a", "made    1 summary, -")
+        assert operator.keys <= 5, "one more than without the preview of the rows"
 
 
 def test_11_the_context_beside_that_before_the_last_compaction(path: Path, home: Path) -> None:

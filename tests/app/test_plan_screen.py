@@ -457,29 +457,24 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
     path = database_copy("0.15.3")
     rows = dump(path)
     async with open_app(path, size=NARROW) as pilot:
-        screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
+        await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
-        await pilot.press("a")
-        await wait_for_text(pilot, "Back up before this change?", "back up and continue")
-        offer = pilot.app.screen
-        assert isinstance(offer, ModalScreen)
-        assert f".{datetime.now(UTC):%Y%m%d}T" in offer._target.name  # shown over several lines
-        await pilot.press("escape")
-        await wait_for(pilot, lambda: pilot.app.screen is screen, "the preview")
-        await settled(pilot)
-        assert dump(path) == rows
-        assert list(path.parent.glob("*.backup")) == [], "none is made without being asked for"
-        await pilot.press("a")
-        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the offer again")
+        await wait_for_text(pilot, "(b) back up first: yes, 3.7 MB")
         await pilot.press("b")
+        await wait_for_text(pilot, "(b) back up first: no")
+        await pilot.press("b")
+        assert dump(path) == rows
+        assert list(path.parent.glob("*.backup")) == [], "none is made before a"
+        await pilot.press("a")
         await wait_for(
             pilot, lambda: not isinstance(pilot.app.screen, BackupOffer | PlanScreen), "the commit"
         )
-        [backup] = path.parent.glob("*.backup")
+        [backup] = path.parent.glob(f"*.{datetime.now(UTC):%Y%m%d}T*.backup")
         assert dump(backup) == rows
         assert NODE not in context_refs(path)
         second = await go_to(pilot, PlanScreen(Change(dissolve(OTHER))))
         await previewed(pilot)
+        assert "back up first" not in shown(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is not second, "the end of the preview")
         assert OTHER not in context_refs(path), "the second change of the day is made without a question"
@@ -498,8 +493,6 @@ async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
         await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await pilot.press("a")
-        await wait_for_text(pilot, "Back up before this change?")
-        await pilot.press("b")
         await wait_for_text(pilot, "There is no room for it.", "continue without")
         await pilot.press("n")
         await wait_for(

@@ -168,12 +168,12 @@ async def test_7_give_back_the_detail_of_a_condensation(database_copy: DatabaseF
     [before] = query(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1")
     async with open_app(path, size=NARROW) as pilot:
         operator = Operator(pilot)
-        await operator.press("s", "d", "a", "enter")
+        await operator.press("s", "d", "a")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         assert operator.keys <= FIVE
     [after] = query(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1")
     assert after > before
-    assert list(path.parent.glob("*.backup")), "enter on the question of the backup made one"
+    assert list(path.parent.glob("*.backup")), "before the first change of a day"
 
 
 async def test_8_carry_a_dag_to_the_new_session(database_copy: DatabaseFactory):
@@ -181,7 +181,7 @@ async def test_8_carry_a_dag_to_the_new_session(database_copy: DatabaseFactory):
     [before] = query(path, "SELECT count(*) FROM summaries WHERE conversation_id = 8")
     async with open_app(path, size=NARROW) as pilot:
         operator = Operator(pilot)
-        await operator.press("t", "enter", "a", "enter")  # the newest other conversation is listed first
+        await operator.press("t", "enter", "a")  # the newest other conversation is listed first
         await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
         assert operator.keys <= FIVE
     [after] = query(path, "SELECT count(*) FROM summaries WHERE conversation_id = 8")

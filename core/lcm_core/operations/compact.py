@@ -217,7 +217,7 @@ class Runner(Struct, Generic[T]):
         if not chunk.source.text and rules.compaction.skips_empty:
             return PassDone(chunk, PassSkipped())
         with suppress(StalePlanError):  # the host goes on meanwhile, and is waited for when it is committed
-            await rehearse(self.database, partial(self._plan, draft=_rehearsed(chunk)))
+            await rehearse(self.database, partial(self.plan, draft=_rehearsed(chunk)))
         try:
             text = await escalate(
                 self.summarizer,
@@ -256,7 +256,12 @@ class Runner(Struct, Generic[T]):
                 raise HostCompactsError(self.conversation_id, since)
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _plan(self, reader: Reader, draft: PassDraft) -> Plan:
+    async def plan(self, reader: Reader, draft: PassDraft) -> Plan:
+        """What storing a draft changes.
+
+        Raises:
+            StalePlanError: as `plan_pass`.
+        """
         return await plan_pass(
             reader, self.conversation_id, draft, self.setting.rendering, now=self.now(), batch=self.batch
         )
@@ -264,7 +269,7 @@ class Runner(Struct, Generic[T]):
     async def _commit(self, draft: PassDraft) -> PassDone:
         await self._wait_for_host(WAIT_SECONDS)
         try:
-            plan = await self.database.read(self._plan, draft)
+            plan = await self.database.read(self.plan, draft)
             committed = await commit_plan(self.database, plan, wait=WAIT_SECONDS)
         except StalePlanError as error:
             self.stale = error
