@@ -345,8 +345,8 @@ UNDO_NEWEST: Final[Key[Any]] = commands.UNDO.does(
 def undo_keys(screen: CommandScreen, front: object) -> str:
     """The keys that undo what *screen* has applied, pressed on the one in *front*, as people write them."""
     undo = screen.key_of(commands.UNDO.id)
-    here = isinstance(front, CommandScreen) and front.ALL_KEYS.get(commands.UNDO.id) is UNDO_NEWEST
-    return undo if here else f"{screen.key_of(commands.HISTORY.id)}, {undo}"
+    key = front.ALL_KEYS.get(commands.UNDO.id) if isinstance(front, CommandScreen) else None
+    return undo if key is not None and not key.of_row else f"{screen.key_of(commands.HISTORY.id)}, {undo}"
 
 
 # -- links -----------------------------------------------------------------------------------------------

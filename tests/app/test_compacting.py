@@ -147,7 +147,7 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
         batch = screen.compaction.batch
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen)
-        await wait_until_said(pilot, "7 summaries were made. To undo all of it: u.")
+        await wait_until_said(pilot, f"{len(forecast)} summaries were made. To undo all of it: u.")
     assert value(path, "SELECT count(DISTINCT batch) FROM lcm_tui_operations") == 1
     async with await Database.open(path) as database:
         plans = await database.read(plan_undo_batch, batch)
@@ -263,9 +263,8 @@ async def test_the_rows_of_a_draft_are_previewed_and_accepted_there(path: Path):
         assert held is not None
         assert held.summary_id in [ref for _, ref in context_of(path, 1)]
         await pilot.press("escape")
-        await wait_for_text(
-            pilot, "Compacted: 1 summary was made. To undo it: u.", "Compact 14 messages (1,320 "
-        )
+        await wait_until_said(pilot, "1 summary was made. To undo it: u.")
+        await wait_for_text(pilot, "Compact 14 messages (1,320 ")
 
 
 async def put_off(pilot: Pilot[int], screen, answer: str) -> None:
