@@ -498,19 +498,22 @@ class CommandScreen(Screen[None], Still):
         return [("quit" if name == "back" and self.is_first else name) for name in shown]
 
     def say_unknown_key(self, key: str) -> None:
-        """Say that a key has no meaning here, and what it does elsewhere; a run of keys gets one notice."""
+        """Say that a key has no meaning here, and what has it elsewhere or had it; a run gets one notice."""
         if self.asking or isinstance(self.focused, Input | TextArea):
             return
-        keys = self.session.settings.keys
+        keys, unknown = (
+            self.session.settings.keys,
+            f"is not a key here; {self.key_of('help')} lists the keys.",
+        )
+        moved = next((name for name in self.commands if key in self._key(name).key.split(",")), None)
         elsewhere = (one for one in known_keys().values() if key in keys.get(one.id, one.key).split(","))
         found = next((one for one in elsewhere if one.id not in self.commands), None)
-        unknown, said = (
-            f"is not a key here; {self.key_of('help')} lists the keys.",
-            self._host.notices.standing,
-        )
-        if found is not None:
+        standing = self._host.notices.standing
+        if moved is not None:  # by [keys]
+            self.app.notify(f"{self.told(moved).title} is {self.key_of(moved)} now.", timeout=3)
+        elif found is not None:
             self.app.notify(self._no_key_here(found, key), timeout=3)
-        elif said is None or not said.text.endswith(unknown):
+        elif standing is None or not standing.text.endswith(unknown):
             self.app.notify(f"{key_title(key)} {unknown}", timeout=3)
 
     def _no_key_here(self, command: Key[Any], key: str | None = None) -> str:

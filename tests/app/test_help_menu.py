@@ -106,6 +106,8 @@ async def test_another_key_is_given_kept_and_used_at_once(database_file: Databas
         await wait_until_said(pilot, "config.toml keeps it")
         await pilot.press("escape", "f8")
         await wait_for_text(pilot, "message_parts")
+        await pilot.press("escape", "ampersand")
+        await wait_until_said(pilot, "Disk is F8 now.")
     assert config.read_text() == '# mine\nbudget = 64000  # small\n\n[keys]\ndisk = "f8"\nfiles = "f6"\n'
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
