@@ -431,6 +431,15 @@ class CommandSource(Source):
             await self.screen.action_run(name)
 
 
+class _ThemesOnly(ThemeProvider):
+    @property
+    def commands(self) -> list[tuple[str, Callable[[], None]]]:
+        """The one in use is the first, where the cursor begins."""
+        used, names = self.app.theme, sorted(self.app.available_themes)
+        titles = {used: f"{used}, used now", **{name: name for name in names if name != used}}
+        return [(title, partial(setattr, self.app, "theme", name)) for name, title in titles.items()]
+
+
 class Anywhere(Source):
     """Conversations, summaries, messages, screens, changes, settings and themes."""
 
@@ -526,7 +535,7 @@ class Anywhere(Source):
             yield Goal(f"Theme: {name}", about, partial(setattr, self.app, "theme", name), words)
 
     def _list_themes(self) -> None:
-        self.app.push_screen(GoTo([ThemeProvider]))
+        self.app.push_screen(GoTo([_ThemesOnly]))
 
     def _settings(self, screen: CommandScreen) -> Iterable[Goal]:
         from lcm_tui.tables.settings import SETTINGS_WORDS, all_settings, settings_document

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lcm_core.base.errors import ConfigurationError
 from lcm_core.base.settings_listed import write_setting
+from textual.command import CommandList
 from textual.widgets import Input
 
 from lcm_tui.kit.commands import free_keys, key_problems, moving_keys, swapped, textual_keys
@@ -230,6 +231,10 @@ async def test_a_theme_that_was_chosen_is_kept(database_file: DatabaseFactory, c
         await wait_for_text(pilot, "List the themes, to choose one.")
         await pilot.press("enter")
         await wait_for_text(pilot, "│ atom-one-light ", "│ nord ")
+        used = f"{pilot.app.theme}, used now"
+        cursor = pilot.app.screen.query_one(CommandList)
+        assert (cursor.highlighted, shown(pilot).count("used now")) == (0, 1)
+        assert shown(pilot).index(used) < shown(pilot).index("│ ansi-dark ")
         await pilot.press(*"nord")
         await wait_for(pilot, lambda: "atom-one-light" not in shown(pilot))
         await pilot.press("enter")
