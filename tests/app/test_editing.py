@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
+from textual.widgets import TextArea
 
 from tests.app.support import (
     NARROW,
@@ -60,22 +62,26 @@ async def test_what_was_not_changed_is_not_reviewed(database_copy: DatabaseFacto
         await wait_for_text(pilot, "Edit (e)")
 
 
+async def walk_to_summary(pilot: Pilot[int], where: str) -> None:
+    """Select a summary in a list that the keys *where* lead to, of the damaged database."""
+    await settled(pilot)
+    for key in where.split():
+        await pilot.press(key)
+        await settled(pilot)
+    if where == "H":
+        await wait_for_text(pilot, "C4")
+        await pilot.press("slash", *"C4", "enter", "down")
+    if where == "F":
+        await pilot.press(*"condensed memory")
+        await settled(pilot)
+        await pilot.press("tab")
+    await settled(pilot)
+
+
 @pytest.mark.parametrize("where", ["c", "c enter", "H", "F"])
 async def test_a_summary_is_edited_wherever_it_is_listed(where: str, database_copy: DatabaseFactory):
-    path = database_copy("0.15.3-damaged")
-    async with open_app(path, size=NARROW) as pilot:
-        await settled(pilot)
-        for key in where.split():
-            await pilot.press(key)
-            await settled(pilot)
-        if where == "H":
-            await wait_for_text(pilot, "C4")
-            await pilot.press("slash", *"C4", "enter", "down")
-        if where == "F":
-            await pilot.press(*"condensed memory")
-            await settled(pilot)
-            await pilot.press("tab")
-        await settled(pilot)
+    async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
+        await walk_to_summary(pilot, where)
         await pilot.press("e")
         await wait_for_text(pilot, "Edit sum_")
         await pilot.press(*"Zebra. ", "ctrl+s")
@@ -94,3 +100,28 @@ async def test_in_a_review_all_changes_are_skipped_and_included(database_copy: D
         await wait_for_text(pilot, "0 included")
         await pilot.press("+")
         await wait_for_text(pilot, "all included")
+
+
+async def test_in_a_review_the_present_text_is_edited_once_all_changes_are_skipped(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    present = value(path, TEXT)
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, SUMMARY)
+        await pilot.press("r")
+        await wait_for_text(pilot, f"Review {SUMMARY}", "all included")
+        await settled(pilot)
+        await pilot.press("e")
+        await wait_for_text(pilot, "^s Keep")
+        assert pilot.app.screen.query_one(TextArea).text not in ("", present), "the draft"
+        await pilot.press("escape")
+        await wait_for_text(pilot, "all included")
+        await pilot.press("-")
+        await wait_for_text(pilot, "0 included")
+        await pilot.press("e")
+        await wait_for_text(pilot, "^s Keep")
+        assert pilot.app.screen.query_one(TextArea).text == present
+        await pilot.press(*"Zebra. ", "ctrl+s")
+        await wait_for_text(pilot, f"Review {SUMMARY}", "+▌Zebra.", "sentences -1 +2", "by hand")

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from lcm_tui.app import LcmApp
-from tests.app.support import open_app, settled, wait_for, wait_for_text, wait_until_said
+from tests.app.support import NARROW, open_app, settled, wait_for, wait_for_text, wait_until_said
+from tests.app.test_editing import walk_to_summary
 from tests.app.test_review import LEAF, review_of
 from tests.conftest import DatabaseFactory
+from tests.databases import value
 
 pytestmark = pytest.mark.usefixtures("no_offer")
 
@@ -52,6 +54,25 @@ async def test_what_the_editor_leaves_is_a_draft(
         assert screen.subject.draft is not None
         assert screen.subject.draft.text == "By another hand."
     assert terminal == ["given away", "back"]
+
+
+@pytest.mark.parametrize("where", ["s", "c", "c enter", "H", "F"])
+async def test_the_editor_is_opened_wherever_a_summary_is_listed(
+    where: str,
+    terminal: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database_copy: DatabaseFactory,
+):
+    editor(tmp_path, monkeypatch, f'cp "$1" {tmp_path}/present; echo "By another hand." > "$1"')
+    path = database_copy("0.15.3-damaged")
+    async with open_app(path, size=NARROW) as pilot:
+        await walk_to_summary(pilot, where)
+        await pilot.press("E")
+        await wait_for_text(pilot, "Review sum_", "by hand · 4 tokens")
+    assert terminal == ["given away", "back"]
+    present = (tmp_path / "present").read_text()
+    assert value(path, "SELECT count(*) FROM summaries WHERE trim(content) = trim(?)", present)
 
 
 @pytest.mark.parametrize(
