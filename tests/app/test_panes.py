@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.panes import Divider, TwoPanes
 from lcm_tui.kit.session import Remembered, read_looks, remembered_path
 from tests.app.screens import open_screen
-from tests.app.support import MIDDLING, NARROW, WIDE, open_app, said, settled, shown, wait_for
+from tests.app.support import MIDDLING, NARROW, WIDE, open_app, said, settled, shown, strips, wait_for
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
 
@@ -159,5 +160,10 @@ async def test_the_divider_points_at_the_second_pane_while_it_has_the_keys(
         assert mark not in shown(pilot)
         await pilot.press("enter")
         await wait_for(pilot, lambda: mark in shown(pilot), "a mark at the pane with the keys")
+        listed = pilot.app.screen.query(LineView).first()
+        cursors = {listed.style_of(name).bgcolor for name in ("cursor", "cursor-blur")}
+        [marked] = [one.style for strip in strips(pilot) for one in strip if mark in one.text]
+        assert marked.bgcolor not in cursors, "it is no cursor"
+        assert not marked.reverse
         await pilot.press("escape")
         await wait_for(pilot, lambda: mark not in shown(pilot), "the list to have the keys again")

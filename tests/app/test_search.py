@@ -13,17 +13,20 @@ from typing import Any
 import pytest
 from lcm_core.api import UsageError
 from lcm_core.base.files import cache_folder, forget_cache
+from lcm_core.base.text import cell_width
 from lcm_core.base.values import replace
 from lcm_core.engine.markers import FALLBACK_MARKER
 from lcm_core.store.search import DocumentKind
 from lcm_recall.ask import Inquiry
-from lcm_recall.search import index_of, recent, search_live
+from lcm_recall.search import Hit, Span, index_of, recent, search_live
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
 from lcm_tui.kit.drawn import Lines
+from lcm_tui.kit.spans import text_of
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.narrowing import parse_narrowing
+from lcm_tui.tables.search import hit_lines
 from tests.app.host import Host
 from tests.app.screens import EVERY, walk_to
 from tests.app.snapshots import keep
@@ -630,3 +633,15 @@ def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
     ):
         with pytest.raises(UsageError):
             parse_narrowing(wrong, UTC, now)
+
+
+@pytest.mark.parametrize("width", [24, 60, 100, 160])
+@pytest.mark.parametrize("begin", [0, 150, 380])
+def test_the_text_of_a_hit_gets_all_of_the_width_with_its_match_in_sight(width: int, begin: int):
+    text = f"{'word ' * 80}"[:begin] + "zebra " + "word " * 80
+    found = (Span(begin, begin + 5),)
+    hit = Hit(DocumentKind.MESSAGE, "7", 1, "user", None, "content", text, found, (), (), in_context=True)
+    _, drawn = hit_lines(hit, width, None)
+    assert cell_width(text_of(drawn)) > width - 6, "but the beginning of a word"
+    assert cell_width(text_of(drawn)) <= width
+    assert [span.text for span in drawn if span.style == "match"] == ["zebra"]
