@@ -214,7 +214,7 @@ APPLY = Key[object]("apply", "a", "Apply", "Apply exactly what is previewed.",
 UNDO = Key[object]("undo", "u", "Undo", "Preview undoing (or redoing) this operation.",
     words="undo last; undo last change; revert; roll back; rollback; take back; undo that; oops; redo",
     changes=True, decides=True, of_row=True, opens=True)
-SCOPE = Key[object]("scope", "T", "All/this one", "Switch between this conversation and all conversations.")
+SCOPE = Key[object]("scope", "T", "Show all", "Switch between this conversation and all conversations.")
 CHOICE_1 = Key[object]("choice-1", "1", "Option 1", "Change option 1 of this preview.", hidden=True)
 CHOICE_2 = Key[object]("choice-2", "2", "Option 2", "Change option 2 of this preview.", hidden=True)
 CHOICE_3 = Key[object]("choice-3", "3", "Option 3", "Change option 3 of this preview.", hidden=True)

@@ -524,7 +524,9 @@ database changes, ctrl+r runs the checks again.
             words="slow checks; integrity check; deep check; complete check",
             where="health",
         ),
-        commands.SCOPE.does(_turn_scope, _why_no_scope),
+        commands.SCOPE.does(
+            _turn_scope, _why_no_scope, title_now=lambda s: "Only this one" if not s.list.narrowed else ""
+        ),
         commands.CONTEXT.does(
             _open_context, _why_no_place, help="Show the context that the selected finding is in."
         ),

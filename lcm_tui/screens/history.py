@@ -509,7 +509,9 @@ T switches between this conversation and all of them. / filters.
         commands.OPEN.does(_open_operation, lambda s: s.list.why_no_operation()),
         commands.UNDO.does(_undo, lambda s: s.list.why_no_operation(), title_now=_undo_title),
         *actions.before_keys(lambda s: s.list.oldest(), lambda s: s.list.why_no_operation()),
-        commands.SCOPE.does(_turn_scope, _why_no_scope),
+        commands.SCOPE.does(
+            _turn_scope, _why_no_scope, title_now=lambda s: "Only this one" if not s.list.narrowed else ""
+        ),
         commands.SEARCH,
         commands.EXPORT.does(
             _export,

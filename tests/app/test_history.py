@@ -168,11 +168,12 @@ async def test_the_list_is_filtered_and_narrowed_to_a_conversation(database_copy
     first, second, third = await changed(path, (1, NODE), (4, FOURTH), (1, OTHER))
     async with open_app(path) as pilot:
         screen = await walk_to(pilot, "HistoryScreen", of=1)
+        await wait_for_text(pilot, "T Only this one")
         await pilot.press("T")
         await wait_for(
             pilot, lambda: list(screen.list.table.keys) == [third, first], "those of conversation 1"
         )
-        await wait_for_text(pilot, "History of 1")
+        await wait_for_text(pilot, "History of 1", "T Show all")
         await pilot.press("T")
         await wait_for(pilot, lambda: list(screen.list.table.keys) == [third, second, first], "all of them")
         await pilot.press("slash", *FOURTH)
