@@ -134,9 +134,8 @@ class Notices:
 SHORTEST_PLACE = 22
 #: Commands that keep their place in the key bar however many there are.
 ALWAYS = frozenset({"help", "back", "quit", "palette"})
-#: In a bar of so many cells these words are left out: there the keys that only this screen has come first.
+#: In a bar of so many cells the key that just opens what is selected gives its room to the others.
 NARROW = 80
-PLAIN = frozenset({"Open", "Help", "Back", "Quit"})
 #: What leads to the commands that had no room.
 REST, MORE = "palette", "…"
 
@@ -295,7 +294,7 @@ class KeyHint(Record, frozen=True):
     @property
     def width(self) -> int:
         """Cells of key and title with the blanks around them."""
-        return 2 + cell_width(f"{self.written} {self.title}".rstrip())
+        return 2 + cell_width(f"{self.written} {self.title}")
 
 
 class KeyBar(_Bar):
@@ -315,7 +314,7 @@ class KeyBar(_Bar):
             spans += [
                 Span(" "),
                 Span(hint.written, "key" if hint.available else "dim"),
-                Span(f" {hint.title} " if hint.title else " ", "text" if hint.available else "dim"),
+                Span(f" {hint.title} ", "text" if hint.available else "dim"),
             ]
         if _width(spans) > width:
             spans[-1] = replace(spans[-1], text=spans[-1].text.rstrip())
@@ -333,11 +332,12 @@ class KeyBar(_Bar):
         left = width + 1  # the last one needs no blank behind it
         if sum(hint.width for hint in hints) > left:
             hints = [replace(hint, title=MORE) if hint.command == REST else hint for hint in hints]
-            if width <= NARROW:
-                hints = [replace(hint, title="") if hint.title in PLAIN else hint for hint in hints]
         fitting: set[str] = set()
         # Sorting is stable: of those that come next alike, the order is that of the screen.
-        for hint in sorted(hints, key=lambda one: (one.command not in ALWAYS, not one.available)):
+        opens = "Open" if width <= NARROW else None
+        for hint in sorted(
+            hints, key=lambda one: (one.command not in ALWAYS, not one.available, one.title == opens)
+        ):
             if hint.command in ALWAYS or hint.width <= left:
                 left -= hint.width
                 fitting.add(hint.command)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from lcm_core.base.text import cell_width
 from textual.app import App, ComposeResult
 
 from lcm_tui.kit.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.kit.spans import Span
+from tests.app.screens import EVERY, walk_to
 from tests.app.support import NARROW, WIDE, at, open_app, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
+from tests.support import sampled
 
 WORD, CHANGED, SIZE = Span("live ", "ok"), Span("changed 10:11:12 ", "dim"), Span("· 3.7 MB ", "dim")
 LIVE = (
@@ -86,12 +90,12 @@ HINTS = [
     ("width", "expected"),
     [
         (120, " enter Open  c Context  s Summaries  F Search  H Health  u Undo  ? Help  : All  q Quit "),
-        (80, " enter  c Context  s Summaries  F Search  H Health  u Undo  ?  : …  q "),
-        (60, " enter  c Context  s Summaries  F Search  u Undo  ?  : …  q "),
-        (40, " enter  c Context  F Search  ?  : …  q "),
+        (80, " c Context  s Summaries  F Search  H Health  u Undo  ? Help  : …  q Quit "),
+        (60, " c Context  s Summaries  F Search  ? Help  : …  q Quit "),
+        (40, " c Context  u Undo  ? Help  : …  q Quit "),
     ],
 )
-def test_the_keys_of_every_screen_give_their_words_for_keys_of_this_one(width: int, expected: str):
+def test_a_key_without_room_is_left_out_whole_and_open_first_where_it_is_narrow(width: int, expected: str):
     assert "".join(span.text for span in KeyBar(lambda: HINTS).compose_line(width)) == expected
 
 
@@ -149,6 +153,22 @@ async def test_a_bar_leaves_out_what_no_row_allows_at_every_width(
             await pilot.press("escape")
 
 
+@pytest.mark.parametrize(
+    "name",
+    sampled(EVERY, ["ConversationsScreen", "ContextScreen", "DagScreen", "ReviewScreen", "SearchScreen"]),
+)
+async def test_every_key_in_the_bar_of_a_screen_has_its_word(openclaw_home: Path, name: str):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home, size=NARROW) as pilot:
+        screen = await walk_to(pilot, name)
+        bar, placed = screen.query_one(KeyBar), []
+        for width in (40, 60, 80, 120, 160):
+            line = "".join(span.text for span in bar.compose_line(width))
+            placed = [hint for _, hint in bar._placed(width)]
+            assert line.split() == " ".join(f"{hint.written} {hint.title}" for hint in placed).split()
+            assert all(hint.title.strip() for hint in placed), width
+            assert {hint.command for hint in placed} & {"help", "help-back", "back", "quit"}
+
+
 async def test_a_key_that_another_row_allows_keeps_its_place(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
         await settled(pilot)
@@ -169,24 +189,24 @@ async def test_a_key_that_another_row_allows_keeps_its_place(database_file: Data
     [
         (
             NARROW,
-            "enter  c Context  F Search  H Health  s Summaries  C Compact  & Disk  ?  : …  q",
-            "enter  m As sent  e Edit  L Lines  B Budget  D Compare  d Dissolve  ?  : …  esc",
-            "enter  m Map  e Edit  L Lines  d Dissolve  ! Broken  n Next  ?  : …  esc",
-            "enter  x Fix  R Repair  space Mark  1 Full check  T All/this one  ?  : …  esc",
+            "c Context  F Search  H Health  s Summaries  C Compact  ? Help  : …  q Quit",
+            "m As sent  e Edit  L Lines  B Budget  D Compare  f Files  ? Help  : …  esc Back",
+            "m Map  e Edit  L Lines  d Dissolve  ! Broken  n Next  ? Help  : …  esc Back",
+            "x Fix  R Repair  space Mark  1 Full check  c Context  ? Help  : …  esc Back",
         ),
         (
             (60, 15),
-            "enter  c Context  F Search  H Health  C Compact  ?  : …  q",
-            "enter  m As sent  e Edit  L Lines  B Budget  ?  : …  esc",
-            "enter  m Map  e Edit  L Lines  d Dissolve  ?  : …  esc",
-            "enter  x Fix  R Repair  space Mark  c Context  ?  : …  esc",
+            "c Context  F Search  H Health  & Disk  ? Help  : …  q Quit",
+            "m As sent  e Edit  L Lines  B Budget  ? Help  : …  esc Back",
+            "m Map  e Edit  L Lines  d Dissolve  ? Help  : …  esc Back",
+            "x Fix  R Repair  space Mark  y Copy  ? Help  : …  esc Back",
         ),
         (
             (50, 15),
-            "enter  c Context  F Search  H Health  ?  : …  q",
-            "enter  m As sent  e Edit  L Lines  ?  : …  esc",
-            "enter  m Map  e Edit  L Lines  ?  : …  esc",
-            "enter  x Fix  R Repair  space Mark  ?  : …  esc",
+            "c Context  F Search  & Disk  ? Help  : …  q Quit",
+            "m As sent  e Edit  L Lines  ? Help  : …  esc Back",
+            "m Map  e Edit  L Lines  ? Help  : …  esc Back",
+            "x Fix  R Repair  c Context  ? Help  : …  esc Back",
         ),
     ],
 )
