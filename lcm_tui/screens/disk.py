@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Protocol, runtime_checkable
 
-from lcm_core.operations.disk import DiskUse, disk_use
+from lcm_core.operations.disk import DiskFile, DiskUse, disk_use, remove_files
 from lcm_core.store.database import Reader
 from textual.app import ComposeResult
 
@@ -15,19 +15,23 @@ from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.kit.lines import LineView
-from lcm_tui.kit.listing import ListPane
-from lcm_tui.kit.spans import Column, Layout, Span, lay_out
+from lcm_tui.kit.listing import MARK, ListPane, Marks
+from lcm_tui.kit.spans import Column, Span
 from lcm_tui.screens.copying import Copies, Forms
-from lcm_tui.screens.questions import LISTED, clear_strays, give_back
+from lcm_tui.screens.questions import LISTED, clear_files, clear_strays, give_back
 from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.blocks import cells_of, json_of
 from lcm_tui.tables.disk import (
+    BACKUPS,
     DISK_COLUMNS,
+    EXPORTS,
+    MAY_BE_DELETED,
     SPARE,
     DiskRow,
     disk_rows,
     disk_sentence,
-    files_document,
+    file_rows,
+    numbers_document,
     row_text,
 )
 
@@ -35,16 +39,18 @@ COLUMNS: Final = tuple(column for column in DISK_COLUMNS if column.width)
 
 
 class DiskList(ListPane[str]):
-    """Tables and files, what can be given back first."""
+    """Tables and files, what can be given back first; or the files of one row."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rows: Mapping[str, DiskRow] = {}
+        self.marks = Marks[str](self.table.redraw)
 
-    def show(self, use: DiskUse) -> None:
-        """List what was measured."""
-        self.rows = {row.name: row for row in disk_rows(use) if row.bytes or row.kind != SPARE}
+    def show(self, rows: Sequence[DiskRow]) -> None:
+        """List them."""
+        self.rows = {row.name: row for row in rows}
         self.relist()
+        self.marks.keep(self.rows)
 
     def matching(self, words: Sequence[str]) -> Sequence[str]:
         """The rows whose name holds every word."""
@@ -55,20 +61,13 @@ class DiskList(ListPane[str]):
         return "Nothing of this name takes space."
 
     def columns(self) -> Sequence[Column]:
-        """What is said of a row; nothing that no row says."""
-        rows = self.rows.values()
-        return [column for column in COLUMNS if any(column.draw(row, None).text for row in rows)]
-
-    def layout_at(self, width: int) -> Layout:
-        """The columns that have room; how much something takes before the folder that it is in."""
-        layout = super().layout_at(width)
-        if layout.shows("share"):
-            return layout
-        return lay_out([one for one in self.columns() if one.name != "folder"], width)
+        """What is said of a row."""
+        return COLUMNS
 
     def cells(self, key: str) -> Mapping[str, Span]:
         """A row in a line."""
-        return cells_of(COLUMNS, self.rows[key], None)
+        cells = cells_of(COLUMNS, self.rows[key], None)
+        return {**cells, "name": Span(f"{MARK}{key}", "warn")} if key in self.marks else cells
 
 
 @runtime_checkable
@@ -79,6 +78,11 @@ class BySize(Protocol):
         """Sort by size and select the largest."""
 
 
+def rows_shown(use: DiskUse) -> list[DiskRow]:
+    """The rows of the list: nothing is said of what could be given back and is not there."""
+    return [row for row in disk_rows(use) if row.bytes or row.kind != SPARE]
+
+
 class DiskScreen(DataScreen[DiskUse]):
     """What takes the space, and giving it back."""
 
@@ -86,7 +90,8 @@ class DiskScreen(DataScreen[DiskUse]):
 What the database takes on this disk: its tables with their indexes and search data, and the files beside it.
 What can be given back comes first.
 
-enter shows the numbers of a row, or its files, such as backups, and which of them may be deleted by hand.
+enter shows the numbers of a table, or lists the files of a row. X there removes backups and exports: those
+that are marked (space), or the selected one. This cannot be undone, and no undo needs them.
 
 v rewrites the file without its free pages (VACUUM) and empties its write-ahead log.
 
@@ -103,6 +108,7 @@ day stay. This cannot be undone.
         self.list = DiskList()
         self._use: DiskUse | None = None
         self._busy = ""  #: what is being done
+        self._opened: DiskRow | None = None  #: whose files are listed
 
     def compose_body(self) -> ComposeResult:
         """The list."""
@@ -145,14 +151,31 @@ day stay. This cannot be undone.
         )
 
     def _why_no_files(self) -> str | None:
+        if self._opened is not None:
+            return "these are the files"
         return "nothing is selected" if self._row is None else None
 
     async def _show_files(self) -> None:
-        """Show the numbers of the selected row, or its files."""
-        assert self._row is not None  # the key says so
-        self.app.push_screen(
-            WholeScreen(await asyncio.to_thread(files_document, self._row, self.session.zone))
-        )
+        """Show the numbers of the selected row, or list its files."""
+        row = self._row
+        assert row is not None  # the key says so
+        if row.paths:
+            self._list(row, await asyncio.to_thread(file_rows, row, self.session.zone))
+        else:
+            self.app.push_screen(WholeScreen(numbers_document(row)))
+
+    def _list(self, opened: DiskRow | None, rows: Sequence[DiskRow]) -> None:
+        self._opened = opened
+        self.list.show(rows)
+        self._say(self._busy)
+
+    def step_back(self) -> bool:
+        """From the files of a row to the rows."""
+        opened = self._opened
+        if opened is not None and self._use is not None:
+            self._list(None, rows_shown(self._use))
+            self.list.table.select(opened.name)
+        return opened is not None
 
     async def fetch(self) -> DiskUse:
         """Measure it: every page is read once."""
@@ -161,10 +184,11 @@ day stay. This cannot be undone.
         return await self.session.read(disk_use, self.session.database.path, folder)
 
     def show(self, data: DiskUse) -> None:
-        """Show it; the cursor stays on its row."""
+        """Show it; the cursor stays on its row, and in its files."""
         self._use = data
-        self.title_bar.note = self._busy or disk_sentence(data)
-        self.list.show(data)
+        rows, name = rows_shown(data), self._opened and self._opened.name
+        opened = next((row for row in rows if row.name == name), None)
+        self._list(opened, rows if opened is None else file_rows(opened, self.session.zone))
 
     # -- giving back -------------------------------------------------------------------------------------
 
@@ -191,18 +215,47 @@ day stay. This cannot be undone.
     def _say(self, busy: str) -> None:
         self._busy = busy
         if self._use is not None:
-            self.title_bar.note = busy or disk_sentence(self._use)
+            said = (
+                disk_sentence(self._use)
+                if self._opened is None
+                else MAY_BE_DELETED.get(self._opened.name, "")
+            )
+            self.title_bar.note = busy or said
         self.refresh_bars()
+
+    # -- the files of a row ------------------------------------------------------------------------------
+
+    def _mark(self) -> None:
+        if (name := self.selected_id()) is not None:
+            self.list.marks.turn([name])
+            self.refresh_bars()
+
+    def _why_no_file(self) -> str | None:
+        if self._opened is None or self._opened.name not in (BACKUPS, EXPORTS):
+            return "enter on backups or exports lists files that may be removed"
+        return "nothing is selected" if self._row is None else None
+
+    async def _ask_to_clear(self) -> None:
+        chosen = [self.list.rows[name] for name in self.list.marks.chosen(self.selected_id())]
+        files = [DiskFile(path, row.bytes) for row in chosen for path in row.paths]
+        what = "backup" if self._opened is not None and self._opened.name == BACKUPS else "export"
+        if await clear_files(self.app, what, files, lambda: asyncio.to_thread(remove_files, files)):
+            self.load()
 
     # -- what frees more ---------------------------------------------------------------------------------
 
     def _why_not_below(self) -> str | None:
+        if self._opened is not None:
+            return self._why_no_file()
         if isinstance(self.app.screen_stack[-2], BySize):
             return None
         return "the list of conversations is not below this screen: there S sorts by bytes, and X deletes"
 
     async def _list_conversations(self) -> None:
-        """Leave for the conversations, the largest on top."""
+        """Leave for the conversations, the largest on top; of files, remove those that are meant."""
+        if self._opened is not None:
+            await self._ask_to_clear()
+            return
         below = self.app.screen_stack[-2]
         if isinstance(below, BySize):
             below.show_largest()
@@ -212,13 +265,14 @@ day stay. This cannot be undone.
         commands.OPEN.does(
             lambda s: s._show_files(),
             lambda s: s._why_no_files(),
-            help="Show the numbers of this row, or its files and which may be deleted by hand.",
+            help="Show the numbers of this table, or list the files of this row.",
         ),
+        commands.MARK.does(_mark, lambda s: s._why_no_file(), hidden=True),
         commands.DELETE.does(
             lambda s: s._list_conversations(),
             lambda s: s._why_not_below(),
             title="Delete…",
-            help="Go to the conversations, the largest on top: X there deletes, and says what that frees.",
+            help="Go to the conversations, the largest on top, to delete there; remove the marked files.",
             hidden=False,
             of_row=False,
         ),

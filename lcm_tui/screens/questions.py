@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import ClassVar, Final
@@ -18,7 +18,7 @@ from lcm_core.change.backup import default_target, known_backups, make_backup, o
 from lcm_core.change.connection import keep_wal, unread_wal, wals_folder
 from lcm_core.change.copying import CopyProgress
 from lcm_core.change.journal import operations
-from lcm_core.operations.disk import StrayFile, estimate_vacuum, remove_strays, strays_in, vacuum
+from lcm_core.operations.disk import DiskFile, Removed, estimate_vacuum, remove_strays, strays_in, vacuum
 from lcm_core.store.database import Reader
 from lcm_core.store.statistics import file_size
 from textual import on
@@ -621,14 +621,30 @@ async def give_back(
 
 
 async def clear_strays(
-    app: App[int], session: Session, strays: Sequence[StrayFile], *, leave: str = "cancel"
+    app: App[int], session: Session, strays: Sequence[DiskFile], *, leave: str = "cancel"
 ) -> bool:
     """List large files that no row names, and remove them when that is agreed to."""
-    more = [f"and {len(strays) - LISTED:,} more"] if len(strays) > LISTED else []
-    names = [f"{one.path.parent.name}/{one.path.name}" for one in strays[:LISTED]]
-    size = bytes_text(sum(one.bytes for one in strays))
+
+    async def remove() -> Removed:
+        return await session.read(remove_strays, session.settings.large_files_dir.value, strays)
+
+    return await clear_files(app, "large file", strays, remove, leave=leave)
+
+
+async def clear_files(
+    app: App[int],
+    what: str,
+    files: Sequence[DiskFile],
+    remove: Callable[[], Awaitable[Removed]],
+    *,
+    leave: str = "cancel",
+) -> bool:
+    """List files, each a *what*, and remove them when that is agreed to."""
+    more = [f"and {len(files) - LISTED:,} more"] if len(files) > LISTED else []
+    names = [f"{one.path.parent.name}/{one.path.name}" for one in files[:LISTED]]
+    size = bytes_text(sum(one.bytes for one in files))
     question = Question(
-        f"Remove {counted(len(strays), 'large file')} ({size})? This cannot be undone.",
+        f"Remove {counted(len(files), what)} ({size})? This cannot be undone.",
         tuple(map(Block, [*names, *more])),
         (("a", "remove them"),),
         leave=leave,
@@ -637,7 +653,7 @@ async def clear_strays(
     if await app.push_screen_wait(question) != "a":
         return False
     try:
-        done = await session.read(remove_strays, session.settings.large_files_dir.value, strays)
+        done = await remove()
     except LcmError as error:
         app.notify(error.message, severity="error")
         return False

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lcm_core.base.text import counted
-from lcm_core.base.times import format_local, zone_sign
+from lcm_core.base.times import format_local
 from lcm_core.base.values import Record, replace
 from lcm_core.operations.disk import LOG, AgeBand, DiskUse, Freed, VacuumEstimate
 from lcm_core.store.statistics import ConversationSize, FileSize
@@ -61,45 +61,37 @@ def disk_rows(use: DiskUse) -> list[DiskRow]:
     return sorted(rows, key=lambda row: (row.kind != SPARE, -row.bytes, row.name))
 
 
+BACKUPS: Final = "backups"
+EXPORTS: Final = "exports of all databases"
 #: What may be done with the files of a row.
-_MAY_BE_DELETED: Final = MappingProxyType(
+MAY_BE_DELETED: Final = MappingProxyType(
     {
         STRAYS: "No row of the database names them: x removes them.",
         LOG: "It is a part of the database: v empties it. Never delete it by hand.",
-        "large files": "Messages refer to them. Do not delete them by hand; x removes those without a row.",
-        "backups": "Each is a whole copy of the database as it was. Delete by hand those that you do not "
-        "want to go back to: lcm-tui needs none of them.",
-        "exports of all databases": "They were written before conversations were deleted. Delete by hand "
-        "those that you do not need: lcm-tui needs none of them.",
+        "large files": "Messages refer to them; x removes those without a row.",
+        BACKUPS: "Whole copies of the database; no undo needs one.",
+        EXPORTS: "Conversations that were deleted; no undo needs one.",
     }
 )
-#: Files that are listed.
-_MOST: Final = 500
 
 
-def files_document(row: DiskRow, zone: tzinfo | None) -> Document:
-    """The numbers of a row; or its files, the newest first, each looked at, and which may be deleted."""
-    if not row.paths:
-        numbers = map(Block, row_text(row).split(", ")[1:])
-        return heading(row.name), *numbers, Block("inside the database file")
+def file_rows(row: DiskRow, zone: tzinfo | None) -> list[DiskRow]:
+    """The files of a row, the newest first; looks at each."""
     found = []
     for path in row.paths:
         with suppress(OSError):
-            found.append((path.stat().st_mtime, path.stat().st_size, path))
-    found.sort(reverse=True)
-    more = [Block(f"and {len(found) - _MOST:,} more")] if len(found) > _MOST else []
+            stat = path.stat()
+            at = datetime.fromtimestamp(stat.st_mtime, UTC)
+            made = DiskRow(
+                path.name, format_local(at, zone)[:16], stat.st_size, stat.st_size / max(row.bytes, 1)
+            )
+            found.append((at, replace(made, folder=path.parent, paths=(path,))))
+    return [made for _, made in sorted(found, key=lambda one: one[0], reverse=True)]
 
-    def minute(at: float) -> str:
-        return format_local(datetime.fromtimestamp(at, UTC), zone)[:16]
 
-    return (
-        heading(f"{row.name.capitalize()}: {counted(len(found), 'file')}, {bytes_text(row.bytes)}"),
-        Block(_MAY_BE_DELETED.get(row.name, "")),
-        Block(),
-        Block(f"{f'changed ({zone_sign(zone)})':<18}{'size':>10}  path", "dim"),
-        *(Block(f"{minute(at):<18}{bytes_text(size):>10}  {path}") for at, size, path in found[:_MOST]),
-        *more,
-    )
+def numbers_document(row: DiskRow) -> Document:
+    """The numbers of a row."""
+    return heading(row.name), *map(Block, row_text(row).split(", ")[1:]), Block("inside the database file")
 
 
 def row_text(row: DiskRow) -> str:
@@ -173,9 +165,9 @@ AGE_COLUMNS: Final[tuple[ListColumn[AgeBand, None], ...]] = (
     ListColumn("texts", heading="Texts", right=True, json="textBytes", value="bytes", text=bytes_text),
 )
 DISK_COLUMNS: Final[tuple[ListColumn[DiskRow, None], ...]] = (
-    ListColumn("name", "what", 35, keep=100, heading="What", json="name", value="name",
+    ListColumn("name", "what", 30, keep=100, grows=True, heading="What", json="name", value="name",
                cell=lambda value, row, _: Span(value, "warn" if row.kind == SPARE and row.bytes else "text")),
-    ListColumn("kind", "", 12, keep=60, heading="Where", json="kind", value="kind",
+    ListColumn("kind", "", 16, keep=60, heading="Where", json="kind", value="kind",
                cell=lambda value, _, __: Span(value, "dim")),
     ListColumn("bytes", "size", 11, right=True, keep=95, heading="Size", json="bytes", value="bytes",
                text=bytes_text,
@@ -191,7 +183,7 @@ DISK_COLUMNS: Final[tuple[ListColumn[DiskRow, None], ...]] = (
                cell=lambda value, _, __: Span("" if value is None else bytes_text(value), "dim")),
     ListColumn("files", "files", 7, right=True, keep=70, heading="Files", json="files", value="files",
                cell=lambda value, _, __: Span("" if value is None else f"{value:,}")),
-    ListColumn("folder", "folder", 24, keep=20, grows=True, heading="Folder", spare=1, json="path",
+    ListColumn("folder", "folder", 30, keep=20, heading="Folder", spare=1, json="path",
                value=lambda row: None if row.folder is None else str(row.folder),
                cell=lambda _, row, __: Span("" if row.folder is None else below_home(row.folder), "dim")),
 )

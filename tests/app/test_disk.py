@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+from datetime import UTC, datetime
+
+from lcm_core.operations.export import default_folder
 
 from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
 from tests.cli.test_disk import a_host_on, with_space
@@ -20,13 +24,12 @@ async def test_a_narrow_screen_shows_the_sizes_before_the_folder(database_copy: 
         )
 
 
-async def test_a_column_in_which_no_row_says_anything_is_not_there(database_copy: DatabaseFactory):
+async def test_the_columns_are_the_same_whatever_lies_beside_the_file(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with open_app(path, size=(160, 24), state_dir=path.parent) as pilot:
         await settled(pilot)
         await pilot.press("&")
-        await wait_for_text(pilot, "what ", "size ", "share", "message_parts", "indexes")
-        assert all(column.name not in ("files", "folder") for column in pilot.app.screen.list.columns())
+        await wait_for_text(pilot, "size ", "share", "message_parts", "indexes", "files", "folder")
 
 
 async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
@@ -57,28 +60,48 @@ async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
             await wait_until_said(pilot, "is open in")
 
 
-async def test_enter_lists_the_files_beside_the_database_and_says_what_may_be_deleted(
+async def test_enter_lists_backups_and_exports_and_removes_those_that_are_marked(
     database_copy: DatabaseFactory,
 ):
     path = database_copy("0.15.3")
-    names = [f"{path.name}.2026112{day}T101112Z.backup" for day in (6, 7)]
-    for name in names:
+    names = [f"{path.name}.2026112{day}T101112Z.backup" for day in (6, 7, 8)]
+    for day, name in enumerate(names, 26):
         (path.parent / name).write_bytes(path.read_bytes())
+        at = datetime(2026, 11, day, 10, 11, tzinfo=UTC).timestamp()
+        os.utime(path.parent / name, (at, at))
+    default_folder().mkdir(parents=True)
+    (default_folder() / "conversation-9-20261126T101112Z.jsonl").write_bytes(b"x" * 2_000)
     async with open_app(path, size=NARROW, state_dir=path.parent) as pilot:
         await settled(pilot)
         await pilot.press("&")
-        await wait_for_text(pilot, "enter ", "backups")
-        assert pilot.app.screen.selected_id() == "backups", "the largest row is the first"
-        assert "free pages" not in shown(pilot)
+        await wait_for_text(pilot, "backups", "exports of all databases")
+        screen = pilot.app.screen
+        assert screen.selected_id() == "backups", "the largest row is the first"
         assert "v Give back" not in shown(pilot)
         assert "x Remove strays" not in shown(pilot)
         await pilot.press("enter")
-        await wait_for_text(pilot, "Backups: 2 files", "Delete by hand", "changed (UTC)")
-        await wait_for(pilot, lambda: all(name in re.sub(r"[│\s]", "", shown(pilot)) for name in names))
-        await pilot.press("escape", "y", "y")
+        await wait_for_text(pilot, "no undo needs one.", "2026-11-28 10:11", "3.7 MB")
+        assert list(screen.list.table.keys) == names[::-1], "the newest first"
+        await pilot.press("home", "y", "y")
         await wait_until_said(pilot, "Copied ")
-        assert pilot.app.clipboard.split() == [str(path.parent / name) for name in names]
-        await pilot.press("down", "enter")
+        assert pilot.app.clipboard == str(path.parent / names[2])
+        await pilot.press("down", "space", "down", "space", "X")
+        await wait_for_text(pilot, "Remove 2 backups (7.5 MB)? This cannot be undone.", names[0], names[1])
+        await pilot.press("a")
+        await wait_until_said(pilot, "7.5 MB are free again.")
+        await wait_for(pilot, lambda: list(screen.list.table.keys) == [names[2]])
+        assert [one.name for one in path.parent.glob("*.backup")] == [names[2]]
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: screen.selected_id() == "backups")
+        assert screen.list.table.select("exports of all databases")
+        await pilot.press("enter", "X")
+        await wait_for_text(pilot, "Remove 1 export (2.0 KB)? This cannot be undone.")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: "message_parts" in shown(pilot))
+        assert "exports of all databases" not in shown(pilot)
+        assert not [*default_folder().iterdir()]
+        assert screen.list.table.select("message_parts")
+        await pilot.press("enter")
         await wait_for_text(pilot, "inside the database file", "indexes 1")
         await pilot.press("escape", "y", "t")
         await wait_until_said(pilot, "Copied the text")

@@ -88,8 +88,8 @@ class DiskPart(Record, frozen=True):
     paths: tuple[Path, ...] = ()
 
 
-class StrayFile(Record, frozen=True):
-    """A large file that no row of the database names."""
+class DiskFile(Record, frozen=True):
+    """A file beside the database that may be removed."""
 
     path: Path
     bytes: int
@@ -101,7 +101,7 @@ class DiskUse(Record, frozen=True):
     file: FileSize
     stored: int  #: bytes of the file and its write-ahead log; new pages are only in the log at first
     parts: tuple[DiskPart, ...]  #: beside the file: WAL, large files, backups, exports
-    strays: tuple[StrayFile, ...]
+    strays: tuple[DiskFile, ...]
 
     @property
     def vacuum_bytes(self) -> int:
@@ -128,7 +128,7 @@ async def disk_use(reader: Reader, path: Path, large_files: Path | None) -> Disk
 
 def _beside(
     path: Path, large_files: Path | None, known: set[str]
-) -> tuple[tuple[DiskPart, ...], tuple[StrayFile, ...]]:
+) -> tuple[tuple[DiskPart, ...], tuple[DiskFile, ...]]:
     stored = [] if large_files is None else _large_files(large_files)
     strays = _strays(stored, known)
     parts = (
@@ -164,14 +164,14 @@ def _entries(folder: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
         return []
 
 
-def _strays(stored: Iterable[Path], known: set[str]) -> list[StrayFile]:
+def _strays(stored: Iterable[Path], known: set[str]) -> list[DiskFile]:
     """Those that no row names; none where rows name no file at all: the folder is of another database."""
     settled = time.time() - _SETTLED_SECONDS
     names = [(path, name[1]) for path in stored if (name := _LARGE_FILE.fullmatch(path.name))]
     if not any(name in known for _, name in names):
         return []
     found = [(path, path.stat()) for path, name in names if name not in known and path.exists()]
-    return [StrayFile(path, stat.st_size) for path, stat in found if stat.st_mtime < settled]
+    return [DiskFile(path, stat.st_size) for path, stat in found if stat.st_mtime < settled]
 
 
 def _size(path: Path) -> int:
@@ -302,29 +302,30 @@ def vacuum(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> tup
 
 
 class Removed(Record, frozen=True):
-    """Large files that were removed."""
+    """Files that were removed."""
 
     files: int
     bytes: int
     kept: tuple[str, ...]  #: why some are still there, a sentence each
 
 
-async def strays_in(reader: Reader, large_files: Path) -> list[StrayFile]:
+async def strays_in(reader: Reader, large_files: Path) -> list[DiskFile]:
     """The files of that folder that no row names."""
     known = {str(one.file_id).lower() for one in await list_files(reader)}
     return await asyncio.to_thread(lambda: _strays(_large_files(large_files), known))
 
 
-async def remove_strays(reader: Reader, large_files: Path, shown: Sequence[StrayFile]) -> Removed:
+async def remove_strays(reader: Reader, large_files: Path, shown: Sequence[DiskFile]) -> Removed:
     """Remove the files that were *shown*, as far as no row names them still; this cannot be undone."""
     paths = {one.path for one in shown}
     strays = await strays_in(reader, large_files)
-    return await asyncio.to_thread(_remove, [one for one in strays if one.path in paths])
+    return await asyncio.to_thread(remove_files, [one for one in strays if one.path in paths])
 
 
-def _remove(strays: Sequence[StrayFile]) -> Removed:
+def remove_files(given: Sequence[DiskFile]) -> Removed:
+    """Remove files; this cannot be undone."""
     files, freed, kept = 0, 0, []
-    for one in strays:
+    for one in given:
         try:
             one.path.unlink()
         except OSError as error:
