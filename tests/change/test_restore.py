@@ -188,8 +188,9 @@ def test_our_own_connection_is_in_the_way_too(saved: tuple[Path, Path]):
             restored(backup, path, wait=0.1)
 
 
-def test_processes_are_told_by_descriptors_and_by_locks(tmp_path: Path):
+def test_processes_are_told_by_descriptors_and_by_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path, proc = tmp_path / "lcm.db", tmp_path / "proc"
+    monkeypatch.setattr(processes, "_PROC", proc)
     path.touch()
     found = path.stat()
     device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
@@ -200,19 +201,20 @@ def test_processes_are_told_by_descriptors_and_by_locks(tmp_path: Path):
     (proc / "14" / "fd" / "5").symlink_to("socket:[17]")
     (proc / "14" / "fd" / "6").symlink_to(tmp_path / "gone")
     (proc / str(os.getpid()) / "fd" / "5").symlink_to(path)
-    assert [holder.pid for holder in processes.processes_with_open(path, proc)] == [11]
+    assert [holder.pid for holder in processes.processes_with_open(path)] == [11]
     (proc / "locks").write_text(
         f"1: POSIX  ADVISORY  READ 12 {device}:{found.st_ino} 1073741826 1073742335\n"
         f"1: -> POSIX  ADVISORY  WRITE 13 {device}:{found.st_ino} 1073741826 1073742335\n"
         f"2: POSIX  ADVISORY  READ 14 {device}:{found.st_ino + 1} 0 EOF\n"
         "3: nonsense\n"
     )
-    assert processes.processes_with_open(path, proc) == (
+    assert processes.processes_with_open(path) == (
         Holder(11, "node\x1b[31m"),
         Holder(12, "sqlite3"),
         Holder(13, ""),
     )
-    assert processes.processes_with_open(path, tmp_path / "no") == ()
+    monkeypatch.setattr(processes, "_PROC", tmp_path / "no")
+    assert processes.processes_with_open(path) == ()
 
 
 @pytest.mark.parametrize(
