@@ -465,7 +465,7 @@ previews; in the messages as sent it finds text.
         return self.sent if self._as_sent else self.items
 
     def _columns(self, width: int) -> Layout:
-        return sent_columns(width) if self._as_sent else columns(width)
+        return sent_columns(width) if self._as_sent else columns(width, self.items.id_cells)
 
     # -- data --------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from lcm_tui.kit.text import mark
 from lcm_tui.screens import actions
 from lcm_tui.screens.frame import SERIES, CommandScreen
 from lcm_tui.screens.reading import DataScreen, TextScreen
-from lcm_tui.tables.context import findings_line, item_line, line_between
+from lcm_tui.tables.context import findings_line, ids_of, item_line, line_between
 from lcm_tui.tables.items import ItemData, document, facts, load_item, name_of
 from lcm_tui.tables.sent import (
     ContextHead,
@@ -45,6 +45,7 @@ from lcm_tui.tables.sent import (
     searched_text,
     sent_line,
 )
+from lcm_tui.tables.summaries import ShortIds
 
 # -- the screen of an item -------------------------------------------------------------------------------
 # An item in full: as text, and as it is wrapped for the model.
@@ -189,6 +190,8 @@ class ItemList(LineView[RowKey]):
         self._conversation = conversation
         self._marks = marks
         self._view: ContextView | None = None
+        self._ids = ShortIds()
+        self.id_cells = self._ids.cells
         self._wanted: tuple[str, ...] | None = None  #: where to stand once it has been read
         self._checks: dict[ItemId, tuple[ContextEntry, TokenCheck | None]] = {}
 
@@ -296,6 +299,7 @@ class ItemList(LineView[RowKey]):
         if changed:
             self._view = view
             self.entries = dict(zip(view.items.refs, view.entries, strict=True))
+            self._ids, self.id_cells = ids_of(view)
             self.empty = self._why_empty()
             # The cursor begins on an item; the line above the first one stays in sight.
             self.replace(view.keys, select=next(filter(stands_for_item, view.keys), None) if first else None)
@@ -376,6 +380,8 @@ class ItemList(LineView[RowKey]):
             width,
             mark=MARK if item in self._marks else "",
             ledger=self.ledger,
+            ids=self._ids,
+            id_cells=self.id_cells,
         )
         return (mark(line, self.finder.needle),)
 

@@ -172,9 +172,9 @@ D1 D2 … is a condensed summary of that depth. "below" counts the summaries bel
 messages; "ordinal" is its place in the context, from 0 on; "broken" says what is wrong with its text (✗
 fallback), how many broken summaries a folded row hides ("5 below"; "✗ +5 below" if it is broken itself), or
 stale: one of its sources was rewritten since. ! goes to the next broken summary; without a search, n does
-too, and N goes to the previous one. "begins" shows how its text begins. Of an id there is as much as has
-room (y copies all of it). ×2 means that two summaries use it: O goes to the next place. Headings at the end
-list what no row in the context leads to: orphans, cycles, and ids without a row.
+too, and N goes to the previous one. "begins" shows how its text begins. Ids are as short as tells
+them apart (y copies a whole one). ×2 means that two summaries use it: O goes to the next place. Headings at
+the end list what no row in the context leads to: orphans, cycles, and ids without a row.
 
 d previews dissolving a condensed summary of the context: its sources take its place. space marks summaries
 (●), and d then dissolves all of them: several of the context, or one and its sources. u previews undoing the

@@ -19,6 +19,7 @@ from lcm_tui.kit.spans import Column, Layout, Line, Span, depth_style, lay_out, 
 from lcm_tui.tables.blocks import minute_text
 from lcm_tui.tables.messages import message_name
 from lcm_tui.tables.summaries import (
+    ShortIds,
     badge_of,
     below_text,
     broken_text,
@@ -225,7 +226,7 @@ class Survey(Record, frozen=True):
     ]  #: in the order of a wholly unfolded tree, with the way there
     ranks: Mapping[SummaryId, int]
     columns: GraphColumns | None = None  #: what the graph was made from
-    id_cells: int = 0  #: of the beginnings of ids that tell each from all others
+    ids: ShortIds = ShortIds()
     shared: bool = False  #: a summary has several consumers
 
 
@@ -239,11 +240,8 @@ def survey(graph: SummaryGraph, columns: GraphColumns | None = None) -> Survey:
     visits = graph.first_visits((*graph.roots, *(node for nodes in sections.values() for node in nodes)))
     ranks = {node: rank for rank, node in enumerate(visits)}
     shown = {name: nodes for name, nodes in sections.items() if nodes}
-    lengths = range(FEWEST_ID_CELLS - 1, ID_CELLS)
-    enough = (length for length in lengths if len({name[:length] for name in visits}) == len(visits))
-    id_cells = next(enough, ID_CELLS - 1) + 1
     shared = any(len(found) > 1 for found in graph.consumers.values())
-    return Survey(graph, shown, visits, ranks, columns, id_cells, shared)
+    return Survey(graph, shown, visits, ranks, columns, ShortIds(visits), shared)
 
 
 class Wrong(Record, frozen=True):
@@ -346,7 +344,7 @@ class Known:
 
     def columns(self, width: int) -> Layout:
         """The columns of a list of so many cells."""
-        return columns_for(width, self.survey.id_cells, shared=self.survey.shared)
+        return columns_for(width, self.survey.ids.cells, shared=self.survey.shared)
 
     @property
     def ids(self) -> set[SummaryId]:
@@ -514,13 +512,10 @@ def _words(message: SourceMessage) -> str:
 PENDING = "…"
 #: Of a level that a row stands below.
 GUIDE = "│ "
-#: Cells of a summary id as the engine makes it; and of the shortest beginning of one, with what says so.
-ID_CELLS = 20
-FEWEST_ID_CELLS = 9
 #: Cells of the fold mark before an id, of the mark behind it, and of what four levels are indented by.
 MARK_CELLS = 2
 PLACES_CELLS = 3
-INDENT_CELLS = 6
+INDENT_CELLS = 3
 
 _DEPTH = Column("depth", "", 4, keep=95)  # "leaf", "D2": kind and depth need no title
 _TOKENS = Column("tokens", "tokens", 6, right=True, keep=85)
@@ -535,9 +530,8 @@ PREVIEW = Column("preview", "begins", 12, grows=True)
 EXTRAS = (
     ("time", 17, 12),
     ("below", 7, 24),
-    ("deep", 6, 28),
+    ("deep", 9, 28),
     ("whole times", 9, 34),
-    ("id", 11, 40),
     ("model", 15, 40),
 )
 
@@ -549,11 +543,8 @@ _HEADINGS = {
 
 
 @lru_cache(maxsize=8)
-def columns_for(width: int, id_cells: int = FEWEST_ID_CELLS, *, shared: bool = True) -> Layout:
-    """The columns of the list: the time that is covered goes before the rest of an id.
-
-    *id_cells*: those of an id that tell it from all others. *shared*: some summary stands in several places.
-    """
+def columns_for(width: int, id_cells: int = ShortIds().cells, *, shared: bool = True) -> Layout:
+    """The columns of the list; *shared*: some summary stands in several places."""
     tree = id_cells + MARK_CELLS + (PLACES_CELLS if shared else 0) + INDENT_CELLS
     needed = (_DEPTH, _TOKENS, _CONTEXT, _BROKEN)
     left = width - tree - sum(column.width + 1 for column in needed) - 1
@@ -562,7 +553,7 @@ def columns_for(width: int, id_cells: int = FEWEST_ID_CELLS, *, shared: bool = T
         if left - cells >= least:
             extras.add(name)
             left -= cells
-    tree += 6 * ("deep" in extras) + (ID_CELLS - id_cells) * ("id" in extras)
+    tree += 9 * ("deep" in extras)
     whole = "whole times" in extras
     shown = (
         Column("tree", "summary", tree, grows=left < PREVIEW.width),
@@ -626,20 +617,27 @@ class Painter(Record, frozen=True):
 
         A level that would push the name out stands there as a number.
         """
-        indent = GUIDE * (place.level - 1)
         room = width - MARK_CELLS - cell_width(name)
+        indent = self._guide(width) * (place.level - 1)
         if len(indent) > room:
             deep = f"{place.level - 1}·"
             indent = deep.rjust(max(min(room, len(indent)), len(deep)))
         return f"{indent}{mark}{'●' if marked else ' '}{name}"
+
+    def _guide(self, width: int) -> str:
+        """The guide of a level; narrower in a column that has no more for it."""
+        survey = self.known.survey
+        room = width - MARK_CELLS - survey.ids.cells - PLACES_CELLS * survey.shared
+        return GUIDE if room > INDENT_CELLS else GUIDE[0]
 
     def _summary_cells(self, place: Place, summary_id: SummaryId, layout: Layout) -> dict[str, Span]:
         known, width = self.known, layout.widths[0]
         entry = known.entries.get(summary_id)
         places = known.places(summary_id)
         also = f" ×{places}" if places > 1 else ""
-        room = width - MARK_CELLS - len(GUIDE) * (place.level - 1) - len(also)
-        name = clip(safe_line(summary_id), max(room, known.survey.id_cells)) + also
+        room = width - MARK_CELLS - len(self._guide(width)) * (place.level - 1) - len(also)
+        ids = known.survey.ids
+        name = clip(safe_line(ids.of(summary_id)), max(room, ids.cells)) + also
         cells = {
             "tree": Span(
                 self._tree_cell(place, name, width, self._mark(place), marked=summary_id in self.marks),

@@ -62,6 +62,7 @@ from lcm_tui.tables.drafts import (
     state_text,
     whole_text,
 )
+from lcm_tui.tables.summaries import ShortIds
 
 # -- beside the list -------------------------------------------------------------------------------------
 # The draft of the selected summary and its present text, where there is room.
@@ -110,12 +111,14 @@ class ItemList(ListPane[SummaryId]):
         self._marks = marks
         self._keys: Sequence[SummaryId] = ()
         self._nothing = self.READING
+        self._ids = ShortIds()
         self._several = False  #: whether the batch goes through several conversations
 
     def show(self, keys: Sequence[SummaryId], *, nothing: str) -> None:
         """List a batch; *nothing* is said when it has no summary."""
         self._keys, self._nothing = keys, nothing
         self._several = len({self._item_of(key).conversation_id for key in keys}) > 1
+        self._ids = ShortIds(keys)
         self.relist()
 
     @property
@@ -143,7 +146,8 @@ class ItemList(ListPane[SummaryId]):
 
     def columns(self) -> Sequence[Column]:
         """What is said of a summary; of which conversation it is where there are several."""
-        return OF_SEVERAL if self._several else COLUMNS
+        shown = OF_SEVERAL if self._several else COLUMNS
+        return [replace(one, width=self._ids.cells) if one.name == "summary" else one for one in shown]
 
     def layout_at(self, width: int) -> Layout:
         """The columns that have room, all of them before the sentence, which the foot says too."""
@@ -156,7 +160,8 @@ class ItemList(ListPane[SummaryId]):
         """Whether it is marked, why it is to be written again, and how far it has come."""
         marked = key in self._marks
         mark = Span(MARK if marked else "○", "title" if marked else "dim")
-        return {"mark": mark, **cells_of(ITEM_COLUMNS, self._item_of(key), None)}
+        cells = self._ids.within(cells_of(ITEM_COLUMNS, self._item_of(key), None), "summary")
+        return {"mark": mark, **cells}
 
 
 # -- what it reads ---------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from lcm_tui.tables.health import (
     more_line,
     row_line,
 )
+from lcm_tui.tables.summaries import ShortIds
 
 
 class FindingList(ListPane[HealthKey]):
@@ -47,6 +48,7 @@ class FindingList(ListPane[HealthKey]):
         super().__init__(changed=changed)
         self.table.also_moves("fold, unfold a group, or a finding with its rows")
         self.examination = Examination()
+        self._ids = ShortIds()
         self.narrowed = False  #: to one conversation
         self.marks = Marks[str](self._marked)  #: of findings, by their keys in the examination
         self.rows: dict[str, Mapping[int, FoundRow]] = {}  #: what was read of rows, by finding and place
@@ -62,6 +64,11 @@ class FindingList(ListPane[HealthKey]):
     def show(self, examination: Examination) -> None:
         """List what is known now; the cursor stays on its finding."""
         self.examination = examination
+        self._ids = ShortIds(
+            text
+            for one in examination.findings.values()
+            for text in (one.sentence, *(str(ref.key[0]) for ref in one.rows[:ROWS_SHOWN] if ref.key))
+        )
         self._unread = set(examination.findings)
         self.marks.keep(examination.findings)
         self.relist()
@@ -184,7 +191,7 @@ class FindingList(ListPane[HealthKey]):
             return check_group_cells(self.findings_of(key), mark, folded=self.is_folded(key))
         assert isinstance(key, FindingKey)
         mark = MARK if key.key in self.marks else ""
-        return cells_of(FINDING_COLUMNS, self.examination.findings[key.key], mark)
+        return self._ids.within(cells_of(FINDING_COLUMNS, self.examination.findings[key.key], mark), "what")
 
     def draw(self, key: HealthKey, width: int) -> Sequence[Line]:
         """A heading, a finding, a row of one, or a check that was not run."""
@@ -199,7 +206,7 @@ class FindingList(ListPane[HealthKey]):
                 return (more_line(check, known.cut.get(check, 0)),)
             case RowKey(name, place) if name in known.findings:
                 ref = known.findings[name].rows[place]
-                return (row_line(ref, self.rows.get(name, {}).get(place)),)
+                return (row_line(ref, self.rows.get(name, {}).get(place), self._ids),)
             case CheckGroupKey() if self._below(key):
                 return super().draw(key, width)
             case FindingKey(name) if name in known.findings:

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.base.text import cell_width, counted, fold
+from lcm_core.base.text import counted, fold
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit
@@ -24,7 +24,7 @@ from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, Paging, WholeRow, appeared
-from lcm_tui.kit.spans import Column, Line, Span, row_of
+from lcm_tui.kit.spans import Column, Line, Span
 from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.copying import Copies, of_operation
@@ -45,7 +45,7 @@ from lcm_tui.tables.history import (
     when_of,
 )
 from lcm_tui.tables.preview import rows_text
-from lcm_tui.tables.summaries import short_ids
+from lcm_tui.tables.summaries import ShortIds
 
 # -- what the screens read -------------------------------------------------------------------------------
 
@@ -226,6 +226,7 @@ class OperationList(ListPane[str]):
         """*changed* is called when the filter has listed other operations."""
         super().__init__(changed=changed)
         self.history = History()
+        self._ids = ShortIds()
         self.narrowed = False  #: to one conversation
         self._unfolded: set[str] = set()
         self._listed = False
@@ -235,6 +236,7 @@ class OperationList(ListPane[str]):
     def show(self, history: History) -> None:
         """List what was read; the cursor stays on its operation, and new ones are marked."""
         known, self.history = self.history.by_id, history
+        self._ids = ShortIds(one.title for one in history.operations)
         minutes = Counter(when_of(one, self.zone)[:MINUTE] for one in history.operations)
         self._shared = any(count > 1 for count in minutes.values())
         self.relist()
@@ -321,19 +323,6 @@ class OperationList(ListPane[str]):
             return COLUMNS
         return [replace(one, width=SECOND) if one.name == "when" else one for one in COLUMNS]
 
-    def draw(self, key: str, width: int) -> Sequence[Line]:
-        """A row of cells; where what was done has no room, ids in it are shortened as in the DAG."""
-        layout = self.layout_at(width)
-        cells = dict(self.cells(key))
-        room = next(
-            cells
-            for column, cells in zip(layout.columns, layout.widths, strict=True)
-            if column.name == "what"
-        )
-        if cell_width(cells["what"].text) > room:
-            cells["what"] = replace(cells["what"], text=short_ids(cells["what"].text))
-        return (row_of(layout, cells),)
-
     def cells(self, key: str) -> Mapping[str, Span]:
         """When, where, how much and what; in grey what does not hold any more."""
         batch = self.history.batches.get(key)
@@ -344,7 +333,8 @@ class OperationList(ListPane[str]):
         inner = ""
         if batch is None and line.newest.batch in self.history.batches:
             inner = "└ " if key in self._last else "├ "
-        return cells_of(COLUMNS, line, HistoryCells(self.zone, self._shared, sign, inner))
+        cells = cells_of(COLUMNS, line, HistoryCells(self.zone, self._shared, sign, inner))
+        return self._ids.within(cells, "what")
 
 
 # -- the screen of all operations ------------------------------------------------------------------------

@@ -59,6 +59,7 @@ from lcm_tui.tables.search import (
     recent_line,
 )
 from lcm_tui.tables.sent import flowed
+from lcm_tui.tables.summaries import ShortIds
 
 # -- input and hits --------------------------------------------------------------------------------------
 # By conversation.
@@ -83,6 +84,7 @@ class HitList(LineView[RowKey]):
         self.zone: tzinfo | None = None
         self.names: Mapping[ConversationId, Conversation] = {}
         self._hits: dict[HitKey, Hit] = {}
+        self._ids = ShortIds()
         self._counts: dict[ConversationId, int] = {}
         self._cut = False  #: not all hits are listed
         self._put: RowKey | None = None  #: where the cursor was put: from there nobody has moved it
@@ -121,6 +123,7 @@ class HitList(LineView[RowKey]):
         for hit in hits:
             by_owner.setdefault(hit.conversation_id, []).append(hit)
         self._hits = {HitKey(hit.kind, hit.id): hit for hit in hits}
+        self._ids = ShortIds(name for hit in hits for name in (hit.id, *hit.way[:1]))
         self._counts = {owner: len(some) for owner, some in by_owner.items()}
         self._cut = found is not None and is_cut(found)
         keys: list[RowKey] = []
@@ -141,7 +144,7 @@ class HitList(LineView[RowKey]):
             return (conversation_line(key, self.names.get(key), count, width, cut=self._cut),)
         if isinstance(key, str):
             return (recent_line(key, width),)
-        return hit_lines(self._hits[key], width, self.zone)
+        return hit_lines(self._hits[key], width, self.zone, self._ids)
 
 
 class QueryInput(Input):

@@ -19,7 +19,7 @@ from lcm_core.store.context_view import TAIL, ContextView, Found, RowKey, gap_te
 from lcm_tui.kit.spans import Layout, Line, Span, StyleName, depth_style, lay_out, role_style, row_of
 from lcm_tui.tables.blocks import ListColumn, Table, When, cells_of, kind_name, kind_words, list_table
 from lcm_tui.tables.messages import message_name
-from lcm_tui.tables.summaries import SHORT_ID_CELLS
+from lcm_tui.tables.summaries import ID_CELLS, ShortIds
 
 PENDING: Final = "…"
 NO_VALUE: Final = "–"
@@ -34,12 +34,8 @@ STEP_WORDS: Final = {
     AssemblyStep.CLAMP: "cut: limit",
 }
 
-WIDEST_ID: Final = "sum_0123456789abcdef"
-
 #: Below this a preview would be a word or two, and the text stands beside the list.
 PREVIEW_FROM = 67
-#: Below this ids are shortened, for the preview tells items apart; `y` copies the whole id.
-WHOLE_IDS_FROM = 90
 #: From here on there is room for running totals, too.
 TOTALS_FROM = 96
 #: From here on two token counts have room beside each other, however large.
@@ -105,6 +101,7 @@ class ItemCells(Record, frozen=True):
     now: datetime
     room: int  #: cells for its tokens
     fate: ItemOutcome | None
+    ids: ShortIds
     mark: str = ""  #: the operator's, behind the kind of the item
 
 
@@ -143,11 +140,11 @@ def _kind(_: str | None, row: ItemRow, drawing: ItemCells) -> Span:
     return Span(entry.item.item_type + marked, "dim")
 
 
-def id_cell(entry: ContextEntry) -> Span:
+def id_cell(entry: ContextEntry, ids: ShortIds) -> Span:
     """A summary's id, or a message's with its seq."""
     item = entry.item
     if item.summary_id is not None:
-        return Span(item.summary_id, "key")
+        return Span(ids.of(item.summary_id), "key")
     if item.message_id is None:
         return Span("refers to nothing", "error")
     return Span(message_name(item.message_id, entry.seq), "key")
@@ -224,7 +221,8 @@ ITEM_COLUMNS: Final[tuple[ListColumn[ItemRow, ItemCells], ...]] = (
     ListColumn("of_summary", json="kind", value="entry.kind"),
     ListColumn("depth", json="depth", value="entry.depth"),
     ListColumn("role", json="role", value="entry.role"),
-    ListColumn("id", "id", len(WIDEST_ID), keep=90, value="entry", cell=lambda entry, _, __: id_cell(entry)),
+    ListColumn("id", "id", ID_CELLS, keep=90, value="entry",
+               cell=lambda entry, _, drawing: id_cell(entry, drawing.ids)),
     ListColumn("tokens", "stored", 10, right=True, keep=80, heading="Stored", json="tokenCount",
                value="entry.tokens",
                cell=lambda value, _, drawing: tokens_cell(value, drawing.check, drawing.room)),
@@ -247,17 +245,22 @@ ITEM_COLUMNS: Final[tuple[ListColumn[ItemRow, ItemCells], ...]] = (
 _IN_APP: Final = tuple(column for column in ITEM_COLUMNS if column.width)
 
 
+def ids_of(view: ContextView) -> tuple[ShortIds, int]:
+    """How the ids of a context are written, and the cells for them: names of messages are whole."""
+    ids = ShortIds(filter(None, (entry.item.summary_id for entry in view.entries)))
+    names = (len(id_cell(one, ids).text) for one in view.entries if one.item.message_id is not None)
+    return ids, min(max(ids.cells, *names, 0), ID_CELLS)
+
+
 @lru_cache(maxsize=8)
-def columns(width: int) -> Layout:
+def columns(width: int, id_cells: int) -> Layout:
     """The columns for a list of *width* cells; what is left belongs to the preview, never to the ids."""
-    narrower: dict[str, int] = {}
+    narrower = {"id": id_cells}
     left_out: set[str] = set()
     if width >= ROOMY_FROM:
         narrower["tokens"] = 20
     if width < TOTALS_FROM:
         left_out.add("total")
-    if width < WHOLE_IDS_FROM:
-        narrower["id"] = SHORT_ID_CELLS
     if width < PREVIEW_FROM:
         left_out.add("preview")
     shown = [column for column in _IN_APP if column.name not in left_out]
@@ -272,28 +275,31 @@ def item_line(
     width: int,
     mark: str = "",
     ledger: Ledger | None = None,
+    *,
+    ids: ShortIds,
+    id_cells: int,
 ) -> Line:
     """An item as a line of the list; one whose row is gone says so in place of its numbers.
 
     *mark* is the operator's, behind the kind of the item; *ledger* tells whether the model gets it.
     """
-    layout = columns(width)
+    layout = columns(width, id_cells)
     rooms = {column.name: cells for column, cells in zip(layout.columns, layout.widths, strict=True)}
     fate = fate_at(view, place, ledger)
     cells = cells_of(
-        ITEM_COLUMNS, ItemRow(view, place), ItemCells(check, now, rooms.get("tokens", 10), fate, mark)
+        ITEM_COLUMNS, ItemRow(view, place), ItemCells(check, now, rooms.get("tokens", 10), fate, ids, mark)
     )
     if not view.entries[place].dangling:
-        line = _row(width, tuple(cells.items()))
+        line = _row(layout, tuple(cells.items()))
         return dimmed(line) if fate is not None and not fate.sent else line
-    head = Layout(layout.columns[:4], (*layout.widths[:3], len(WIDEST_ID)))
+    head = Layout(layout.columns[:4], (*layout.widths[:3], ID_CELLS))
     return (*row_of(head, cells), Span(" "), cells["preview"])
 
 
 @lru_cache(maxsize=1_000)
-def _row(width: int, cells: tuple[tuple[str, Span], ...]) -> Line:
+def _row(layout: Layout, cells: tuple[tuple[str, Span], ...]) -> Line:
     """The cells as a line; after a reload most rows say what they said before."""
-    return row_of(columns(width), dict(cells))
+    return row_of(layout, dict(cells))
 
 
 def context_table(view: ContextView, when: When, most: int) -> Table:

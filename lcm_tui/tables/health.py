@@ -30,6 +30,7 @@ from lcm_tui.tables.findings import (
     severity_word,
 )
 from lcm_tui.tables.messages import message_name
+from lcm_tui.tables.summaries import ShortIds
 
 # -- what is listed --------------------------------------------------------------------------------------
 # Groups, findings, rows, and what was not run.
@@ -367,9 +368,10 @@ def more_line(check: str, number: int) -> Line:
     return (Span(f"    … {number:,} more of {check} {CHECKS[check].title} are not listed", "dim"),)
 
 
-def row_line(ref: RowRef, row: FoundRow | None, *, longest: int = 1_000) -> Line:
+def row_line(ref: RowRef, row: FoundRow | None, ids: ShortIds | None = None, *, longest: int = 1_000) -> Line:
     """A row of a finding: what it is, and the beginning of its text, *longest* cells of it."""
     name = ref_name(ref, row)
+    name = name if ids is None else ids.of(name)
     if row is None:
         return (Span(f"      {name}  …", "dim"),)
     head: Line = (Span("      "), Span(name, "key"))

@@ -15,6 +15,7 @@ from lcm_recall.search import NAMES, OTHER_SPELLING, Found, Hit
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, role_style, text_of
 from lcm_tui.tables.blocks import ListColumn, OutputColumn, Table, When, minute_text
 from lcm_tui.tables.messages import message_name
+from lcm_tui.tables.summaries import ShortIds
 
 # -- levels ----------------------------------------------------------------------------------------------
 # The levels below a summary for both faces: what each holds and costs; the texts of one as a document.
@@ -89,7 +90,7 @@ def recent_line(text: str, width: int) -> Line:
     return Span("  recent  ", "dim"), Span(clip(safe_line(text), max(width - 10, 1)))
 
 
-def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
+def hit_lines(hit: Hit, width: int, zone: tzinfo | None, ids: ShortIds) -> Sequence[Line]:
     """Two lines: what it is, when and what covers it; then the text around what was found."""
     label = safe_line(hit.label or "")
     if not 0 < len(label) < LABEL:  # the type of a file, for instance
@@ -99,9 +100,9 @@ def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
         Span("  "),
         Span(f"{label:<{LABEL}}", style),
         Span(f"{minute_text(hit.at, zone)}  ", "dim"),
-        Span(safe_line(name_of(hit)), "key"),
+        Span(ids.of(safe_line(name_of(hit))), "key"),
         Span("" if hit.spelled else f"  {OTHER_SPELLING}", "warn"),
-        Span(f"  {covered_text(hit)}", "dim"),
+        Span(f"  {ids.of(covered_text(hit))}", "dim"),
     )
     return head, (Span("    "), *snippet_spans(hit, max(width - 4, 1)))
 

@@ -46,8 +46,9 @@ from lcm_tui.tables.blocks import (
     list_table,
 )
 from lcm_tui.tables.composition import bar_line, cells_taken, legend_line
-from lcm_tui.tables.context import NO_VALUE, PENDING, WIDEST_ID, number
+from lcm_tui.tables.context import NO_VALUE, PENDING, number
 from lcm_tui.tables.messages import laid_out
+from lcm_tui.tables.summaries import ID_CELLS
 
 # -- the whole of it -------------------------------------------------------------------------------------
 # The messages that are sent, what is not sent and in which step it was left out.
@@ -607,7 +608,7 @@ SENT_COLUMNS: Final[tuple[ListColumn[SentRow, SentCells], ...]] = (
                value=lambda row: str(row.message.role), text=lambda role: Role(role).word,
                cell=lambda _, row, __: Span(row.message.role.word, role_as_sent(row.message))),
     ListColumn("kind", json="origin", value=lambda row: str(row.origin.kind)),
-    ListColumn("from", "stands for", len(WIDEST_ID), keep=90, heading="From", value="origin.name",
+    ListColumn("from", "stands for", ID_CELLS, keep=90, heading="From", value="origin.name",
                cell=_name),
     ListColumn("ordinal", right=True, heading="Ordinal", spare=2, json="ordinal", value="origin.ordinal"),
     *_of_origin("origin"),

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import tzinfo
 from enum import StrEnum
 
 from lcm_core.base.records import Summary, SummaryId, SummaryText, Timestamp
-from lcm_core.base.text import clip, safe_line
+from lcm_core.base.text import safe_line
 from lcm_core.base.times import format_local, format_zoned, parse_utc
 from lcm_core.base.tokens import estimate_utf16, estimate_weighted, estimator_of
+from lcm_core.base.values import replace
 from lcm_core.engine.markers import BadKind, is_capped
 from lcm_core.store.messages import MessageEntry
 from lcm_core.store.schema import Schema
@@ -25,9 +26,9 @@ from lcm_tui.tables.messages import part_blocks
 
 #: In a cell, for what is not there.
 NONE = "–"
-#: Cells of the beginning of an id that tells it from others.
-SHORT_ID_CELLS = 13
-_LONG_ID = re.compile(r"\b(?:sum|focus|file)_[0-9A-Za-z]{10,}")
+_LONG_ID = re.compile(r"\b((?:sum|focus|file)_)([0-9A-Za-z]{9,})")
+#: Cells of a summary's id as the engine makes it.
+ID_CELLS = 20
 
 BROKEN_MEANS = {
     BadKind.OLD: "Not a summary: it begins with the fallback marker of the oldest engine versions.",
@@ -40,9 +41,25 @@ BROKEN_MEANS = {
 }
 
 
-def short_ids(text: str) -> str:
-    """A text with the ids in it shortened."""
-    return _LONG_ID.sub(lambda found: clip(found[0], SHORT_ID_CELLS), text)
+class ShortIds:
+    """The ids of a list, so short that each can be told from all others, and 8 digits at least."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        """*texts*: all in which the list names ids, or these alone."""
+        ids = {found[0] for text in texts for found in _LONG_ID.finditer(text)}
+        self._digits = 8
+        while self._digits < ID_CELLS and len(set(map(self.of, ids))) < len(ids):
+            self._digits += 1
+        #: For the widest of a summary.
+        self.cells = min(len("sum_") + self._digits, ID_CELLS)
+
+    def of(self, text: str) -> str:
+        """A text with the ids in it shortened."""
+        return _LONG_ID.sub(lambda found: found[1] + found[2][: self._digits], text)
+
+    def within(self, cells: Mapping[str, Span], name: str) -> Mapping[str, Span]:
+        """The cells of a row with the ids in one of them shortened."""
+        return {**cells, name: replace(cells[name], text=self.of(cells[name].text))}
 
 
 def badge_of(kind: str, depth: int) -> str:

@@ -273,7 +273,7 @@ async def test_the_operations_of_a_batch_are_listed_under_it_and_its_undo_names_
         await wait_for(
             pilot, lambda: list(screen.list.table.keys) == ["b", done[2], done[0], done[1]], "the batch"
         )
-        await wait_for_text(pilot, f"├ Count {FOURTH[:12]}…", f"└ Count {NODE[:12]}…", "ctx tokens")
+        await wait_for_text(pilot, f"├ Count {FOURTH[:12]} and", f"└ Count {NODE[:12]} and", "ctx tokens")
         await pilot.press("u")
         await previewed(pilot)
         await wait_for_text(pilot, "Undo, 2 conversations", "batch: yes")
