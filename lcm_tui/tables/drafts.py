@@ -478,7 +478,18 @@ def head_lines(state: BatchState) -> Iterator[Line]:
     if state.trouble:
         yield (Span(f" {state.trouble}", "error"),)
     elif state.rule:
-        yield (Span(f" Auto-accept {state.rule}; new drafts too.", "warn"),)
+        yield _by_rule(progress, state.rule)
+
+
+def _by_rule(progress: BatchProgress | None, rule: str) -> Line:
+    """What is accepted unseen, as long as something can be; then how it is taken back."""
+    if progress is None or progress.done < progress.total:
+        return (Span(f" Auto-accept {rule}; new drafts too.", "warn"),)
+    applied = progress.counts.get(ItemState.COMMITTED, 0)
+    if progress.counts.get(ItemState.REVIEW, 0) or not applied:
+        return (Span(f" Auto-accept {rule}.", "warn"),)
+    what = "it" if applied == 1 else "all of them"
+    return (Span(f" Done: {counted(applied, 'draft')} applied; U, then u undoes {what}.", "ok"),)
 
 
 def _chosen(state: BatchState) -> str:

@@ -426,7 +426,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         await wait_for_text(pilot, "Accept every draft without fault.", "9 of 9 drafts pass.")
         await pilot.press("enter")
         await wait_for(pilot, lambda: work.batch.finished, "all committed")
-        await wait_for_text(pilot, "11 applied")
+        await wait_for_text(pilot, "11 applied", "Done: 11 drafts applied; U, then u undoes all of them.")
         assert dump(path) != before
         await pilot.press("escape")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))

@@ -16,6 +16,7 @@ from lcm_core.base.text import (
     WIDE,
     ZERO_WIDTH,
     clip,
+    counted,
     preview,
     ranges,
     safe_line,
@@ -324,3 +325,17 @@ def test_lines_and_tabs_of_an_answer_stay():
 )
 def test_a_reason_becomes_a_sentence_and_a_key_or_an_id_in_front_stays(written: str, expected: str):
     assert sentence(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "expected"),
+    [
+        (1, "stale summary", "1 stale summary"),
+        (4, "stale summary", "4 stale summaries"),
+        (2, "key", "2 keys"),
+        (2, "leaf", "2 leaves"),
+        (12_000, "message", "12,000 messages"),
+    ],
+)
+def test_what_is_counted_has_its_plural(number: int, noun: str, expected: str):
+    assert counted(number, noun) == expected

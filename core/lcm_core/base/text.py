@@ -543,11 +543,7 @@ def as_typed(key: str, known: Container[str | None]) -> str:
 # Numbers, nouns and verbs that agree, for sentences.
 
 _PLURALS: Final = {
-    "summary": "summaries",
-    "broken summary": "broken summaries",
     "leaf": "leaves",
-    "copied summary": "copied summaries",
-    "entry": "entries",
     "pass": "passes",
     "link or edge": "links or edges",
     "source of a focus brief": "sources of focus briefs",
@@ -566,7 +562,8 @@ _SINGULARS: Final = {
 
 def counted(number: int, one: str, many: str | None = None) -> str:
     """``1 message``, ``12,000 messages``; *many*: a plural that no rule makes."""
-    return f"{number:,} {one if number == 1 else many or _PLURALS.get(one, one + 's')}"
+    plural = f"{one[:-1]}ies" if one.endswith("y") and one[-2] not in "aeiou" else f"{one}s"
+    return f"{number:,} {one if number == 1 else many or _PLURALS.get(one, plural)}"
 
 
 def agree(number: int, words: str) -> str:
