@@ -436,17 +436,20 @@ class Work:
         if self._closed:
             return
         self._closed = True
-        await self.batch.cancel()
-        for writer in self._writers.values():
-            await writer.aclose()
-        finished = self.batch.finished or not self.worth_keeping if keep is None else not keep
+        try:
+            await self.batch.cancel()
+            for writer in self._writers.values():
+                await writer.aclose()
+        finally:  # also when whoever closes it is cancelled: nobody comes again to end the thread
+            finished = self.batch.finished or not self.worth_keeping if keep is None else not keep
+            closing = self._thread.submit(self._close, finished=finished)
+            self._thread.shutdown(wait=False)
+        await asyncio.wrap_future(closing)
 
-        def close() -> None:
-            if self._keeper is not None and self._keeper.exception() is None:
-                self._keeper.result().close(finished=finished)
-
-        await asyncio.to_thread(self._thread.submit(close).result)
-        self._thread.shutdown(wait=False)
+    def _close(self, *, finished: bool) -> None:
+        """Close the file of drafts; in the thread."""
+        if self._keeper is not None and self._keeper.exception() is None:
+            self._keeper.result().close(finished=finished)
 
     def _changed(self, item: BatchItem) -> None:
         for listener in tuple(self.listeners):
