@@ -172,6 +172,7 @@ LEADING: Final = {
     Subject.ENGINE: "engine",
     Subject.SESSIONS: "backfill",
     Subject.NEAREST: "context",
+    Subject.LARGEST: "disk",
     Subject.OPERATION: "undo",
 }
 
