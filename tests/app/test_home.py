@@ -240,7 +240,7 @@ async def test_a_key_on_a_line_is_about_the_conversation_that_it_names(database_
         await pilot.press("tab")
         await wait_for_text(pilot, "q List")  # it does not quit here
         await pilot.press("q")
-        await wait_for(pilot, lambda: shown(pilot).endswith(" : …  q"))
+        await wait_for(pilot, lambda: shown(pilot).endswith("q Quit"))
         await pilot.press("tab", "down", "down", "down")
         screen = first_screen(pilot)
         assert screen.panel.selected.ref == 3
