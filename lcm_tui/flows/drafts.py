@@ -486,6 +486,7 @@ async def draft(ui: DraftsUi, work: Work) -> None:
     await work.begin()
     while True:
         with ui.working("Drafting"):
+            await work.batch.ended()
             running = asyncio.create_task(work.batch.run())
             try:
                 while not running.done() and not ui.cancelled():

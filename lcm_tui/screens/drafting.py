@@ -800,7 +800,7 @@ Drafts are saved on disk: leave at any time and continue later.
             rule = parse_rule(text)
         if not answer or not await backup_settled(self.app, self.session, answer=answer == "enter"):
             return
-        work.batch.options = replace(work.batch.options, rule=rule)
+        work.batch.accept_by(rule)
         self._by_rule = True
         if not work.batch.running:
             self.work_on("batch", self._run, work)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from lcm_core.operations.drafting import ItemState
+from lcm_core.operations.drafts import EVERY
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Input
@@ -468,6 +469,30 @@ async def test_what_a_rule_leaves_is_selected_and_what_waits_leads_to_its_source
         await wait_for(pilot, lambda: screen.list.table.selected == source)
         await pilot.press("L")
         await wait_for(pilot, lambda: bool(work.batch.item(waiting.summary_id).drafts))
+
+
+async def test_a_run_that_is_broken_off_ends_before_the_next_and_a_new_rule_judges_what_the_old_one_left(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
+        screen = await queue_of(pilot, 1, "R", "enter")
+        await pilot.press("P")
+        await asked(pilot, "No network call", "a")
+        await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
+        await settled(pilot)
+        await pilot.press("A")
+        await asked(pilot, "no rule is lost", "enter")
+        await wait_for_text(pilot, "4 to review · 6 applied")
+        await settled(pilot)
+        work = screen.work
+        assert work is not None
+        assert all(item.why for item in work.batch.items if item.state is ItemState.REVIEW)
+        work.batch.accept_by(EVERY)
+        assert not any(item.why for item in work.batch.items if item.state is ItemState.REVIEW)
+        screen.on_screen_resume()  # a question that closes goes on with what waits
+        await wait_for(pilot, lambda: work.batch.running)
+        screen.work_on("batch", screen._run, work)  # and its answer begins at the same time
+        await wait_for_text(pilot, "11 applied")
 
 
 async def test_an_applied_draft_leads_to_the_next_undecided_and_a_decided_batch_takes_no_rule(

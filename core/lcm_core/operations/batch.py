@@ -185,6 +185,11 @@ class Batch:
         self._stopping = True
         self._tell()
 
+    async def ended(self) -> None:
+        """Wait until nothing runs: what was broken off needs a moment to end."""
+        while self._running is not None:
+            await asyncio.wait((self._running,))
+
     async def cancel(self) -> None:
         """Break off the calls in flight, really; what they would have answered is not paid for again."""
         if self._running is not None:
@@ -288,6 +293,13 @@ class Batch:
         if draft is None:
             return ("Every draft was rejected.",)
         return (await measured(draft, await self.material(summary_id), self.setting)).objections(rule)
+
+    def accept_by(self, rule: AcceptanceRule) -> None:
+        """Judge drafts by this rule from now on, those too that an earlier one has left."""
+        self.options = replace(self.options, rule=rule)
+        for item in self.items:
+            if item.to_judge is not None and item.why:
+                self._set(replace(item, why=""))
 
     async def to_judge(self) -> AsyncIterator[MeasuredDraft]:
         """The drafts that a rule would judge now, one after the other: about 0.1 s each."""
