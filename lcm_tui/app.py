@@ -30,7 +30,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from lcm_tui.kit import places, terminal
-from lcm_tui.kit.bars import Notice, Notices, TitleBar
+from lcm_tui.kit.bars import Notice, Notices, TitleBar, refresh_bars
 from lcm_tui.kit.commands import key_problems, key_title, new_problems, textual_keys
 from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.places import Place
@@ -496,6 +496,8 @@ class LcmApp(TerminalApp):
         remapped = {action: textual_keys(one) for action, one in self._given_keys.items()}
         self._settings = self.session.settings = replace(self.session.settings, keys=remapped)
         self.set_keymap(dict(remapped))
+        for screen in self.screen_stack:  # those behind the help name keys too
+            refresh_bars(screen)
         return ""
 
     async def _keep(self, table: str, name: str, value: str) -> str:

@@ -131,7 +131,9 @@ async def test_the_key_of_another_command_is_swapped_and_the_cursor_stays(
         assert tomllib.loads(config.read_text())["keys"] == keys
         await pilot.press("f2")
         await wait_for_text(pilot, "Press the key for “Context” (now X)", " F3 ")
-        await pilot.press("escape", "escape", "X")
+        await pilot.press("escape", "escape")
+        await wait_for_text(pilot, "X Context")
+        await pilot.press("X")
         await wait_for_text(pilot, "Context 1")
 
 
