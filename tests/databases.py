@@ -102,6 +102,15 @@ def value(path: Path, sql: str, *parameters: object) -> Any:
     return next(iter(column(path, sql, *parameters)), None)
 
 
+def damage_table(path: Path, table: str) -> None:
+    """Overwrite the first page of a table: its rows cannot be read any more."""
+    size = value(path, "PRAGMA page_size")
+    page = value(path, "SELECT rootpage FROM sqlite_master WHERE name = ?", table)
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+
+
 def folder(path: Path) -> dict[str, bytes]:
     """Every file of the folder of a database by name, its own with them."""
     return {found.name: found.read_bytes() for found in path.parent.iterdir()}

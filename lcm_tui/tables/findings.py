@@ -6,7 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from lcm_core.base.findings import Confidence, Finding, FixId, Report, Severity, finding_key
+from lcm_core.base.findings import (
+    CheckResult,
+    Confidence,
+    Finding,
+    FixId,
+    Report,
+    RowRef,
+    Severity,
+    finding_key,
+)
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.values import to_json
@@ -47,24 +56,35 @@ def summary_of(report: Report) -> str:
         return f"{where} is clean: none of {asked} checks finds damage.{not_run}"
     summaries = sum(map(is_broken_summary, report.findings()))
     of_them = f" ({counted(summaries, 'broken summary')})" if summaries else ""
+    damaged = "The file itself is damaged (G13). " if file_damage(report.results) else ""
     return (
-        f"{where} has {counted(broken, 'finding')} of damage{of_them} and "
+        f"{damaged}{where} has {counted(broken, 'finding')} of damage{of_them} and "
         f"{suspicious:,} that may be.{not_run}"
     )
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """By how sure they are, then by severity, then by check and conversation."""
+    """Damage of the file, then by how sure they are, then by severity, then by check and conversation."""
     sure, severe = list(Confidence), list(Severity)
     return sorted(
         findings,
         key=lambda one: (
+            not _is_of_file(one),
             sure.index(one.confidence),
             severe.index(CHECKS[one.check].severity),
             CHECKS[one.check].order,
             one.conversation_id or 0,
         ),
     )
+
+
+def _is_of_file(finding: Finding) -> bool:
+    return finding.check == "G13" and finding.rows[:1] == (RowRef("sqlite_master", ()),)
+
+
+def file_damage(results: Iterable[CheckResult]) -> bool:
+    """Whether SQLite cannot read the file itself, or finds fault with its pages."""
+    return any(_is_of_file(one) for result in results for one in result.findings)
 
 
 def is_broken_summary(finding: Finding) -> bool:

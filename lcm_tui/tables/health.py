@@ -22,6 +22,7 @@ from lcm_tui.tables.findings import (
     SIGNS,
     can_fix,
     confidence_sign,
+    file_damage,
     fix_word,
     in_order,
     is_broken_summary,
@@ -311,6 +312,8 @@ def found_pieces(known: Examination, *, ended: str, reload: str | None, fix: str
         (Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken{of_them}", "error" if broken else "dim"),),
         (Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),),
     ]
+    if file_damage(known.results.values()):
+        pieces.insert(0, (Span(" ✗ the file itself is damaged ", "error"),))
     if reload is not None:
         pieces.append((Span("  changed since: ", "warn"), Span(reload, "key")))
     if fixable:

@@ -50,7 +50,7 @@ from tests.app.test_hostile import check
 from tests.app.test_plan_screen import left, previewed
 from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
-from tests.databases import run, value
+from tests.databases import damage_table, run, value
 
 FOLDED = {"by design", "skipped"}
 WHOLE_FILE = {"F1", "F2", "F3", "F4", "F5", "F6", "G13"}
@@ -223,6 +223,15 @@ async def test_the_findings_of_the_selected_conversation_are_a_key_away(database
         dag = pilot.app.screen
         assert at(dag, "Summary DAG")
         await wait_for(pilot, lambda: dag.selected_id() == selected.rpartition(":")[2], "the summary")
+
+
+async def test_a_file_that_cannot_be_read_in_part_is_said_first(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    damage_table(path, "message_parts")
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await health(pilot)
+        await wait_for_text(pilot, "✗ the file itself is damaged")
+        assert next(iter(screen.list.examination.findings.values())).check == "G13"
 
 
 @pytest.mark.long

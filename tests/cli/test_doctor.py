@@ -14,7 +14,7 @@ from lcm_tui.flows import checks as check_settings
 from tests.change.support import REAL, dump, search_faults
 from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory
-from tests.databases import connect
+from tests.databases import connect, damage_table
 from tests.databases import run as change_behind
 
 SOFT = {"C1", "C2", "C3", "C4", "C7", "C9"}
@@ -81,6 +81,17 @@ def test_findings_carry_rows_a_sentence_and_a_fix(damaged: Path):
         "withoutFix": None,
     }
     assert {"A1", "A8", "A11", "B1", "B13", "D2", "D14", "E13", "F2", "F4", "F5", "G13"} <= set(found)
+
+
+def test_a_file_that_cannot_be_read_in_part_is_said_first(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    damage_table(path, "message_parts")
+    result, found = run("doctor", "--db", path), report(path)
+    assert result.code == 6
+    assert result.out.startswith("The file itself is damaged (G13). The database has ")
+    assert found["message"].startswith("The file itself is damaged (G13). ")
+    assert found["findings"][0]["check"] == "G13"
+    assert "message_parts cannot be read in full" in found["findings"][0]["sentence"]
 
 
 @pytest.mark.long

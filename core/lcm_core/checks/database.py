@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
+from lcm_core.base.errors import DatabaseError
 from lcm_core.base.findings import CheckScope, FixId, RowRef
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, phrase, some
@@ -30,7 +31,7 @@ from lcm_core.checks.check import (
     hit,
 )
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.opening import Row
+from lcm_core.store.opening import Row, quoted
 from lcm_core.store.ownership import ROWS_AT_A_TIME, parts_without_message
 from lcm_core.store.rows import KeyRange, key_ranges, row_count
 from lcm_core.store.wal import WalState, examine_wal
@@ -205,6 +206,27 @@ async def _damaged_pages(reader: Reader, limits: Limits) -> list[Hit]:
         return []
     what = f"SQLite reports {counted(len(faults), 'fault')} in the file itself ({faults[0][:200]})"
     return [hit(BROKEN, f"{what}; work on a copy.", RowRef("sqlite_master", ()), count=len(faults))]
+
+
+async def file_damage(database: Database) -> Hit:
+    """That the file is damaged: a read of it has failed. Counting finds the tables whose pages are lost."""
+    lost = []
+    for table in sorted(database.schema.tables):
+        try:
+            await database.read(_count, table)
+        except DatabaseError as error:
+            if error.code == "DATABASE_CORRUPT":
+                lost.append(table)
+    where = f": {some(lost)} cannot be read in full" if lost else ""
+    what = (
+        f"The file itself is damaged{where}. Copy it with its -wal, then save what is left "
+        "(`sqlite3 COPY .recover`), or restore a backup (`lcm-tui restore`)."
+    )
+    return hit(BROKEN, what, RowRef("sqlite_master", ()))
+
+
+async def _count(reader: Reader, table: str) -> None:
+    await reader.value(f"SELECT count(*) FROM {quoted(table)} NOT INDEXED")
 
 
 async def _violations(reader: Reader, limits: Limits, table: str) -> list[Hit]:

@@ -29,7 +29,7 @@ from lcm_core.base.findings import (
 from lcm_core.base.records import ConversationId
 from lcm_core.base.values import Record, replace
 from lcm_core.checks import context, database, files, lineage, messages, metadata, search, state, summaries
-from lcm_core.checks.check import Answers, Folders, Limits, Rule, Run, Stage, ids_of
+from lcm_core.checks.check import Answers, Folders, Limits, Rule, Run, Stage, finding_of, ids_of
 from lcm_core.checks.messages import Messages, read_message_texts
 from lcm_core.checks.structure import Structure, conversation_ids, load_structure
 from lcm_core.checks.summaries import known_files, read_summaries
@@ -316,8 +316,8 @@ async def run_checks(
     *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). *pause* is
     awaited before each conversation, or before several small ones; it is part of the time in which a check
     must get further. Cancelling the caller interrupts the statement that is running; a check that gets no
-    further for `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, and the
-    others go on.
+    further for `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, the
+    others go on, and G13 says that the file is damaged, whether it was named or not.
 
     *verified*: what earlier runs found in texts of messages, of which those are not judged that are the same.
 
@@ -352,6 +352,7 @@ async def run_checks(
         await verified.begin()
     planned = sorted((stage for stage in stages if run.wants(stage.ids)), key=lambda one: one.whole_file)
     run.stages = max(len(planned), 1)
+    damaged = False
     for number, stage in enumerate(planned, 1):
         run.stage, run.title = number, stage.title
         run.progress(0, 1)
@@ -360,15 +361,30 @@ async def run_checks(
                 await stage.read(run)
         except DatabaseError as error:
             run.stop(run.wants(stage.ids), f"it stopped halfway: {error.message}")
+            damaged = damaged or error.code == "DATABASE_CORRUPT"
         run.progress(1, 1)
+    results = [_result(check, answers[check.id]) for check in chosen]
+    if damaged:
+        results = [*(one for one in results if one.check.id != "G13"), await _of_damage(run)]
+        results.sort(key=lambda one: one.check.order)
     if verified is not None:
         await verified.keep()
     return Report(
         conversation,
         started,
         time.monotonic() - clock,
-        tuple(_result(check, answers[check.id]) for check in chosen),
+        tuple(results),
         *((0, 0) if verified is None else verified.taken),
+    )
+
+
+async def _of_damage(run: Run) -> CheckResult:
+    """G13 of a file that a read found damaged: that first, then what G13 itself has found."""
+    [check] = database.PAGES
+    known = run.answers.get(check.id, Answers())
+    finding = finding_of(check, await database.file_damage(run.database))
+    return CheckResult(
+        check, CheckState.RAN, "", (finding, *known.findings[: run.limits.findings - 1]), known.count + 1
     )
 
 

@@ -18,7 +18,7 @@ from lcm_core.checks.messages import repetitions_of
 from lcm_host.checks import CHECKS, run_checks
 
 from tests.core.checks.every_damage import DAMAGES
-from tests.databases import building, connect, new_database, run, value
+from tests.databases import building, connect, damage_table, new_database, run
 
 LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 DatabaseFactory = Callable[[str], Path]
@@ -156,14 +156,16 @@ async def test_a_finding_names_no_more_rows_than_allowed_and_counts_all(
 
 async def test_a_damaged_page_stops_a_stage_and_not_the_run(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
-    size = value(path, "PRAGMA page_size")
-    page = value(path, "SELECT rootpage FROM sqlite_master WHERE name = 'message_parts'")
-    with path.open("r+b") as file:
-        file.seek((page - 1) * size)
-        file.write(b"\xff" * size)
+    damage_table(path, "message_parts")
     async with await Database.open(path) as database:
         report = await run_checks(database, limits=LIMITS)
-    assert [one.confidence for one in report.result("G13").findings][:1] == [Confidence.BROKEN]
+        named = await run_checks(database, only=["E7"], limits=LIMITS)
+    for one in (report, named):
+        damage = one.result("G13").findings[0]
+        assert damage.confidence is Confidence.BROKEN
+        assert damage.sentence.startswith(
+            "The file itself is damaged: message_parts cannot be read in full. Copy it with its -wal, "
+        )
     assert report.result("E7").state is CheckState.NOT_RUN
     assert report.result("E7").reason.startswith("it stopped halfway: ")
     assert report.result("G4").state is CheckState.RAN
