@@ -268,20 +268,25 @@ class Block(Record, frozen=True):
 Document = tuple[Block, ...]
 
 
-def choices_line(choices: Iterable[tuple[str, str, str | None]]) -> Line:
-    """What can be chosen, in a row: the key that turns it, its title and its value (None: not used now).
+def choices_lines(choices: Iterable[tuple[str, str, str | None]], width: int) -> list[Line]:
+    """What can be chosen, in rows: the key that turns it, its title and its value (None: not used now).
 
-    The key stands in brackets, since a digit before a title reads as a count of it.
+    The key stands in brackets, since a digit before a title reads as a count of it. What has no room in a
+    row, of *width* cells, begins the next one.
     """
-    spans = [Span(" ")]
+    lines: list[Line] = []
     for key, title, value in choices:
-        spans += [
+        choice = (
             Span("(", "dim"),
             Span(key, "dim" if value is None else "key"),
             Span(f") {title}: ", "dim"),
             Span("–  ", "dim") if value is None else Span(f"{value}  "),
-        ]
-    return tuple(spans)
+        )
+        if lines and cell_width(text_of((*lines[-1], *choice)).rstrip()) <= width:
+            lines[-1] = (*lines[-1], *choice)
+        else:
+            lines.append((Span(" "), *choice))
+    return lines
 
 
 def heading(text: str) -> Block:

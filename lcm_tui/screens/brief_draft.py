@@ -19,7 +19,7 @@ from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.listing import Finder, TextFinder
-from lcm_tui.kit.spans import Line, WrappedBlock, choices_line
+from lcm_tui.kit.spans import Line, WrappedBlock, choices_lines
 from lcm_tui.kit.terminal import edit_outside
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import CommandScreen
@@ -104,7 +104,7 @@ paths, ids, numbers and names that are in no text the model was shown.
         lines: list[Line] = []
         chosen = "yes" if self.work.sweeps else "no"
         key = self.key_of("choice-1")
-        lines.append(choices_line([(key, "sweep first", chosen)]))
+        lines += choices_lines([(key, "sweep first", chosen)], width)
         for block in head_blocks(self.work, self._outlook, self._failure):
             wrapped = WrappedBlock(block, max(width - 1, 12))
             lines += [wrapped.line(at) for at in range(len(wrapped))]

@@ -43,7 +43,7 @@ from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.session import rest_after
-from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock, choices_line
+from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock, choices_lines
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens import actions, picks
 from lcm_tui.screens.frame import DONE_SECONDS
@@ -309,7 +309,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         session = self.session
         return self.wish().setting(session.database.schema, session.settings, self.conversation.session_key)
 
-    def _choices_line(self) -> Line:
+    def _choices_lines(self, width: int) -> list[Line]:
         """The choices, each with its key."""
         target = self.target.words if MODES[self.mode.value] is Mode.UNTIL_UNDER else "–"
         said = [
@@ -322,7 +322,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         if self.tail is not None:
             said.append((self.key_of("tail"), "tail", f"{self.tail:,}"))
         said += self.backup.said(self.key_of("backup-first"))
-        return choices_line(said)
+        return choices_lines(said, width)
 
     # -- turning them ------------------------------------------------------------------------------------
 
@@ -480,7 +480,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         self.head.again()
 
     def _head(self, width: int) -> list[Line]:
-        lines: list[Line] = [self._choices_line()]
+        lines = self._choices_lines(width)
         for block in head_lines(self._outlook, self.compaction):
             wrapped = WrappedBlock(block, max(width - 1, 12))
             lines += [wrapped.line(at) for at in range(len(wrapped))]

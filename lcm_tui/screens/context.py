@@ -347,10 +347,10 @@ class ContextScreen(DataScreen[ContextView]):
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
 raw messages.
 
-The first line of the head says what the model is sent: tokens, and their share of the budget. The second line
-is what the engine stores: its count of tokens, of summaries and of the fresh tail, and how far the next
-compaction is, which goes by stored tokens. A click on a part leads to its first item. Below it is what is
-wrong, left out or adjusted.
+The head says what the model is sent, with its share of the budget; below that what the engine stores.
+
+How far the next compaction is goes by stored tokens. A click on a part leads to its first item. Below the
+head is what is wrong, left out or adjusted.
 
 "ordinal" is the engine's number of the item, from 0 on; the title counts from 1. "stored" are the engine's
 counts, "sent" is what the item costs as sent under the budget. Items the model does not receive are dimmed,

@@ -90,10 +90,10 @@ class DiskScreen(DataScreen[DiskUse]):
 What the database takes on this disk: its tables with their indexes and search data, and the files beside it.
 What can be given back comes first.
 
+v rewrites the file without its free pages (VACUUM) and empties its write-ahead log.
+
 enter shows the numbers of a table, or lists the files of a row. X there removes backups and exports: those
 that are marked (space), or the selected one. This cannot be undone, and no undo needs them.
-
-v rewrites the file without its free pages (VACUUM) and empties its write-ahead log.
 
 X goes to the conversations, the largest on top, where X deletes. A deletion leaves its pages free inside the
 file: the engine fills them again, and only v makes the file smaller. It is refused while a host has the file

@@ -25,7 +25,7 @@ from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.session import rest_after
-from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_line
+from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_lines
 from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.frame import DONE_SECONDS
@@ -232,9 +232,7 @@ if there are any; before the first change of a day b decides whether the databas
         ]
         if not self._refusal and self._backup is not None:
             choices += self._backup.said(self.key_of("backup-first"))
-        if choices:
-            lines.append(choices_line(choices))
-        return lines
+        return [*lines, *choices_lines(choices, width)]
 
     def _say_state(self) -> None:
         bar = self.title_bar

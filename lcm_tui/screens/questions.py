@@ -562,7 +562,7 @@ class BackupFirst(Choice):
         self._size = _size_of(session) if await wants_backup(session) else 0
 
     def said(self, key: str) -> list[tuple[str, str, str]]:
-        """The choice as `choices_line` takes it; nothing where none is offered."""
+        """The choice as `choices_lines` takes it; nothing where none is offered."""
         value = self.value if self.on else f"{self.value}, {size_text(self._size)}"
         return [(key, self.title, value)] if self._size else []
 

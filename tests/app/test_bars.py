@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 
 from lcm_tui.kit.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.kit.spans import Span
-from tests.app.screens import EVERY, walk_to
+from tests.app.screens import WAYS, walk_to
 from tests.app.support import NARROW, WIDE, at, open_app, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
@@ -155,7 +155,7 @@ async def test_a_bar_leaves_out_what_no_row_allows_at_every_width(
 
 @pytest.mark.parametrize(
     "name",
-    sampled(EVERY, ["ConversationsScreen", "ContextScreen", "DagScreen", "ReviewScreen", "SearchScreen"]),
+    sampled(WAYS, ["ConversationsScreen", "ContextScreen", "DagScreen", "ReviewScreen", "SearchScreen"]),
 )
 async def test_every_key_in_the_bar_of_a_screen_has_its_word(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home, size=NARROW) as pilot:

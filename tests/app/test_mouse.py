@@ -38,7 +38,8 @@ async def click_text(pilot: Pilot[int], text: str, within: type[Widget] | str, *
     """Click the middle of *text*, which is on the screen within a widget, the first or the *last*."""
     region = pilot.app.screen.query(within).first().region
     lines = shown_lines(pilot)
-    for y in range(region.y, region.bottom):
+    rows = range(region.y, region.bottom)
+    for y in reversed(rows) if last else rows:
         at = lines[y].rfind(text) if last else lines[y].find(text)
         if at >= 0:
             await pilot.click(offset=(at + len(text) // 2, y))
@@ -180,7 +181,7 @@ async def test_each_conversation_of_a_card_opens_itself(database_file: DatabaseF
         await settled(pilot)
         first, second, *_ = home.outlooker.outlook.nearest
         for one in (second, first):
-            await click_text(pilot, "% of", "#panel", last=one is second)
+            await click_text(pilot, " % of", "#panel", last=one is second)
             await wait_for(pilot, lambda: at(pilot.app.screen, "Context "))
             assert pilot.app.screen.conversation.conversation_id == one.conversation_id  # type: ignore[attr-defined]
             await pilot.press("escape")
