@@ -167,7 +167,6 @@ LISTED_ABOVE: Final = 5
 LEADING: Final = {
     Subject.STATE: "health",
     Subject.BROKEN: "repair",
-    Subject.STALE: "summaries",
     Subject.DRAFTS: "repair",
     Subject.ENGINE: "engine",
     Subject.SESSIONS: "backfill",

@@ -171,8 +171,8 @@ of a message, the summaries that tell of it.
 D1 D2 … is a condensed summary of that depth. "below" counts the summaries below it as stored, or a leaf's
 messages; "ordinal" is its place in the context, from 0 on; "broken" says what is wrong with its text (✗
 fallback), how many broken summaries a folded row hides ("5 below"; "✗ +5 below" if it is broken itself), or
-stale: one of its sources was rewritten since. ! goes to the next broken summary; without a search, n does
-too, and N goes to the previous one. "begins" shows how its text begins. Ids are as short as tells
+stale: one of its sources was rewritten since. ! goes to the next broken or stale summary; without a search, n
+does too, and N goes to the previous one. "begins" shows how its text begins. Ids are as short as tells
 them apart (y copies a whole one). ×2 means that two summaries use it: O goes to the next place. Headings at
 the end list what no row in the context leads to: orphans, cycles, and ids without a row.
 
@@ -489,7 +489,9 @@ focus (tab); n and N go to the next and the previous match.
 
     def _why_none_broken(self) -> str | None:
         lines = self.lines
-        return None if lines.known.broken or not lines.judged.is_set() else "no summary here is broken"
+        return (
+            None if lines.known.wrong or not lines.judged.is_set() else "no summary here is broken or stale"
+        )
 
     async def _go_to_broken(self) -> None:
         """Stand on the next broken summary; `n` and `N` go on in the tree."""
@@ -603,10 +605,10 @@ focus (tab); n and N go to the next and the previous match.
             "first-broken",
             "exclamation_mark",
             "Broken",
-            "Go to the next broken summary; n and N, without a search, to the next and the previous one.",
+            "Go to the next broken or stale summary; without a search, n goes on and N goes back.",
             _go_to_broken,
             _why_none_broken,
-            words="first broken summary; failures; what is broken",
+            words="first broken summary; failures; what is broken; stale",
         ),
         commands.NEXT,
         actions.rewrite_key(_rewritable),

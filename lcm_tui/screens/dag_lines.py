@@ -362,7 +362,7 @@ class TreeFinder(Finder):
 
         *moved* is called when there are other matches, and when another of them was selected.
         """
-        self._broken = False  #: goes from broken summary to broken summary
+        self._broken = False  #: goes through the broken and the stale summaries
         self._tree = tree
         self._texts = texts
         self._moved = moved
@@ -374,8 +374,15 @@ class TreeFinder(Finder):
         if not self.needle and not self._broken:
             return ""
         here = self._tree.match_at(self._tree.selected)
-        at = f"{self._matches.index(here) + 1:,} of " if here in self._matches else ""
-        return f"{'broken' if self._broken else f'/{self.needle}'} {at}{len(self._matches):,}"
+        name, among = self._gone_through(here) if self._broken else (f"/{self.needle}", self._matches)
+        at = f"{among.index(here) + 1:,} of " if here in among else ""
+        return f"{name} {at}{len(among):,}"
+
+    def _gone_through(self, here: Match | None) -> tuple[str, list[Match]]:
+        """The broken or the stale summaries: those that *here* is one of, the broken first."""
+        broken = [one for one in self._matches if one.summary_id in self._tree.known.broken]
+        stale = [one for one in self._matches if one not in broken]
+        return ("stale", stale) if stale and (here in stale or not broken) else ("broken", broken)
 
     async def confirm(self, text: str) -> str | None:
         """Search what is known, then all texts; go to the first match below the cursor."""
@@ -409,18 +416,18 @@ class TreeFinder(Finder):
             self._moved()
 
     async def go_to_broken(self, *, forward: bool = True) -> str | None:
-        """Go to the broken summary after the cursor, or the one before it; `n` and `N` go on from there."""
+        """Go to the broken or stale summary after the cursor, or before it; `n` and `N` go on from there."""
         self.needle, self._broken = "", True
         await self._tree.surveyed.wait()
         await self._tree.judged.wait()
         self.take_broken()
-        return self._go_on(forward) if self._matches else "No summary here is broken."
+        return self._go_on(forward) if self._matches else "No summary here is broken or stale."
 
     def take_broken(self) -> None:
-        """What is broken was read again."""
+        """What is broken or stale was read again."""
         if self._broken:
             known = self._tree.known
-            self._matches = sorted(map(Match, known.broken), key=known.rank)
+            self._matches = sorted(map(Match, known.wrong), key=known.rank)
 
     def _take(self, found: set[Match]) -> bool:
         self._matches = sorted(found, key=self._tree.known.rank)
@@ -440,8 +447,8 @@ class TreeFinder(Finder):
         return "Back at the first match." if forward else "Back at the last match."
 
     def why_not_next(self) -> str | None:
-        """There is a next match when something was found, or is broken."""
-        broken = not self.needle and (self._tree.known.broken or not self._tree.judged.is_set())
+        """There is a next match when something was found, or is broken or stale."""
+        broken = not self.needle and (self._tree.known.wrong or not self._tree.judged.is_set())
         return None if self._matches or broken else "search first: / finds text"
 
     def _go(self, *, forward: bool) -> bool:

@@ -303,6 +303,11 @@ class Known:
         self._broken_below.clear()
         self.gone = {summary_id for summary_id in self.gone if summary_id not in found.graph.nodes}
 
+    @property
+    def wrong(self) -> Set[SummaryId]:
+        """The broken and the stale ones."""
+        return self.broken.keys() | self.stale
+
     def learn_wrong(self, wrong: Wrong) -> bool:
         """Take which texts are bad and which are stale; returns whether that is news."""
         changed = (wrong.broken, wrong.stale) != (self.broken, self.stale)

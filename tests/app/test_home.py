@@ -330,14 +330,25 @@ async def test_a_summary_of_a_replaced_text_is_counted_and_led_to(database_copy:
         assert " stale " not in shown(pilot)
         await rewritten(database, leaf)
         await wait_for_text(
-            pilot, " stale     ! 1 stale summary in conversation 1, made from a replaced text    s"
+            pilot, " stale     ! 1 stale summary in conversation 1, made from a replaced text"
         )
+        [line] = [one for one in shown_lines(pilot) if one.startswith(" stale ")]
+        assert line.rstrip().endswith("text"), "no key of the list leads there"
         row = first_screen(pilot).list.rows[1]
         assert "1 stale summary" in words_of(troubles(row))
         await pilot.press("tab", "down", "down", "enter")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG of 1"))
         await settled(pilot)
         assert pilot.app.screen.selected_id() == middle
+        stops = []
+        for key in ("exclamation_mark", "n", "n", "n", "n"):
+            await pilot.press(key)
+            await settled(pilot)
+            stops.append(
+                next(one for one in shown_lines(pilot)[0].split(" · ") if " of " in one).split()[-4:]
+            )
+        assert sorted(map(" ".join, stops)) == [*(f"broken {at} of 4" for at in (1, 2, 3, 4)), "stale 1 of 1"]
+        assert pilot.app.screen.selected_id() == middle, "round the end"
         await pilot.press("escape")
         for summary_id in (middle, *more):
             await rewritten(database, summary_id)
