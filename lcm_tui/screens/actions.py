@@ -140,26 +140,41 @@ def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | No
 # From a screen to drafts: one summary, what is below it, or everything that is broken.
 
 
-def repair_key(conversation: Callable[[Any], Conversation | None]) -> Key[Any]:
-    """List what is broken, in the selected *conversation* or in the whole file (None: that at once)."""
-    return commands.REPAIR.does(lambda s: _repair(s, conversation(s)))
+def repair_key(
+    conversation: Callable[[Any], Conversation | None],
+    waiting: Callable[[Any], Sequence[SavedDrafts]] = lambda _: (),
+) -> Key[Any]:
+    """List what is broken, in the selected *conversation* or in the whole file (None: that at once).
+
+    Drafts that are *waiting* for review are offered first, those of the newest batch.
+    """
+    return commands.REPAIR.does(
+        lambda s: _repair(s, conversation(s), next((one for one in waiting(s) if one.to_review), None))
+    )
 
 
-def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
+def _repair(screen: CommandScreen, conversation: Conversation | None, kept: SavedDrafts | None) -> None:
     """Ask whether to repair this conversation or the whole file; no model is called yet."""
     from lcm_tui.kit.dialogs import Question
 
-    if conversation is None:
+    if conversation is None and kept is None:
         open_repair(screen, None)
         return
 
-    def answered(answer: str | None) -> None:
-        if answer:
-            open_repair(screen, conversation if answer == "enter" else None)
+    async def answered(answer: str | None) -> None:
+        if kept is not None and answer == "enter":
+            await resume_drafts(screen, kept)
+        elif answer:
+            open_repair(screen, None if answer == "a" else conversation)
 
-    here = f"only conversation {conversation.conversation_id} ({screen.session.name_of(conversation)})"
+    answers = [("a", "every conversation of the database")]
+    if conversation is not None:
+        here = f"only conversation {conversation.conversation_id} ({screen.session.name_of(conversation)})"
+        answers.insert(0, ("enter" if kept is None else "o", here))
+    if kept is not None:
+        those = counted(kept.to_review, "draft that waits", "drafts that wait")
+        answers.insert(0, ("enter", f"go on with {those} for review"))
     said = Block("Lists the broken summaries. No model is called and nothing changes until you confirm.")
-    answers = (("enter", here), ("a", "every conversation of the database"))
     question = Question("Repair broken summaries", (said,), answers, decides=False)
     screen.app.push_screen(question, answered)
 

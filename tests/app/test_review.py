@@ -572,8 +572,13 @@ async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_i
         drafts = len(screen.work.batch.items) if screen.work is not None else 0
         await pilot.press("escape")
         await wait_until_said(pilot, "Drafts saved. Press R or W to continue.")
-        screen = await go_to(pilot, DraftingScreen(Wanted("repair", 2), "Repair"))
+        await wait_for_text(pilot, f"{drafts} drafts to review")
+        await pilot.press("R")
+        await asked(pilot, f"go on with {drafts} drafts that wait for review", "enter")
         await asked(pilot, "Continue an earlier batch?", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DraftingScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, DraftingScreen)
         await wait_for(pilot, lambda: screen.work is not None, "the drafts that were made offline")
         assert screen.work is not None
         assert len(screen.work.batch.items) == drafts
