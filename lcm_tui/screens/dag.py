@@ -494,7 +494,7 @@ focus (tab); n and N go to the next and the previous match.
         )
 
     async def _go_to_broken(self) -> None:
-        """Stand on the next broken summary; `n` and `N` go on in the tree."""
+        """Stand on the next broken or stale summary; `n` and `N` go on in the tree."""
         self.lines.focus()
         if problem := await self._in_tree.go_to_broken():
             self.app.notify(problem, timeout=3)

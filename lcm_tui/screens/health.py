@@ -255,7 +255,8 @@ database changes, ctrl+r runs the checks again.
             return [progress_line(run.examination, run.share, run.stage)]
         reload = self.key_of("reload") if run.outdated else None
         line: list[Span] = []
-        for piece in found_pieces(run.examination, ended=run.ended, reload=reload, fix=self.key_of("fix")):
+        fix, chosen = self.key_of("fix"), self.list.chosen()
+        for piece in found_pieces(run.examination, chosen, ended=run.ended, reload=reload, fix=fix):
             if line and sum(cell_width(span.text) for span in (*line, *piece)) > width:
                 break
             line += piece
@@ -266,12 +267,14 @@ database changes, ctrl+r runs the checks again.
         needle = self.list.filter.needle
         said = filter(None, (self.list.marks.text, f"/{needle}" if needle else ""))
         self.title_bar.note = "  ".join(said)
+        self.head.again()
         self.refresh_bars()
 
     # -- what is selected ----------------------------------------------------------------------------------
 
     @on(LineView.Highlighted, "#list")
     def _highlighted(self) -> None:
+        self.head.again()
         self._describe()
         self._read_details()
 
@@ -406,7 +409,7 @@ database changes, ctrl+r runs the checks again.
         if not chosen:
             if self.examiner.running:
                 return "the checks are still running"
-            return "No finding is selected; space on a heading marks all below it"
+            return "No finding is selected"
         if any(one.fix is not None for one in chosen):
             return None
         fixable = sum(map(can_fix, self.list.examination.findings.values()))

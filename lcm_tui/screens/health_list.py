@@ -103,14 +103,14 @@ class FindingList(ListPane[HealthKey]):
         keys = [key.key for group in self._groups for key in group.keys if isinstance(key, FindingKey)]
         return [found for key in keys if (found := self.examination.findings.get(key)) is not None]
 
-    def findings_of(self, key: CheckGroupKey) -> list[Finding]:
+    def findings_of(self, key: GroupKey | CheckGroupKey) -> list[Finding]:
         """Those that a line stands for."""
         return [self.examination.findings[name] for name in self._below(key)]
 
     def chosen(self) -> list[Finding]:
-        """The marked findings; without marks those under the cursor."""
+        """The marked findings; without marks those under the cursor, of a heading all below it."""
         selected, findings = self.table.selected, self.examination.findings
-        if not self.marks and isinstance(selected, CheckGroupKey):
+        if not self.marks and isinstance(selected, GroupKey | CheckGroupKey):
             return self.findings_of(selected)
         return [findings[key] for key in self.marks.chosen(self.finding_key) if key in findings]
 

@@ -296,14 +296,16 @@ def progress_line(known: Examination, share: float, stage: str) -> Line:
     )
 
 
-def found_pieces(known: Examination, *, ended: str, reload: str | None, fix: str) -> list[Line]:
-    """What the checks found, what of it the key *fix* can mend, when they *ended*; what matters most first.
+def found_pieces(
+    known: Examination, chosen: Sequence[Finding], *, ended: str, reload: str | None, fix: str
+) -> list[Line]:
+    """What the checks found, what of the *chosen* the key *fix* mends, and when they *ended*.
 
-    *reload*: the file has changed since; this key checks again.
+    What matters most is first. *reload*: the file has changed since; this key checks again.
     """
     broken, doubtful = known.count(Confidence.BROKEN), known.count(Confidence.SUSPICIOUS)
     left = len(known.not_run)
-    fixable = sum(map(can_fix, known.findings.values()))
+    fixable = sum(map(can_fix, chosen))
     summaries = known.broken_summaries
     of_them = f" ({counted(summaries, 'summary')})" if summaries else ""
     sound = bool(known.results) and not broken and not doubtful
@@ -317,7 +319,9 @@ def found_pieces(known: Examination, *, ended: str, reload: str | None, fix: str
     if reload is not None:
         pieces.append((Span("  changed since: ", "warn"), Span(reload, "key")))
     if fixable:
-        pieces.append((Span(f"  {fix}", "key"), Span(f" fixes {fixable:,}")))
+        one = "this" if len(chosen) == 1 else "1 of these"
+        those = one if fixable == 1 else f"these {fixable:,}"
+        pieces.append((Span(f"  {fix}", "key"), Span(f" fixes {those}")))
     pieces.append((Span(f"  – {left:,} skipped", "text" if left else "dim"),))
     if reload is None:
         pieces.append((Span(f"  {ended}", "dim"),))

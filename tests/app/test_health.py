@@ -270,7 +270,9 @@ async def test_findings_of_one_check_are_one_line_that_unfolds(database_file: Da
         assert "▸ C3            15       summariser fallback: 15 findings in 4 convers" in shown(pilot)
         assert table.select(fallbacks)
         await wait_for_text(pilot, "C3 summariser fallback  ✗ broken, error, 15 findings")
-        assert "✗ 38 broken (23 summaries)  ? 22 suspicious  x fixes 17  – 11 skipped" in shown(pilot)
+        assert "✗ 38 broken (23 summaries)  ? 22 suspicious  – 11 skipped" in shown(pilot), (
+            "none of these can be fixed"
+        )
         assert screen.selected_id() == "C3"
         await pilot.press("enter")
         below = table.keys[table.cursor + 1 : table.cursor + 16]
@@ -281,6 +283,24 @@ async def test_findings_of_one_check_are_one_line_that_unfolds(database_file: Da
         await pilot.press("slash", *"c3 fallback", "enter")
         await settled(pilot)
         assert below[-1] in table.keys, "under a filter all that matches is listed"
+
+
+async def test_the_head_says_what_the_key_fixes_and_on_a_heading_that_is_all_below(
+    database_file: DatabaseFactory,
+):
+    async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
+        screen = await health(pilot)
+        heading = GroupKey("broken E")
+        assert screen.list.table.select(heading)
+        meant = sum(map(can_fix, screen.list.findings_of(heading)))
+        assert meant > 1
+        await wait_for_text(pilot, f"x fixes these {meant}")
+        assert screen.list.go_to(HOLE)
+        await wait_for_text(pilot, "x fixes this")
+        assert screen.list.table.select(heading)
+        await pilot.press("x")
+        await previewed(pilot)
+        await wait_for_text(pilot, f"Fix {meant} findings")
 
 
 async def test_the_pane_of_an_unfolded_line_does_not_list_its_findings_again(database_file: DatabaseFactory):
