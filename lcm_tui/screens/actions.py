@@ -173,7 +173,7 @@ def _repair(screen: CommandScreen, conversation: Conversation | None, kept: Save
         answers.insert(0, ("enter" if kept is None else "o", here))
     if kept is not None:
         those = counted(kept.to_review, "draft that waits", "drafts that wait")
-        answers.insert(0, ("enter", f"go on with {those} for review"))
+        answers.insert(0, ("enter", f"continue with {those} for review"))
     said = Block("Lists the broken summaries. No model is called and nothing changes until you confirm.")
     question = Question("Repair broken summaries", (said,), answers, decides=False)
     screen.app.push_screen(question, answered)

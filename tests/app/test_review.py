@@ -574,7 +574,7 @@ async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_i
         await wait_until_said(pilot, "Drafts saved. Press R or W to continue.")
         await wait_for_text(pilot, f"{drafts} drafts to review")
         await pilot.press("R")
-        await asked(pilot, f"go on with {drafts} drafts that wait for review", "enter")
+        await asked(pilot, f"continue with {drafts} drafts that wait for review", "enter")
         await asked(pilot, "Continue an earlier batch?", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DraftingScreen))
         screen = pilot.app.screen
