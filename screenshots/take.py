@@ -46,7 +46,7 @@ class Picture:
 
 
 PICTURES = (
-    Picture("conversations", (), "4 findings  quick check"),
+    Picture("conversations", (), "4 findings"),
     Picture("conversations-80x24", (), "4 findings", SMALL),
     Picture("conversation", ("enter", "k", "k", "enter"), "result (#"),
     Picture("conversation-80x24", ("enter",), "#384", SMALL),
@@ -75,7 +75,7 @@ PICTURES = (
     Picture("files", ("f",), "file_"),
     Picture("file", ("f", "enter"), "fake-png"),
     Picture("compare", ("c", "D", *"2k", "enter"), "2,000"),
-    Picture("draft-editor", ("s", "r", "e"), "ctrl"),
+    Picture("draft-editor", ("s", "r", "e"), "^s"),
     Picture("help", ("question_mark",), "F2"),
     Picture("disk-session", ("G", "enter"), "Session on disk"),
     Picture("plan", ("s", "d"), "Dissolve summary"),

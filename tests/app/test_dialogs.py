@@ -143,7 +143,7 @@ async def test_the_answers_of_a_question_are_in_sight_and_its_text_scrolls(
     answers = (("a", "apply it, and go on with the next"), ("w", "choose another writer …"), ("n", "not now"))
     dialogs = {
         ("enter a", "w ", "n ", "esc "): Question("Write 40?", TEXT * 4, answers),
-        ("enter b", "n ", "esc "): BackupOffer(Path("/srv/a/long/name" * 20), 3_800_000),
+        ("enter a", "n ", "esc "): BackupOffer(Path("/srv/a/long/name" * 20), 3_800_000),
         ("a ", "esc "): SearchOnly(["messages_fts"] * 40, []),
     }
     async with open_app(database_file("0.15.3"), size=size) as pilot:
