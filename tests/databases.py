@@ -103,10 +103,16 @@ def value(path: Path, sql: str, *parameters: object) -> Any:
 
 
 def damage_table(path: Path, table: str) -> None:
-    """Overwrite the first page of a table: its rows cannot be read any more."""
+    """Overwrite the last page of the rows of a table: those cannot be read any more."""
     size = value(path, "PRAGMA page_size")
     page = value(path, "SELECT rootpage FROM sqlite_master WHERE name = ?", table)
     with path.open("r+b") as file:
+        while True:
+            file.seek((page - 1) * size)
+            head = file.read(12)
+            if head[0] != 5:  # no inner page of a tree, whose head ends with its last child
+                break
+            page = int.from_bytes(head[8:])
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
 

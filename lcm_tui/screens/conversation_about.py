@@ -119,7 +119,7 @@ def _wrong(row: Row, about: About | None, verdict: Verdict | None) -> Iterator[B
     for words in words_of(troubles(row)):
         if not words.endswith((" broken", " finding", " findings", " suspicious")):
             yield _named("!", "warn", words)
-    if verdict is None or row.sums is None:
+    if verdict is None or (row.sums is None and not row.unreadable):
         yield Block("checking …", "dim")
     elif not words_of(troubles(row)):
         yield Block("nothing that the quick check or the counts show", "ok")

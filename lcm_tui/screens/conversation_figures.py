@@ -130,7 +130,8 @@ class Counting:
         self._known.clear()
         self._sum_at = 0.0
         self._whole = {key for key, row in self._list.rows.items() if row.entry is not None}
-        self._sum_wanted |= {key for key in self._whole if self._list.rows[key].sums is not None}
+        rows = self._list.rows
+        self._sum_wanted |= {key for key in self._whole if rows[key].sums is not None or rows[key].unreadable}
 
     def want_counts(self, changed: Collection[RowKey] = ()) -> None:
         """Count what is in sight and what was never counted; all when order or filter go by it."""
@@ -221,10 +222,11 @@ class Counting:
         except asyncio.CancelledError:
             self._sum_wanted.update(key for key, *_ in asked)
             raise
-        except LcmError:  # of one of them; the others can be read
+        except LcmError as error:  # of one of them; the others can be read
             self._at_once = 1
             if len(asked) == 1:
-                raise
+                self._cannot_sum(asked[0][0], error)
+                return
             self._sum_wanted.update(key for key, *_ in asked)
             return
         proved, now = False, time.monotonic()
@@ -240,12 +242,22 @@ class Counting:
                 self._whole.discard(key)
                 self._unproved.discard(key)
             row = self._list.rows.get(key)
-            if row is not None and row.sums != sums:
+            if row is not None and (row.sums != sums or row.unreadable):
                 self._learned = True
-                self._list.learn(key, replace(row, sums=sums))
+                self._list.learn(key, replace(row, sums=sums, unreadable=False))
         if proved:
             self._prove_at = max(self._prove_at, now + WHOLE_SECONDS) + SHARE * (now - begun)
         self._list.say([key for key, *_ in asked])
+        if not self._sum_wanted:
+            self._summed()
+
+    def _cannot_sum(self, key: ConversationId, error: LcmError) -> None:
+        """Say of a conversation that the file's damage keeps it from being read; raise what else it is."""
+        if error.code != "DATABASE_CORRUPT":
+            raise error
+        if (row := self._list.rows.get(key)) is not None:
+            self._list.learn(key, replace(row, unreadable=True))
+            self._list.say([key])
         if not self._sum_wanted:
             self._summed()
 

@@ -299,6 +299,7 @@ class Outlooker:
                 empty=not known,
                 broken=sum(broken),
                 broken_in=len(broken),
+                unreadable=sum(row.unreadable for row in known),
                 sessions=len(self._list.rows) - len(known),
                 nearest=[
                     Filled(key, self._name(key), tokens, budget, self._threshold) for tokens, key in nearest
@@ -509,7 +510,7 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
     from lcm_core.store.remembered import Verdict
     from lcm_host.checks import CHECKS
 
-    from lcm_tui.tables.findings import can_fix
+    from lcm_tui.tables.findings import can_fix, file_damage
 
     sure = Counter(
         (result.check.id in STRUCTURE, one.confidence) for result in results for one in result.findings
@@ -537,6 +538,7 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
         len(CHECKS),
         fixable=fixable,
         by_health=by_health,
+        damaged=file_damage(results),
         more=sure[False, Confidence.BROKEN] + sure[False, Confidence.SUSPICIOUS],
         named=named,
     )

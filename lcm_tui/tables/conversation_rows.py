@@ -135,6 +135,7 @@ class Row(Record, frozen=True):
     session: HostSession | None = None
     counts: ConversationCounts | None = None
     sums: ConversationSums | None = None
+    unreadable: bool = False  #: the file is damaged where its messages or summaries are
     words: str | None = None  #: how its first user message begins; None: not read yet
     newer: int = 0  #: messages that the host has and the database has not
     findings: int = 0  #: of the checks of the structure
@@ -159,6 +160,7 @@ def troubles(*rows: Row) -> Sequence[tuple[float, str]]:
     shares = [row.sums.context_tokens / row.budget for row in rows if row.sums is not None and row.budget]
     fullest = max((share for share in shares if share > HIGH_SHARE), default=0.0)
     return (
+        (sum(row.unreadable for row in rows), "unreadable"),
         (broken, f"{broken:,} broken"),
         (findings, counted(findings, "finding")),
         (sum(row.stuck for row in rows), "engine stuck"),
@@ -316,19 +318,21 @@ def _depths_cell(_: int | None, row: Row, __: Drawing) -> Span:
 
 def _broken_cell(value: int | None, row: Row, _: Drawing) -> Span:
     """How many summaries are broken; the sign alone: something else is."""
+    if row.unreadable:
+        return Span("✗", "error")
     if value is None:
         return Span(PENDING, "dim")
     return Span(f"✗{value or ''}", "error") if value or row.findings else Span("")
 
 
 def _trouble(row: Row) -> Sequence[tuple[float, str]]:
-    return () if row.sums is None else troubles(row)
+    return () if row.sums is None and not row.unreadable else troubles(row)
 
 
 def _trouble_cell(value: Sequence[tuple[float, str]], _: Row, __: Drawing) -> Span:
     if not value:
         return Span(PENDING, "dim")
-    return Span(", ".join(words_of(value)), "error" if words_of(value[:4]) else "warn")
+    return Span(", ".join(words_of(value)), "error" if words_of(value[:5]) else "warn")
 
 
 def _at(*paths: str) -> Callable[[Row], Any]:

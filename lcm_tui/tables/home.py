@@ -107,6 +107,7 @@ class Outlook(Record, frozen=True):
     verdict: Verdict | None = None
     broken: int = 0  #: summaries
     broken_in: int = 0  #: conversations
+    unreadable: int = 0  #: conversations that the file's damage keeps from being counted
     stale: Mapping[ConversationId, Sequence[SummaryId]] = field(
         default_factory=dict
     )  #: those of each conversation
@@ -217,6 +218,7 @@ def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
             return (
                 Span(f"✗ {counted(outlook.broken, 'broken summary')}", "error"),
                 Span(f" in {counted(outlook.broken_in, 'conversation')}"),
+                *((Span(f", {outlook.unreadable:,} unreadable", "warn"),) if outlook.unreadable else ()),
             )
         case Subject.STALE:
             owners, total = len(outlook.stale), sum(map(len, outlook.stale.values()))
@@ -261,6 +263,8 @@ def _state(outlook: Outlook, width: int) -> Line:
     verdict = outlook.verdict
     if outlook.empty:
         return (name, engine, Span("no conversation yet", "dim"))
+    if outlook.unreadable or (verdict is not None and verdict.damaged):
+        return (name, Span("✗ damaged: cannot be read in part", "error"))
     if verdict is None:
         return (name, engine, Span("checking …", "dim"))
     said = []

@@ -35,6 +35,7 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
+from tests.databases import damage_table
 from tests.operations.test_rewrite import above, deep, rewritten
 
 
@@ -200,6 +201,22 @@ async def verdict(pilot: Pilot[int]) -> None:
 async def test_what_is_left_of_a_bar_is_its_track(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await wait_for_text(pilot, "████ 5", "▏░░   1.7 %")
+
+
+async def test_a_file_that_cannot_be_read_in_part_is_not_called_sound(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    damage_table(path, "message_parts")
+    async with open_app(path, size=WIDE) as pilot:
+        await wait_for_text(pilot, "✗ damaged: cannot be read in part", " unreadable ")
+        rows = first_screen(pilot).list.rows.values()
+        assert any(row.unreadable and words_of(troubles(row))[0] == "unreadable" for row in rows)
+        assert "structure sound" not in shown(pilot)
+
+
+def test_the_count_of_broken_summaries_says_which_conversations_it_leaves_out():
+    outlook = Outlook("lcm.db", "0.15.3", broken=5, broken_in=4, unreadable=3)
+    said = "".join(span.text for span in panel_line(outlook, PanelKey(Subject.BROKEN), 80))
+    assert "✗ 5 broken summaries in 4 conversations, 3 unreadable" in said
 
 
 async def test_the_checks_are_asked_once_until_the_file_changes(

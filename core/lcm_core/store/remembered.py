@@ -83,6 +83,7 @@ class Verdict(Record, frozen=True):
     suspicious: int
     known: int  #: checks that there are
     outdated: bool = False  #: the file was changed since
+    damaged: bool = False  #: SQLite cannot read the file in part
     fixable: int = 0  #: findings with a fix that needs no model
     by_health: bool = False  #: all checks, as Health shows them
     more: int = 0  #: findings of checks that are not of the structure, of a file that may have changed since
