@@ -82,7 +82,7 @@ PICTURES = (
     Picture("plan-80x24", ("s", "d"), "moved", SMALL),
     Picture("health", ("H",), "by design"),
     Picture("health-80x24", ("H",), "broken", SMALL),
-    Picture("compacting", ("C", "1", "1", "1", "1"), "depth 4"),
+    Picture("compacting", ("C", "1", *"single root", "enter"), "depth 4"),
     Picture("compacting-draft", ("C", "number_sign", "8", "enter", "3", "a"), "your decision"),
     Picture("transplant", ("t",), "Choose the target"),
     Picture("review", ("s", "r"), "of its source"),
