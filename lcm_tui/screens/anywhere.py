@@ -112,6 +112,13 @@ VIEWS: Final = (
         ("coverage", "which messages are covered", "timeline", "overview", "another view", "other view"),
     ),
     OtherView(
+        "Preview",
+        "Preview of a pass",
+        "Show the rows that accepting the waiting draft changes.",
+        "a compaction whose draft waits",
+        ("preview compaction", "rows of a pass", "what would compacting change"),
+    ),
+    OtherView(
         "Diff",
         "Diff of rows",
         "Show the rows before and after the change as a diff.",

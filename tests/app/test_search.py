@@ -27,6 +27,7 @@ from lcm_tui.kit.spans import text_of
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.narrowing import parse_narrowing
 from lcm_tui.tables.search import hit_lines
+from lcm_tui.tables.summaries import ShortIds
 from tests.app.host import Host
 from tests.app.screens import EVERY, walk_to
 from tests.app.snapshots import keep
@@ -641,7 +642,7 @@ def test_the_text_of_a_hit_gets_all_of_the_width_with_its_match_in_sight(width: 
     text = f"{'word ' * 80}"[:begin] + "zebra " + "word " * 80
     found = (Span(begin, begin + 5),)
     hit = Hit(DocumentKind.MESSAGE, "7", 1, "user", None, "content", text, found, (), (), in_context=True)
-    _, drawn = hit_lines(hit, width, None)
+    _, drawn = hit_lines(hit, width, None, ShortIds())
     assert cell_width(text_of(drawn)) > width - 6, "but the beginning of a word"
     assert cell_width(text_of(drawn)) <= width
     assert [span.text for span in drawn if span.style == "match"] == ["zebra"]
