@@ -39,8 +39,8 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "EngineScreen": (3, ("Y",)),
         "DiskScreen": (3, ("&",)),
         "SearchScreen": (3, ("F r e d",)),
+        "DraftingScreen": (3, ("R", "enter")),  # before a draft waits, which R would offer first
         "ReviewScreen": (6, ("s", "r")),
-        "DraftingScreen": (3, ("R", "enter")),
         "DiskSessionScreen": (None, ("enter",)),
     }
 )
