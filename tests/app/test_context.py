@@ -18,7 +18,8 @@ from textual.pilot import Pilot
 from lcm_tui.kit.dialog import Prompt
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.context_items import ItemScreen
-from lcm_tui.tables.context import PREVIEW_FROM, WIDEST_ID, columns
+from lcm_tui.tables.context import PREVIEW_FROM, columns
+from lcm_tui.tables.summaries import ID_CELLS
 from tests.app.host import Host
 from tests.app.screens import walk_to
 from tests.app.support import (
@@ -669,9 +670,9 @@ async def test_the_shares_and_the_rules_stand_in_the_whole_request(database_file
 
 @pytest.mark.parametrize("width", range(PREVIEW_FROM, 200, 7))
 def test_the_preview_of_an_item_gets_what_is_left_and_an_id_never_more_than_it_needs(width: int):
-    layout = columns(width)
+    layout = columns(width, ID_CELLS)
     cells = dict(zip((column.name for column in layout.columns), layout.widths, strict=True))
     assert sum(layout.widths) + len(layout.widths) - 1 == width
     assert cells["preview"] >= 12
-    assert cells["id"] <= len(WIDEST_ID)
+    assert cells["id"] <= ID_CELLS
     assert width < 160 or cells["preview"] == max(cells.values())
