@@ -103,7 +103,7 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
         assert lines[0].startswith(
             "── focus brief replaces 1 summary marked ┆ (40 tokens): “session cache 缓存"
         )
-        assert lines[1].split()[:6] == ["┆", "0", "D2", "sum_253c14ef…", "248", "in"]
+        assert lines[1].split()[:6] == ["┆", "0", "D2", "sum_253c14ef", "248", "in"]
         assert lines[2].startswith("── fresh tail: 25 messages, 1,987 stored tokens ──")
         assert lines[3].split()[:7] == ["│", "1", "user", "m569", "#91", "104", "111"]
         await wait_for_text(pilot, " of 128,000 tokens = ")
