@@ -93,7 +93,7 @@ class Change:
         """*planner* plans by the choices: a plan, or those of a batch, which are committed one by one.
 
         *about*: what is done, for the help. *then* gets what was committed, once the preview is closed.
-        *agreed*: who shows the preview commits it, and is told that the operator agreed.
+        *agreed* is called when the operator applies the preview, in place of a commit: the caller commits.
         """
         self.planner = planner
         self.about = about

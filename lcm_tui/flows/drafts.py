@@ -440,7 +440,7 @@ class Work:
             await self.batch.cancel()
             for writer in self._writers.values():
                 await writer.aclose()
-        finally:  # also when whoever closes it is cancelled: nobody comes again to end the thread
+        finally:  # a cancelled `close` is not called again, and the thread would never end
             finished = self.batch.finished or not self.worth_keeping if keep is None else not keep
             closing = self._thread.submit(self._close, finished=finished)
             self._thread.shutdown(wait=False)

@@ -271,8 +271,8 @@ Document = tuple[Block, ...]
 def choices_lines(choices: Iterable[tuple[str, str, str | None]], width: int) -> list[Line]:
     """What can be chosen, in rows: the key that turns it, its title and its value (None: not used now).
 
-    The key stands in brackets, since a digit before a title reads as a count of it. What has no room in a
-    row, of *width* cells, begins the next one.
+    The key is bracketed because a bare digit before a title looks like a count. A choice that does not fit
+    into the *width* (cells) starts a new row.
     """
     lines: list[Line] = []
     for key, title, value in choices:

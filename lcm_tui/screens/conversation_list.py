@@ -94,8 +94,8 @@ class ConversationList(ListPane[RowKey]):
         """*none* is shown when there is no row at all; *changed*: filter or order list other rows.
 
         *named* is given what each row is called, whenever that has changed; *known*: what another list calls
-        them, which has read more of them. *session_keys*: what can be done with a session on disk. While the
-        list is *untouched* the cursor stands on the first row, whatever more is read of the rows.
+        them, which has read more of them. *session_keys*: what can be done with a session on disk. As long
+        as the list is *untouched*, the cursor stays on the first row while rows are still being read.
         """
         super().__init__(changed=changed)
         self.table.also_moves("the columns at the left, at the right, where they do not all fit")

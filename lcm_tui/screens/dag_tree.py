@@ -549,7 +549,7 @@ _HEADINGS = {
 
 @lru_cache(maxsize=8)
 def columns_for(width: int, id_cells: int = ShortIds().cells, *, shared: bool = True) -> Layout:
-    """The columns of the list; *shared*: some summary stands in several places."""
+    """The columns of the list; *shared*: at least one summary has several consumers."""
     tree = id_cells + MARK_CELLS + (PLACES_CELLS if shared else 0) + INDENT_CELLS
     needed = (_DEPTH, _TOKENS, _CONTEXT, _BROKEN)
     left = width - tree - sum(column.width + 1 for column in needed) - 1

@@ -119,7 +119,7 @@ log = logging.getLogger(__name__)
 
 #: The keys that step through a series, each with its direction.
 _STEPS: Final = MappingProxyType({commands.HUNK_PREVIOUS.id: -1, commands.HUNK_NEXT.id: 1})
-#: What is said of work that failed begins so; what stands in an empty pane until it is read ends with "…".
+#: Prefix of a failure message. The text of a pane that is still loading ends with "…".
 _CANNOT: Final = "Cannot read"
 #: Title and help of `/` where it filters.
 _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")

@@ -589,9 +589,10 @@ LISTED: Final = 8
 async def give_back(
     app: App[int], session: Session, busy: Callable[[str], object], *, leave: str = "cancel"
 ) -> bool:
-    """Say what a VACUUM would take, and do it when that is agreed to; *busy* is told what goes on, then "".
+    """Ask whether to run a VACUUM, with its time and room, and run it; False when it was not run.
 
-    Nobody is asked while it cannot be done; the reason is said.
+    If it cannot run, the reason is shown instead of the question. *busy* is called with the current activity,
+    and with "" at the end.
     """
     path, stop = session.database.path, threading.Event()
     file = await session.read(file_size, tables=False)
