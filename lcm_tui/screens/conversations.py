@@ -417,7 +417,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.refresh_bars()
 
     def _deleted(self, done: object) -> None:
-        from lcm_tui.screens.questions import offer_space
+        from lcm_tui.screens.space import offer_space
 
         self._pruned(done)
         self.work_on("space", offer_space, self.app, self.session)

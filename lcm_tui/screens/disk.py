@@ -18,8 +18,8 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, ListPane, Marks
 from lcm_tui.kit.spans import Column, Span
 from lcm_tui.screens.copying import Copies, Forms
-from lcm_tui.screens.questions import LISTED, clear_files, clear_strays, give_back
 from lcm_tui.screens.reading import DataScreen
+from lcm_tui.screens.space import LISTED, clear_files, clear_strays, give_back
 from lcm_tui.tables.blocks import cells_of, json_of
 from lcm_tui.tables.disk import (
     BACKUPS,

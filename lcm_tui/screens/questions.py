@@ -1,11 +1,11 @@
-"""Dialogs of several screens: how drafts are requested, an answer with its evidence, a backup, space."""
+"""Dialogs of several screens: how drafts are requested, an answer with its evidence, a backup first."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import ClassVar, Final
@@ -18,9 +18,7 @@ from lcm_core.change.backup import default_target, known_backups, make_backup, o
 from lcm_core.change.connection import keep_wal, unread_wal, wals_folder
 from lcm_core.change.copying import CopyProgress
 from lcm_core.change.journal import operations
-from lcm_core.operations.disk import DiskFile, Removed, estimate_vacuum, remove_strays, strays_in, vacuum
 from lcm_core.store.database import Reader
-from lcm_core.store.statistics import file_size
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -47,9 +45,8 @@ from lcm_tui.kit.spans import (
 from lcm_tui.kit.terminal import Decision
 from lcm_tui.kit.text import TextView
 from lcm_tui.tables.asked import MARGIN, blocks_of, passage_at, passages_in
-from lcm_tui.tables.blocks import bytes_text, size_text
+from lcm_tui.tables.blocks import size_text
 from lcm_tui.tables.composition import gauge
-from lcm_tui.tables.disk import vacuum_sentence, vacuumed_sentence
 
 # -- how drafts are requested ----------------------------------------------------------------------------
 # Who writes them, where, with which prompts and which instructions.
@@ -578,96 +575,3 @@ class BackupFirst(Choice):
 def _size_of(session: Session) -> int:
     state = session.file_state
     return state.size + state.wal_size if state is not None else 0
-
-
-# -- space that is given back ----------------------------------------------------------------------------
-
-#: Files that a question lists.
-LISTED: Final = 8
-
-
-async def give_back(
-    app: App[int], session: Session, busy: Callable[[str], object], *, leave: str = "cancel"
-) -> bool:
-    """Ask whether to run a VACUUM, with its time and room, and run it; False when it was not run.
-
-    If it cannot run, the reason is shown instead of the question. *busy* is called with the current activity,
-    and with "" at the end.
-    """
-    path, stop = session.database.path, threading.Event()
-    file = await session.read(file_size, tables=False)
-    estimate = await asyncio.to_thread(estimate_vacuum, path)
-    if estimate.problem:
-        app.notify(f"{estimate.problem}. The space was not given back.", severity="warning")
-        return False
-    question = Question(
-        "Give the space back?",
-        (Block(vacuum_sentence(estimate, file)),),
-        (("a", "rewrite the file"),),
-        leave=leave,
-    )
-    if await app.push_screen_wait(question) != "a":
-        return False
-    busy("giving the space back …")
-    try:
-        before, after = await asyncio.to_thread(lambda: vacuum(path, stopped=stop.is_set))
-    except asyncio.CancelledError:
-        stop.set()
-        raise
-    finally:
-        busy("")
-    await session.database.refresh()
-    app.notify(vacuumed_sentence(before, after))
-    return True
-
-
-async def clear_strays(
-    app: App[int], session: Session, strays: Sequence[DiskFile], *, leave: str = "cancel"
-) -> bool:
-    """List large files that no row names, and remove them when that is agreed to."""
-
-    async def remove() -> Removed:
-        return await session.read(remove_strays, session.settings.large_files_dir.value, strays)
-
-    return await clear_files(app, "large file", strays, remove, leave=leave)
-
-
-async def clear_files(
-    app: App[int],
-    what: str,
-    files: Sequence[DiskFile],
-    remove: Callable[[], Awaitable[Removed]],
-    *,
-    leave: str = "cancel",
-) -> bool:
-    """List files, each a *what*, and remove them when that is agreed to."""
-    more = [f"and {len(files) - LISTED:,} more"] if len(files) > LISTED else []
-    names = [f"{one.path.parent.name}/{one.path.name}" for one in files[:LISTED]]
-    size = bytes_text(sum(one.bytes for one in files))
-    question = Question(
-        f"Remove {counted(len(files), what)} ({size})? This cannot be undone.",
-        tuple(map(Block, [*names, *more])),
-        (("a", "remove them"),),
-        leave=leave,
-        enter=False,
-    )
-    if await app.push_screen_wait(question) != "a":
-        return False
-    try:
-        done = await remove()
-    except LcmError as error:
-        app.notify(error.message, severity="error")
-        return False
-    app.notify(" ".join([f"{bytes_text(done.bytes)} are free again.", *done.kept[:1]]))
-    return True
-
-
-async def offer_space(app: App[int], session: Session) -> None:
-    """After a deletion: offer what it freed in the file, then the large files that no row names now."""
-    if (await session.read(file_size, tables=False)).free:
-        await give_back(app, session, lambda said: app.notify(said) if said else None, leave="not now")
-    settings = session.settings
-    if settings.knows_large_files:
-        strays = await session.read(strays_in, settings.large_files_dir.value)
-        if strays:
-            await clear_strays(app, session, strays, leave="not now")
