@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from textual.css.stylesheet import Stylesheet
 
+from lcm_tui.kit import terminal
 from lcm_tui.kit.bars import Notice, Notices
 from lcm_tui.screens import conversation_panel as outlook
-from tests.app.support import NOTED
+from lcm_tui.screens import frame
+from tests.app.support import NOTED, PATIENCE_SECONDS
 
 _parsed: dict[object, Any] = {}
 
@@ -34,6 +36,13 @@ def _nothing_is_checked_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first screen checks a database by itself: every test would pay for it, few look at it."""
     monkeypatch.setattr(outlook, "FIRST_SECONDS", 3600.0)
     monkeypatch.setattr(outlook, "REST_SECONDS", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _keys_wait_for_what_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may read for longer than a key waits; the screen below would get it then, and say so."""
+    monkeypatch.setattr(terminal, "HOLD_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(frame, "HOLD_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture
