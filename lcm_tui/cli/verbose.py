@@ -24,8 +24,8 @@ from lcm_tui.tables.blocks import Verbatim
 if TYPE_CHECKING:
     from lcm_core.base.settings import Settings
 
-#: Engines whose own databases the tests read, check and change (docs/spec/versions.md, "Tags").
-ENGINES_TRIED: Final = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next")
+#: Engines whose databases the tests read, check and change (docs/spec/versions.md, "Tags").
+ENGINES_TRIED: Final = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next", "1.1.0", "1.1.1")
 
 
 def version(*, verbose: bool) -> Answer:

@@ -131,9 +131,12 @@ def test_all_versions():
 
 
 def test_engines_that_were_tried_have_a_database_of_theirs():
-    """That of 0.15.3 is the demonstration, and stands there damaged."""
-    names = (path.name.removeprefix("lcm-").removesuffix(".db.gz") for path in DATA.glob("lcm-*.db.gz"))
-    assert {name.removesuffix("-damaged") for name in names} == {*ENGINES_TRIED}
+    databases = [path.name.split(".db.")[0] for path in DATA.glob("lcm-*.db.*")]
+    assert not [one for one in ENGINES_TRIED if not any(name.startswith(f"lcm-{one}") for name in databases)]
+    later = ("lcm-1.1-later", "lcm-1.1-later-empty")  # what these are called is not known yet
+    assert all(
+        name.startswith(tuple(f"lcm-{one}" for one in ENGINES_TRIED)) or name in later for name in databases
+    )
 
 
 @pytest.mark.parametrize(("ends", "shown"), [(True, 3), (False, 4)])
