@@ -625,9 +625,9 @@ class LcmApp(TerminalApp):
     def _show_notice(self) -> None:
         """Show in the title of the screen in front what stands now."""
         if self.screen_stack:
-            key = key_title(self._settings.keys.get("help", "f1"))
+            key, standing = key_title(self._settings.keys.get("help", "f1")), self.notices.standing
             for bar in self.screen.query(TitleBar):
-                bar.show_notice(self.notices.standing, key)
+                bar.show_notice(None if standing is None else standing.read_on(self.screen), key)
 
     def action_command_palette(self) -> None:
         """Go anywhere."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from lcm_core.base.text import cell_width, clip, safe_line
 from lcm_core.base.times import zone_sign
@@ -35,6 +36,25 @@ LATELY_SECONDS: Final = 60.0
 _LOOKS: Final[Mapping[str, StyleName]] = {"information": "ok", "warning": "warn", "error": "error"}
 
 
+#: In a notice: the keys that undo or redo a change of a conversation. Where it is read says which they are.
+_KEYS_BACK: Final = re.compile(r"⟨(undo|redo) (\d*)⟩")
+
+
+def keys_back(kind: str, conversation_ids: Iterable[int | None]) -> str:
+    """The place, in a notice, of the keys that *kind*, undo or redo, a change of some conversations."""
+    owners = {*conversation_ids}
+    owner = owners.pop() if len(owners) == 1 else None
+    return f"⟨{kind} {'' if owner is None else owner}⟩"
+
+
+@runtime_checkable
+class Undoes(Protocol):
+    """Where a notice is read."""
+
+    def keys_back(self, kind: str, conversation_id: int | None) -> str:
+        """The keys that *kind* (undo, redo) the newest change of a conversation; None: of several."""
+
+
 class Notice(Record, frozen=True):
     """A sentence that was said."""
 
@@ -43,6 +63,14 @@ class Notice(Record, frozen=True):
     seconds: float  #: that it stands; an error stands until a key
     by: object  #: the screen that was in front
     at: float  #: monotonic
+
+    def read_on(self, screen: object) -> Notice:
+        """The same with the keys of the screen where it is read."""
+        if not isinstance(screen, Undoes):
+            return self
+        keys = screen.keys_back
+        text = _KEYS_BACK.sub(lambda one: keys(one[1], int(one[2]) if one[2] else None), self.text)
+        return replace(self, text=text)
 
     @property
     def passing(self) -> bool:
@@ -120,7 +148,7 @@ class Notices:
         late = one is not None and one is not self.standing and time.monotonic() >= one.at + one.lasts
         if one is None or late or one.by is not front:
             return ()
-        return (Block(spans=(Span("▌", _LOOKS[one.severity]), Span(one.text)), indent=1),)
+        return (Block(spans=(Span("▌", _LOOKS[one.severity]), Span(one.read_on(front).text)), indent=1),)
 
     def _stand(self, notice: Notice | None) -> None:
         self._standing = notice

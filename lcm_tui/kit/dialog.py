@@ -23,7 +23,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from lcm_tui.kit.bars import KeyBar, KeyHint, Notices, TitleBar
+from lcm_tui.kit.bars import KeyBar, KeyHint, Notices, TitleBar, Undoes
 from lcm_tui.kit.commands import key_title
 from lcm_tui.kit.drawn import Drawn, Still, strip_of
 from lcm_tui.kit.pick import Pick, PickList, matching
@@ -333,6 +333,12 @@ class Dialog(ModalScreen[T]):
         for bar in self.app.screen_stack[-2].query(TitleBar):
             own.where, own.note, own.live = bar.where, bar.note, bar.live
         cast(Keyed, self.app).tell_front_news()
+
+    def keys_back(self, kind: str, conversation_id: int | None) -> str:
+        """Those of the screen below, to which it leads back."""
+        stack = self.app.screen_stack
+        below = stack[stack.index(self) - 1]
+        return below.keys_back(kind, conversation_id) if isinstance(below, Undoes) else ""
 
     @on(TitleBar.Clicked)
     def _clicked_notice(self) -> None:

@@ -357,13 +357,6 @@ UNDO_NEWEST: Final[Key[Any]] = commands.UNDO.does(
 )
 
 
-def undo_keys(screen: CommandScreen, front: object) -> str:
-    """The keys that undo what *screen* has applied, pressed on the one in *front*, as people write them."""
-    undo = screen.key_of(commands.UNDO.id)
-    key = front.ALL_KEYS.get(commands.UNDO.id) if isinstance(front, CommandScreen) else None
-    return undo if key is not None and not key.of_row else f"{screen.key_of(commands.HISTORY.id)}, {undo}"
-
-
 # -- links -----------------------------------------------------------------------------------------------
 # Where a conversation, or an item of its context, leads to.
 

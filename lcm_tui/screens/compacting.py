@@ -35,6 +35,7 @@ from lcm_tui.flows.compaction import (
 )
 from lcm_tui.flows.drafts import Modelling, choose_writer, cost_text
 from lcm_tui.kit import commands, places
+from lcm_tui.kit.bars import keys_back
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question, WholeScreen
 from lcm_tui.kit.drawn import Lines
@@ -686,7 +687,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         last = made[-1].draft
         self.hand_down(None if last is None else last.summary_id)
         count = f"{len(made):,} {'summary was' if len(made) == 1 else 'summaries were'} made"
-        keys = actions.undo_keys(self, self.app.screen_stack[-2])
+        keys = keys_back("undo", [self.conversation.conversation_id])
         which = "it" if len(made) == 1 else "all of it"
         self.app.notify(f"{count}. To undo {which}: {keys}.", title="Compacted", timeout=DONE_SECONDS)
         return True

@@ -461,6 +461,15 @@ class CommandScreen(Screen[None], Still):
         remapped = self.session.settings.keys.get(command)
         return key_title(remapped or (self.ALL_KEYS.get(command) or SHARED[command]).key)
 
+    def keys_back(self, kind: str, conversation_id: int | None) -> str:
+        """The keys that *kind* (undo, redo) the newest change of a conversation; None: of several."""
+        undo, key = self.key_of("undo"), self.ALL_KEYS.get("undo")
+        if key is not None and not key.of_row:  # for the newest that is in effect, of its own conversation
+            own = getattr(self, "conversation", None)
+            here = own is None or own.conversation_id == conversation_id
+            key = key if here and kind == "undo" and self.then is None else None
+        return undo if key is not None else f"{self.key_of('history')}, {undo}"
+
     def told(self, command: str) -> Key[Any]:
         """A key in the words that this screen has for it now."""
         key = self._key(command)

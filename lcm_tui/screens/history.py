@@ -469,6 +469,11 @@ T switches between this conversation and all of them. / filters.
 
     # -- commands ----------------------------------------------------------------------------------------
 
+    def keys_back(self, kind: str, conversation_id: int | None) -> str:
+        """Of a batch under the cursor more may have been undone than itself; the first line has it all."""
+        keys, first = super().keys_back(kind, conversation_id), self.list.table.keys[:1]
+        return f"Home, {keys}" if self.list.whole and self.list.table.selected not in first else keys
+
     def _open_operation(self) -> None:
         """Show the operation in full; unfold or fold a batch."""
         if not self.list.fold() and self.list.operation is not None:

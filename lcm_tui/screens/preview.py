@@ -22,11 +22,11 @@ from textual.widget import Widget
 
 from lcm_tui.flows.change import BlockedError, Change, ChangeState, Notice, apply
 from lcm_tui.kit import commands
+from lcm_tui.kit.bars import keys_back
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_lines
-from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.frame import DONE_SECONDS
 from lcm_tui.screens.questions import BackupFirst, wal_settled
@@ -432,7 +432,7 @@ if there are any; before the first change of a day b decides whether the databas
             self.app.notify("Done.", timeout=DONE_SECONDS)
         else:
             back = "redo" if operations[-1].kind == "undo" else "undo"
-            keys = actions.undo_keys(self, self.app.screen if back == "undo" else self)
+            keys = keys_back(back, (one.conversation_id for one in operations))
             which = f"it: {keys}" if len(operations) == 1 else f"them: {keys}"
             what = done_text([one.title for one in operations], "Applied")
             self.app.notify(f"{what}. To {back} {which}.", timeout=DONE_SECONDS)

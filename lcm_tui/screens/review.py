@@ -41,6 +41,7 @@ from lcm_tui.flows.drafts import (
     rewriting,
 )
 from lcm_tui.kit import commands, places
+from lcm_tui.kit.bars import keys_back
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.diff import DiffFinder, DiffView, layout_key, other_layout_key
@@ -49,7 +50,7 @@ from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Head, TwoPanes
 from lcm_tui.kit.spans import Block, Line, WrappedBlock
 from lcm_tui.kit.terminal import edit_outside
-from lcm_tui.screens.actions import rewrite_summary, undo_keys
+from lcm_tui.screens.actions import rewrite_summary
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.screens.questions import AskAgain, backup_settled
 from lcm_tui.screens.reading import DataScreen
@@ -682,7 +683,7 @@ The truncated source is never accepted automatically.
         if draft is None or not await backup_settled(self.app, self.session):
             return
         await work.batch.take(self.subject.summary_id, draft.number, alone=True)
-        keys = undo_keys(self, self)
+        keys = keys_back("undo", [self.subject.item.conversation_id])
         self.app.notify(f"Applied to {self.subject.summary_id}. To undo it: {keys}.", timeout=DONE_SECONDS)
         following = self._following
         if self.app.screen is self:

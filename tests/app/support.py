@@ -178,7 +178,7 @@ def shown(pilot: Pilot[int]) -> str:
 def said(pilot: Pilot[int]) -> list[str]:
     """The notices so far, made safe; those too whose time is over."""
     assert isinstance(pilot.app, LcmApp)
-    return [note.text for note in vars(pilot.app.notices).get(NOTED, ())]
+    return [note.read_on(pilot.app.screen).text for note in vars(pilot.app.notices).get(NOTED, ())]
 
 
 async def wait_until_said(pilot: Pilot[int], text: str) -> None:

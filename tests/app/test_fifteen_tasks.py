@@ -84,7 +84,7 @@ def test_5_a_summary_edited_by_hand(path: Path, home: Path) -> None:
         keys = operator.keys - 1  # what is written is no way to write it
         operator.press("ctrl+s", f"Review {TOP}", "+▌In March: Condensed memory")
         operator.press("a", "preview: not applied yet", "(b) back up first: yes, ")
-        operator.press("a", "Applied: Rewrite", "To undo it: U, u")
+        operator.press("a", "Applied: Rewrite", "To undo it: u.")
         assert keys + 3 <= 6
     assert value(path, TEXT, TOP) == f"In March: {before}"
     assert list(path.parent.glob("*.backup"))

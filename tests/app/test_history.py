@@ -328,6 +328,13 @@ async def test_an_undo_taken_back_is_called_a_redo(database_copy: DatabaseFactor
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
         await settled(pilot)
         assert "u Undo" in shown_lines(pilot)[-1], "the redo is the newest change"
+        done = f"Redone: Dissolve summary {NODE} into 2 summaries. To undo it: "
+        assert said(pilot)[-1:] == [f"{done}u."], "the keys are those of the screen where it is read"
+        await pilot.press("Y")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Engine"))
+        assert said(pilot)[-1:] == [f"{done}U, u."]
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
         await pilot.press("u")
         await wait_for_text(pilot, "Undo, conversation 1", f"Undo: Dissolve summary {NODE}")
 
@@ -362,7 +369,7 @@ async def test_what_stands_on_a_batch_is_named_and_goes_with_it(
         await settled(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
-        await wait_until_said(pilot, "Undone: 3 changes. To redo them: U, u.")
+        await wait_until_said(pilot, "Undone: 3 changes. To redo them: Home, u.")
         await wait_for_text(pilot, "Undo: 3 changes of conversation 1")
         assert "summaries changed" not in shown(pilot), "one summary was changed three times"
     assert dump(path) == before

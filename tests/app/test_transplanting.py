@@ -75,7 +75,7 @@ async def test_a_target_is_chosen_previewed_and_applied(database_copy: DatabaseF
         screen = pilot.app.screen
         assert at(screen, "Conversations")
         assert screen.list.table.selected == 8
-        await wait_until_said(pilot, "To undo it: U, u")
+        await wait_until_said(pilot, "To undo it: u.")
     assert len(context_of(path, 8)) == 16
 
 
