@@ -39,8 +39,8 @@ from lcm_core.store.search import (
     SearchedRows,
     covering,
     full_text_ids,
+    in_context,
     matched_first,
-    messages_in_context,
     seqs_of,
     ways_from_context,
 )
@@ -258,6 +258,18 @@ class Near(Record, frozen=True):
         return f'"{self.term}" was not found{alike}.'
 
 
+class Candidate(Record, frozen=True):
+    """A hit without its text."""
+
+    kind: DocumentKind
+    id: str
+    label: str  #: as that of `Hit`
+    at: datetime
+    words: float  #: how well it holds the terms as words; 0: it does not
+    part: float  #: likewise anywhere
+    spelled: bool  #: each term is there in the very spelling that was typed
+
+
 class Coverage(Record, frozen=True):
     """What was searched, and what was not."""
 
@@ -292,7 +304,9 @@ class Found(Record, frozen=True):
     next: int | None  #: where the next page begins
     coverage: Coverage
     near: tuple[Near, ...]  #: without a hit: why
-    at_least: bool = False  #: there may be more than *total*
+    at_least: bool  #: there may be more than *total*
+    candidates: tuple[Candidate, ...]  #: of all pages
+    partial: frozenset[DocumentKind]  #: kinds that may have more hits than candidates
 
     @property
     def total_text(self) -> str:
@@ -315,15 +329,6 @@ class Progress(Record, frozen=True):
     share: float  #: of the rows in scope that were looked at, 0 to 1
 
 
-class _Candidate(Record, frozen=True):
-    kind: DocumentKind
-    id: str
-    at: datetime
-    words: float  #: how well it holds the terms as words; 0: it does not
-    part: float  #: likewise anywhere
-    spelled: bool  #: each term is there in the very spelling that was typed
-
-
 class _Search(Struct):
     rows: SearchedRows
     query: Query
@@ -335,10 +340,10 @@ class _Search(Struct):
     unranked: list[str] = field(default_factory=list)
     given_up: int = 0
     ranked: int = RANKED
-    found: dict[tuple[DocumentKind, str], _Candidate] = field(default_factory=dict)
+    found: dict[tuple[DocumentKind, str], Candidate] = field(default_factory=dict)
     count_of: Counter[DocumentKind] = field(default_factory=Counter)  #: what was found
     not_ranked: int = 0  #: hits that the index counts besides
-    at_least: bool = False  #: there may be more
+    at_least: set[DocumentKind] = field(default_factory=set)  #: kinds that may have more
     cut: list[DocumentKind] = field(default_factory=list)  #: kinds of which the newest were ranked
     tell: Callable[[float], None] | None = None  #: is told the share that was looked at
     told: float = -math.inf  #: when it was told last
@@ -350,7 +355,7 @@ class _Search(Struct):
     def is_over(self) -> bool:
         return time.monotonic() >= self.end
 
-    def candidates(self) -> list[_Candidate]:
+    def candidates(self) -> list[Candidate]:
         if self.tell is not None:
             self._first()
         needles = tuple(term.needle for term in self.query.terms)
@@ -462,10 +467,10 @@ class _Search(Struct):
         """Whether no more of a kind is looked at, and why that is."""
         if self.is_over:
             self.gaps[f"{NAMES[kind]} before the newest ones: time limit reached"] = None
-            self.at_least = True
+            self.at_least.add(kind)
         elif self.count_of[kind] >= self.ranked:
             self.unranked.append(f"{NAMES[kind]} before the newest {self.count_of[kind]:,} hits")
-            self.at_least = True
+            self.at_least.add(kind)
             self.cut.append(kind)
         else:
             return False
@@ -482,7 +487,7 @@ class _Search(Struct):
         while left := len(rows) - start:
             if self.is_over:
                 self.gaps[f"{left:,} {NAMES[kind]} of the index: time limit reached"] = None
-                self.at_least = True
+                self.at_least.add(kind)
                 return left
             if self.count_of[kind] >= self.ranked:
                 self._not_ranked(kind, left, counted=looked.is_exact)
@@ -503,7 +508,7 @@ class _Search(Struct):
             self.not_ranked = left
         else:
             self.unranked.append(f"{left:,} more {NAMES[kind]} that may be hits")
-            self.at_least = True
+            self.at_least.add(kind)
 
     def _whole(self, document: Document) -> Document:
         whole, gap = with_file(self.rows, document, self.settings)
@@ -511,12 +516,13 @@ class _Search(Struct):
             self.gaps[gap] = None
         return whole
 
-    def _look(self, document: Document) -> _Candidate | None:
+    def _look(self, document: Document) -> Candidate | None:
         shorter = 1 + sum(len(text) for _, text in document.texts) / 4_000
+        known = document.kind, document.id, document.label, sort_key(document.at)
         if self.query.pattern is not None:
-            if not any(self._matches(text) for _, text in document.texts):
+            if not any(self._matches(document.kind, text) for _, text in document.texts):
                 return None
-            return _Candidate(document.kind, document.id, sort_key(document.at), 0.0, 1 / shorter, True)
+            return Candidate(*known, 0.0, 1 / shorter, True)
         part = words = 0.0
         held = True  #: each term as a word
         folded = [fold(text) for _, text in document.texts]
@@ -532,13 +538,13 @@ class _Search(Struct):
             any(term.is_spelled_in(text) for _, text in document.texts) for term in self.query.terms
         )
         words = words / shorter if held else 0.0
-        return _Candidate(document.kind, document.id, sort_key(document.at), words, part / shorter, spelled)
+        return Candidate(*known, words, part / shorter, spelled)
 
-    def _matches(self, text: str) -> bool:
+    def _matches(self, kind: DocumentKind, text: str) -> bool:
         assert self.query.pattern is not None
         if self.is_over:
             self.gaps["more texts: time limit reached"] = None
-            self.at_least = True
+            self.at_least.add(kind)
             return False
         try:
             left = min(_PATTERN_SECONDS, max(0.01, self.end - time.monotonic()))
@@ -594,7 +600,7 @@ def search(
         full_text=full_text,
     )
 
-    def page_of(candidates: Sequence[_Candidate], gaps: Sequence[str], near: tuple[Near, ...]) -> Found:
+    def page_of(candidates: Sequence[Candidate], gaps: Sequence[str], near: tuple[Near, ...]) -> Found:
         ordered = _ranked(candidates, query)
         page = ordered[offset : offset + limit]
         hits = _hits(running, db, schema, page)
@@ -604,7 +610,8 @@ def search(
         after = offset + len(page)
         following = after if after < len(ordered) else None
         total = max(running.total, len(ordered))
-        return Found(hits, total, following, coverage, near, running.at_least)
+        more, partial = bool(running.at_least), running.at_least.union(running.cut)
+        return Found(hits, total, following, coverage, near, more, tuple(candidates), frozenset(partial))
 
     if heard is not None:
 
@@ -622,14 +629,14 @@ def search(
     return page_of(candidates, tuple(running.gaps), near)
 
 
-def _ranked(candidates: Sequence[_Candidate], query: Query) -> list[tuple[_Candidate, dict[str, int]]]:
+def _ranked(candidates: Sequence[Candidate], query: Query) -> list[tuple[Candidate, dict[str, int]]]:
     """The candidates, those spelled as typed first, by the sum of what their ranks are worth.
 
     What weighs the same is newest first, in each of the orders and in their sum.
     """
     part = PATTERN if query.pattern is not None else PART
     newest = sorted(candidates, key=lambda one: (one.at, len(one.id), one.id), reverse=True)
-    arms: dict[str, list[_Candidate]] = {  # sorting is stable
+    arms: dict[str, list[Candidate]] = {  # sorting is stable
         WORDS: sorted((one for one in newest if one.words), key=lambda one: -one.words),
         part: sorted(newest, key=lambda one: -one.part),
         RECENCY: newest,
@@ -644,7 +651,7 @@ def _ranked(candidates: Sequence[_Candidate], query: Query) -> list[tuple[_Candi
 
 
 def _hits(
-    running: _Search, db: Rows, schema: Schema, page: Sequence[tuple[_Candidate, dict[str, int]]]
+    running: _Search, db: Rows, schema: Schema, page: Sequence[tuple[Candidate, dict[str, int]]]
 ) -> tuple[Hit, ...]:
     documents: dict[tuple[DocumentKind, str], Document] = {}
     for kind in DocumentKind:
@@ -654,7 +661,7 @@ def _hits(
     messages = [MessageId(int(one.id)) for one, _ in page if one.kind is DocumentKind.MESSAGE]
     summaries = [SummaryId(one.id) for one, _ in page if one.kind is DocumentKind.SUMMARY]
     over = covering(db, schema, messages)
-    direct = messages_in_context(db, schema, messages)
+    direct = in_context(db, schema, DocumentKind.MESSAGE, messages)
     ways = ways_from_context(db, schema, summaries)
     seqs = seqs_of(db, schema, messages)
     hits: list[Hit] = []
@@ -770,7 +777,7 @@ def _count_alone(running: _Search, term: Term, over: float) -> tuple[int, bool]:
         full_text=running.full_text,
     )
     counting.candidates()
-    return counting.total, counting.at_least
+    return counting.total, bool(counting.at_least)
 
 
 def _until(over: float) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Final, TypeAlias
 
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId, SummaryId
@@ -13,13 +13,13 @@ from lcm_core.base.text import safe_line
 from lcm_core.base.times import iso_or_none
 from lcm_core.base.values import Record, field
 from lcm_core.store.database import Reader
-from lcm_core.store.search import DocumentKind, Filter
+from lcm_core.store.opening import Rows
+from lcm_core.store.search import DocumentKind, Filter, in_context
 from lcm_core.store.summaries import broken_rows
-from lcm_recall.search import Found, Hit
+from lcm_recall.search import Found
 from lcm_recall.terms import moment_of
 
 from lcm_tui.kit.spans import Line, Span, slice_of
-from lcm_tui.tables.search import is_cut
 from lcm_tui.tables.sent import fitted, flowed
 
 # -- narrowing -------------------------------------------------------------------------------------------
@@ -58,8 +58,8 @@ _AGAINST: Final = {
     "briefs": (*_ROLES, *_CONTEXT, *_BROKEN),
     "files": (*_ROLES, *_CONTEXT, *_BROKEN),
 }
-#: Of the offered words, those of one kind: a hit is of one of the words that are on.
-_CHOICE_KINDS: Final = ((*_ROLES, "summaries", "briefs", "files"), _CONTEXT, _BROKEN)
+#: Words of one kind: a hit is of one of those that are on.
+_WORD_KINDS: Final = ((*_KINDS, *_ROLES), _CONTEXT, _BROKEN)
 #: Between a date and the time of that day.
 _CLOCK: Final = re.compile(r"(?<=[0-9]{4}-[0-9]{2}-[0-9]{2}) +(?=[0-9]{2}:)", re.ASCII)
 _CONVERSATION: Final = re.compile(r"#?([0-9]{1,18})", re.ASCII)
@@ -88,9 +88,8 @@ class Narrowing(Record, frozen=True):
 
     @property
     def rest(self) -> str:
-        """The text without what the line above the hits offers."""
-        offered = {word for _, word, _ in CHOICES}
-        return " ".join(one for one in self.text.split() if _word_of(one) not in offered)
+        """The text without kinds, roles, in the context or not, and broken."""
+        return " ".join(one for one in self.text.split() if _word_of(one) is None)
 
     @property
     def limits(self) -> str:
@@ -188,37 +187,61 @@ replaces what was there.
 BETWEEN: Final = "  "
 
 
+#: What a hit is: its kind, its label, whether it is in a context, and whether it is broken.
+_Sort: TypeAlias = tuple[DocumentKind, str, bool, bool]
+
+
+class Sorted(Record, frozen=True):
+    """What was found, and how many of its hits are of which sort."""
+
+    found: Found
+    sorts: Counter[_Sort]
+
+    def of(self, wanted: Filter) -> tuple[int, bool]:
+        """How many hits fulfil a filter of kinds, roles, context and broken; whether there may be more."""
+        count = sum(
+            number
+            for (kind, label, inside, broken), number in self.sorts.items()
+            if kind in wanted.wanted
+            and (not wanted.roles or label in wanted.roles)
+            and wanted.in_context in (None, inside)
+            and broken >= wanted.broken
+        )
+        return count, not self.found.partial.isdisjoint(wanted.wanted)
+
+
+async def load_sorted(reader: Reader, found: Found) -> Sorted:
+    """Sort all that was found, also what is on other pages."""
+
+    def load(rows: Rows) -> Sorted:
+        ids = {kind: [one.id for one in found.candidates if one.kind is kind] for kind in DocumentKind}
+        messages = [int(one) for one in ids[DocumentKind.MESSAGE]]
+        summaries = [SummaryId(one) for one in ids[DocumentKind.SUMMARY]]
+        inside = {str(one) for one in in_context(rows, reader.schema, DocumentKind.MESSAGE, messages)}
+        inside |= {str(one) for one in in_context(rows, reader.schema, DocumentKind.SUMMARY, summaries)}
+        broken = broken_rows(rows, reader.schema, summaries)
+        sorts = Counter((one.kind, one.label, one.id in inside, one.id in broken) for one in found.candidates)
+        return Sorted(found, sorts)
+
+    return await reader.run(load)
+
+
 class Counts(Record, frozen=True):
-    """What was found without the choices above the hits, and what each hit is."""
+    """What was found for a query."""
 
     query: str
-    rest: str  #: what limited that search, too
-    found: Found
-    words: Sequence[Collection[str]]  #: of each hit, the choices that it is of
+    rest: str  #: what limited the search besides kinds, roles, context and broken
+    whole: Sorted  #: without these
+    now: Sorted | None = None  #: with them
 
-    def of(self, narrowing: Narrowing, word: str) -> int:
-        """How many hits are of a choice, within those that are on of the other kinds and stay with it."""
-        asked = {_word_of(one) for one in narrowing.text.split()}.difference(_AGAINST[word])
-        within = [asked.intersection(kind) for kind in _CHOICE_KINDS if word not in kind]
-        return sum(
-            word in words and all(not some or not some.isdisjoint(words) for some in within)
-            for words in self.words
-        )
-
-
-async def load_broken(reader: Reader, summary_ids: Sequence[SummaryId]) -> Collection[SummaryId]:
-    """Which of some summaries are broken."""
-    return await reader.run(lambda rows: broken_rows(rows, reader.schema, summary_ids))
-
-
-def words_of(hit: Hit, broken: Collection[str]) -> Collection[str]:
-    """The choices that a hit is of; *broken*: the ids of broken summaries."""
-    if hit.kind in (DocumentKind.BRIEF, DocumentKind.FILE):
-        return ("briefs" if hit.kind is DocumentKind.BRIEF else "files",)
-    inside = _CONTEXT[0 if hit.in_context else 1]
-    if hit.kind is DocumentKind.MESSAGE:
-        return hit.label, inside
-    return "summaries", inside, *(_BROKEN if hit.id in broken else ())
+    def of(self, narrowing: Narrowing, word: str) -> tuple[int, bool]:
+        """How many hits of a choice are listed where it is on, and whether there may be more."""
+        words = [one for one in map(_word_of, narrowing.text.split()) if one is not None]
+        alike = next(kind for kind in _WORD_KINDS if word in kind)
+        others = [one for one in words if one not in alike and one not in _AGAINST[word]]
+        is_within = word in words or len(others) == len(words)
+        counted = self.now if is_within and self.now is not None else self.whole
+        return counted.of(parse_narrowing(" ".join([*others, word]), None).filter)
 
 
 def choices_lines(
@@ -228,15 +251,15 @@ def choices_lines(
 
     *typing*: the keys are text until ``tab``.
     """
-    more = "+" if counts is not None and is_cut(counts.found) else ""
     parts: list[Line] = []
     for key, word, title in CHOICES:
         on = narrowing.has(word)
-        count = None if counts is None else counts.of(narrowing, word)
-        if count == 0 and not on:
+        count, more = (None, False) if counts is None else counts.of(narrowing, word)
+        if count == 0 and not more and not on:
             continue
+        hits = "" if count is None else f" {count:,}{'+' if more else ''}"
         name = Span(f" {'●' if on else ''}{title}", "title" if on else "text")
-        parts.append((Span(key, "key"), name, Span("" if count is None else f" {count:,}{more}", "dim")))
+        parts.append((Span(key, "key"), name, Span(hits, "dim")))
     if narrowing.text:
         parts.append((Span("0", "key"), Span(" all")))
     if not parts:

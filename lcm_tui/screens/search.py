@@ -514,6 +514,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
     def _search(self) -> None:
         """Search for what is typed; a search that was begun before is given up."""
         self._number += 1
+        self._counts = None if self._counts is None else replace(self._counts, now=None)
         self.title_bar.note = ""
         text = self.query_input.value.strip()
         self._found, self._problem, self._searching = None, "", len(text) >= FEWEST or not text.isascii()
@@ -545,19 +546,18 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         index = await asyncio.to_thread(index_of, database.path) if self._keeps else None
         found = await search_live(database, query, wanted, settings, heard, limit=SHOWN, index=index)
         self._show(number, found, 1.0)
+        now = whole = await self.session.read(narrowing.load_sorted, found)
         rest = self.narrowing.rest
-        if rest != self.narrowing.text:
-            if self.counts is not None:
-                return
+        if rest != self.narrowing.text and self.counts is not None:
+            whole = self.counts.whole
+        elif rest != self.narrowing.text:
             wanted = narrowing.parse_narrowing(rest, self.session.zone).filter
             found = await search_live(
                 database, query, wanted, settings, lambda _: None, limit=SHOWN, index=index
             )
-        summaries = [SummaryId(hit.id) for hit in found.hits if hit.kind is DocumentKind.SUMMARY]
-        broken = await self.session.read(narrowing.load_broken, summaries)
-        words = [narrowing.words_of(hit, broken) for hit in found.hits]
-        self._counts = narrowing.Counts(text, rest, found, words)
+            whole = await self.session.read(narrowing.load_sorted, found)
         if number == self._number and self.is_attached:
+            self._counts = narrowing.Counts(text, rest, whole, now)
             self._show_why_nothing()
             self._say()
 
@@ -572,7 +572,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         """Say when there are no hits because the search is narrowed."""
         if self._found is None or self._searching or self._found.total or not self.narrowing.text:
             return
-        whole = None if self.counts is None else self.counts.found
+        whole = None if self.counts is None else self.counts.whole.found
         limits = self.narrowing.limits
         away = f"{'tab, then ' if self.query_input.has_focus else ''}{self.key_of('narrow-nothing')}"
         if whole is not None and whole.total and self.narrowing.rest != self.narrowing.text:
@@ -657,7 +657,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         if self._found is None and not self._searching and not indexing:
             on = narrowing.choices_lines(self.narrowing, None, width, typing=False, low=True)
             return [*(self._hint(*hint) for hint in HINTS), *(on if self.narrowing.text else ())]
-        whole = self.counts.found if self.counts is not None and self.narrowing.text else None
+        whole = self.counts.whole.found if self.counts is not None and self.narrowing.text else None
         parts = coverage_parts(self._found, self._share if self._searching else None, whole, width)
         if self._indexed is not None:
             parts.append((Span(f"indexing messages {self._indexed:.0%}", "dim"),))

@@ -16,7 +16,7 @@ from lcm_core.base.files import cache_folder, forget_cache
 from lcm_core.base.text import cell_width
 from lcm_core.base.values import replace
 from lcm_core.engine.markers import FALLBACK_MARKER
-from lcm_core.store.search import DocumentKind
+from lcm_core.store.search import WINDOW, DocumentKind
 from lcm_recall.ask import Inquiry
 from lcm_recall.search import Hit, Span, index_of, recent, search_live
 from textual.pilot import Pilot
@@ -254,7 +254,7 @@ async def test_a_search_is_narrowed_to_a_kind_a_conversation_and_a_time(
     async with open_app(path, size=NARROW) as pilot:
         screen = await searching(pilot, *NEEDLE)
         await pilot.press("ctrl+t", *"mess", "enter")
-        await wait_for_text(pilot, "Search mess", "1 hit  865 messages searched")
+        await wait_for_text(pilot, "Search mess", "1 of 2 hits  865 messages searched")
         await pilot.press("ctrl+t", *"mess", "space", "1", "enter")
         await wait_for_text(pilot, "Search mess 1", "0 hits")
         await pilot.press("ctrl+t", *"someday", "enter")
@@ -475,11 +475,39 @@ async def test_a_word_is_three_keys_away_from_a_dialog(before: str, database_cop
 async def test_every_hit_is_of_a_kind_that_can_be_chosen(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await searching(pilot, *"upload")
-        await wait_for_text(pilot, "1 tool 47+  2 user 33+  3 assistant 81+  4 summaries 37+", "8 briefs 2+")
+        await wait_for_text(
+            pilot, "1 tool 92  2 user 45  3 assistant 119  4 summaries 67", "8 briefs 2  9 files 2"
+        )
+        await wait_for_text(pilot, "327 hits", "5 in context 46", "6 not in it 277", "7 broken 12")
         await resize(pilot, 60, 24)
         assert "hits, best first, 200 shown" in shown(pilot), "also where the line is short"
         await pilot.press("tab", "8")
         await wait_for_text(pilot, "Search briefs", "●briefs 2")
+        await pilot.press("0", "1")
+        await wait_for_text(
+            pilot, "92 of 327 hits", "1 ●tool 92  2 user 45", "5 in context 17  6 not in it 75"
+        )
+
+
+async def test_a_count_has_a_plus_only_where_there_may_be_more_hits_of_its_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = tmp_path / "config.toml"
+    config.write_text("search_cache = false")  # an index would count them all
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(config))
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        for _ in range(3):
+            rows.message(owner, "an old needle", role="tool", in_context=False)
+        for _ in range(WINDOW):
+            rows.message(owner, "a needle", in_context=False)
+        rows.summary(owner, "sum_one", "A needle.")
+    async with open_app(path, size=NARROW) as pilot:
+        await searching(pilot, *"needle")
+        await wait_for_text(pilot, "at least 2,001 hits", "1 tool 0+  2 user 2,000+", "4 summaries 1\n")
+        await pilot.press("tab", "1")
+        await wait_for_text(pilot, "3 of at least 2,001 hits", "1 ●tool 3  2 user 2,000+", "6 not in it 3 ")
 
 
 async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path: Path):

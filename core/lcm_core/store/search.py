@@ -365,9 +365,9 @@ def ways_from_context(
     fringe = {one: {one} for one in start}
     while fringe:
         asked = set().union(*fringe.values())
-        in_context = _in_context(db, asked)
+        inside = in_context(db, schema, DocumentKind.SUMMARY, asked)
         for root in list(fringe):
-            hit = sorted(fringe[root] & in_context)
+            hit = sorted(one for one in fringe[root] if one in inside)
             if hit:
                 reached[root] = hit[0]
                 del fringe[root]
@@ -399,11 +399,6 @@ def _way(came_from: dict[SummaryId, SummaryId | None], top: SummaryId) -> Iterat
         at = came_from[at]
 
 
-def _in_context(db: Rows, summary_ids: Iterable[SummaryId]) -> set[SummaryId]:
-    rows = db.rows_in("SELECT summary_id FROM context_items WHERE summary_id IN (?*)", summary_ids)
-    return {SummaryId(row[0]) for row in rows}
-
-
 def seqs_of(db: Rows, schema: Schema, message_ids: Sequence[MessageId]) -> dict[MessageId, int]:
     """The place of each of some messages in its conversation."""
     if not schema.has("messages", "seq"):
@@ -412,12 +407,12 @@ def seqs_of(db: Rows, schema: Schema, message_ids: Sequence[MessageId]) -> dict[
     return {MessageId(row[0]): row[1] for row in rows if isinstance(row[1], int)}
 
 
-def messages_in_context(db: Rows, schema: Schema, message_ids: Sequence[MessageId]) -> set[MessageId]:
-    """Which of some messages stand in a context themselves."""
-    if not schema.has("context_items"):
+def in_context(db: Rows, schema: Schema, kind: DocumentKind, ids: Iterable[SqlValue]) -> set[SqlValue]:
+    """Which of some messages or summaries are items of a context themselves."""
+    _, key = _TABLES[kind]
+    if not schema.has("context_items", key):
         return set()
-    rows = db.rows_in("SELECT message_id FROM context_items WHERE message_id IN (?*)", message_ids)
-    return {MessageId(row[0]) for row in rows}
+    return {row[0] for row in db.rows_in(f"SELECT {key} FROM context_items WHERE {key} IN (?*)", ids)}
 
 
 # -- the engine's search ---------------------------------------------------------------------------------
