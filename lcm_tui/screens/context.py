@@ -667,9 +667,15 @@ previews; in the messages as sent it finds text.
         self._list.select_ordinal(ordinal)
         self._list.redraw()
         self._list.focus()
+        self.call_after_refresh(self._begin_at_top)
         self._heading.refresh()
         self._show_text()
         self.refresh_bars()
+
+    def _begin_at_top(self) -> None:
+        """Show the lines above the first ones too, where the selected one stays in sight."""
+        if self._list.cursor < self._list.size.height:
+            self._list.scroll_home(animate=False, immediate=True, force=True)
 
     def _why_unread(self) -> str | None:
         return None if self.items.was_read else "still loading: try again in a moment"

@@ -417,16 +417,11 @@ class SentList(LineView[MessageKey]):
             self.replace((ACCOUNT, *ledger.keys))
 
     def select_ordinal(self, ordinal: int | None) -> None:
-        """Stand on the message that is sent for the item at an ordinal; from the top where that fits."""
+        """Stand on the message that is sent for the item at an ordinal."""
         ledger = self._ledger
         key = ledger.key_at(ordinal) if ledger is not None and ordinal is not None else None
         if ledger is not None:
             self.replace((ACCOUNT, *ledger.keys), select=key)
-        self.call_after_refresh(self._begin_at_top)
-
-    def _begin_at_top(self) -> None:
-        if self.display and self.cursor < self.size.height:
-            self.scroll_to(y=0, animate=False, immediate=True, force=True)
 
     # -- what is selected --------------------------------------------------------------------------------
 

@@ -174,6 +174,19 @@ async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
         assert screen.items.selected == ("summary", "sum_4c4bd5292abfa225", 0)
 
 
+async def test_the_line_above_the_first_item_stays_in_sight_behind_the_messages_as_sent(
+    database_file: DatabaseFactory,
+):
+    async with open_sound_app(database_file("1.0-next"), size=NARROW) as pilot:
+        screen = await assembled(pilot, 11)
+        assert shown_lines(pilot)[4].startswith("── fresh tail")
+        for _ in range(2):
+            await pilot.press("m")
+            await settled(pilot)
+        await wait_for(pilot, lambda: shown_lines(pilot)[4].startswith("── fresh tail"), "the line above")
+        assert screen.items.selected == ("message", 239, 0)
+
+
 async def test_a_message_as_sent_is_called_as_everywhere_and_leads_to_its_item(
     database_file: DatabaseFactory,
 ):
