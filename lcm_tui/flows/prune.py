@@ -95,6 +95,7 @@ class Deleting(Change):
         self.folder = folder
         self.conversations = tuple(conversations)
         self.exports: list[Exported] = []
+        self.freed = 0  #: bytes of the database file, about
         self.traces = Traces()  #: of what was forgotten, gone too
         self.scrubbed: Scrubbed | None = None  #: nothing of it is left in the file
         self._path = path
@@ -168,8 +169,10 @@ class Deleting(Change):
         return (Notice("Erased", f"{gone}{anew}."), *problems)
 
 
-def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | None = None) -> Change:
-    """Delete *conversations* of the database at *path*, or forget them."""
+def deleting(
+    conversations: Sequence[ConversationId], path: Path, then: Callable[[int], object] | None = None
+) -> Change:
+    """Delete *conversations* of the database at *path*, or forget them; *then* gets `Deleting.freed`."""
     batch = new_batch_id()
 
     async def plan(reader: Reader) -> Sequence[Plan]:
@@ -183,7 +186,8 @@ def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | N
             )
         if not deletion.plans:
             raise RefusedError("These conversations were already deleted.")
-        notes = freed_sentences(await freed_by(reader, conversations, deletion.plans))
+        freed = await freed_by(reader, conversations, deletion.plans)
+        change.freed, notes = freed.freed, freed_sentences(freed)
         if forget:
             notes = (*await asyncio.to_thread(forgetting_means, path, conversations), *notes)
         else:
@@ -192,7 +196,11 @@ def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | N
         noted = [replace(first, warnings=(*notes, *first.warnings)), *rest]
         return [replace(one, batch=batch) for one in noted]
 
-    change = Deleting(plan, path, default_folder(), conversations, then)
+    def after(_: object) -> None:
+        if then is not None:
+            then(change.freed)
+
+    change = Deleting(plan, path, default_folder(), conversations, after)
     return change
 
 

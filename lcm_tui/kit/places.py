@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lcm_core.store.listing import Snapshot
     from lcm_host.sessions import HostSession
 
-    from lcm_tui.flows.change import Change, Then
+    from lcm_tui.flows.change import Change
     from lcm_tui.flows.drafts import Wanted, Work
     from lcm_tui.flows.focus import BriefOnScreen
     from lcm_tui.kit.spans import Document
@@ -224,7 +224,7 @@ class Deletion(NamedTuple):
     """Deleting some conversations."""
 
     conversations: Sequence[ConversationId]
-    then: Then
+    then: Callable[[int], object]  #: gets the bytes that the file can give back now
 
 
 class TransplantTarget(NamedTuple):

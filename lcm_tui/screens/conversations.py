@@ -156,6 +156,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self._painted = False  #: the first rows were
         self._list_at = 0.0  #: all conversations are not listed again before this (monotonic)
         self._took = 0.0  #: seconds of the last look
+        self._to_do = ""  #: here, for whoever was sent from another screen
 
     def compose_body(self) -> ComposeResult:
         """The panel, and the list below it."""
@@ -181,6 +182,8 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     def on_screen_suspend(self) -> None:
         """Whoever goes on waits for nothing here."""
+        self._to_do = ""
+        self._say_note()
         self.counting.leave()
         self.outlooker.leave()
         self.work_on("name", self._name_selected)
@@ -222,6 +225,8 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         if self.list.sorted_by != "bytes":
             self.list.sort_by("bytes")
         self._stand_on(next(iter(self.list.table.keys), None))
+        self._to_do = f"choose one: {self.key_of('delete')} deletes it"
+        self._say_note()
 
     def where(self) -> str:
         """The first place."""
@@ -341,7 +346,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     def _say_note(self) -> None:
         """How many there are, in which order, what could not be read, and how many are marked."""
-        said = (self.list.count, self.list.order, self.hosting.unread, self.marks.text)
+        said = (self.list.count, self.list.order, self._to_do, self.hosting.unread, self.marks.text)
         self.title_bar.note = "  ".join(filter(None, said))
 
     @on(LineView.Scrolled, "#list")
@@ -416,11 +421,11 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.marks.clear()
         self.refresh_bars()
 
-    def _deleted(self, done: object) -> None:
+    def _deleted(self, freed: int) -> None:
         from lcm_tui.screens.space import offer_space
 
-        self._pruned(done)
-        self.work_on("space", offer_space, self.app, self.session)
+        self._pruned(freed)
+        self.work_on("space", offer_space, self, freed)
 
     def step_back(self) -> bool:
         """Give the keys back to the list, or take its filter or the marks away."""

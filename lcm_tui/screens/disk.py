@@ -199,7 +199,7 @@ day stay. This cannot be undone.
         return self._busy or (None if self._use.vacuum_bytes else nothing)
 
     async def _ask_to_vacuum(self) -> None:
-        if await give_back(self.app, self.session, self._say):
+        if await give_back(self, self._say):
             self.load()
 
     def _why_no_strays(self) -> str | None:
@@ -209,7 +209,7 @@ day stay. This cannot be undone.
 
     async def _ask_to_remove(self) -> None:
         assert self._use is not None  # the key says so
-        if await clear_strays(self.app, self.session, self._use.strays):
+        if await clear_strays(self, self._use.strays):
             self.load()
 
     def _say(self, busy: str) -> None:
@@ -239,7 +239,7 @@ day stay. This cannot be undone.
         chosen = [self.list.rows[name] for name in self.list.marks.chosen(self.selected_id())]
         files = [DiskFile(path, row.bytes) for row in chosen for path in row.paths]
         what = "backup" if self._opened is not None and self._opened.name == BACKUPS else "export"
-        if await clear_files(self.app, what, files, lambda: asyncio.to_thread(remove_files, files)):
+        if await clear_files(self, what, files, lambda: asyncio.to_thread(remove_files, files)):
             self.load()
 
     # -- what frees more ---------------------------------------------------------------------------------

@@ -11,11 +11,10 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.text import counted
 from lcm_core.operations.disk import DiskFile, Removed, estimate_vacuum, remove_strays, strays_in, vacuum
 from lcm_core.store.statistics import file_size
-from textual.app import App
 
 from lcm_tui.kit.dialogs import Question
-from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block
+from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.tables.blocks import bytes_text
 from lcm_tui.tables.disk import vacuum_sentence, vacuumed_sentence
 
@@ -23,15 +22,24 @@ from lcm_tui.tables.disk import vacuum_sentence, vacuumed_sentence
 LISTED: Final = 8
 
 
+async def _ask(screen: CommandScreen, question: Question) -> bool:
+    """Ask on the screen that caused it; over another one, say instead where the question is asked again."""
+    if screen.app.screen is not screen:
+        screen.app.notify(f"Disk ({screen.key_of('disk')}) can give space back now.")
+        return False
+    return await screen.app.push_screen_wait(question) == "a"
+
+
 async def give_back(
-    app: App[int], session: Session, busy: Callable[[str], object], *, leave: str = "cancel"
+    screen: CommandScreen, busy: Callable[[str], object], *, leave: str = "cancel", freed: int = 0
 ) -> bool:
     """Ask whether to run a VACUUM, with its time and room, and run it; False when it was not run.
 
     If it cannot run, the reason is shown instead of the question. *busy* is called with the current activity,
-    and with "" at the end.
+    and with "" at the end. *freed*: bytes that a deletion was estimated to free.
     """
-    path, stop = session.database.path, threading.Event()
+    app, session, stop = screen.app, screen.session, threading.Event()
+    path = session.database.path
     file = await session.read(file_size, tables=False)
     estimate = await asyncio.to_thread(estimate_vacuum, path)
     if estimate.problem:
@@ -39,11 +47,11 @@ async def give_back(
         return False
     question = Question(
         "Give the space back?",
-        (Block(vacuum_sentence(estimate, file)),),
+        (Block(vacuum_sentence(estimate, file, freed)),),
         (("a", "rewrite the file"),),
         leave=leave,
     )
-    if await app.push_screen_wait(question) != "a":
+    if not await _ask(screen, question):
         return False
     busy("giving the space back …")
     try:
@@ -58,19 +66,18 @@ async def give_back(
     return True
 
 
-async def clear_strays(
-    app: App[int], session: Session, strays: Sequence[DiskFile], *, leave: str = "cancel"
-) -> bool:
+async def clear_strays(screen: CommandScreen, strays: Sequence[DiskFile], *, leave: str = "cancel") -> bool:
     """List large files that no row names, and remove them when that is agreed to."""
+    session = screen.session
 
     async def remove() -> Removed:
         return await session.read(remove_strays, session.settings.large_files_dir.value, strays)
 
-    return await clear_files(app, "large file", strays, remove, leave=leave)
+    return await clear_files(screen, "large file", strays, remove, leave=leave)
 
 
 async def clear_files(
-    app: App[int],
+    screen: CommandScreen,
     what: str,
     files: Sequence[DiskFile],
     remove: Callable[[], Awaitable[Removed]],
@@ -88,23 +95,24 @@ async def clear_files(
         leave=leave,
         enter=False,
     )
-    if await app.push_screen_wait(question) != "a":
+    if not await _ask(screen, question):
         return False
     try:
         done = await remove()
     except LcmError as error:
-        app.notify(error.message, severity="error")
+        screen.app.notify(error.message, severity="error")
         return False
-    app.notify(" ".join([f"{bytes_text(done.bytes)} are free again.", *done.kept[:1]]))
+    screen.app.notify(" ".join([f"{bytes_text(done.bytes)} are free again.", *done.kept[:1]]))
     return True
 
 
-async def offer_space(app: App[int], session: Session) -> None:
+async def offer_space(screen: CommandScreen, freed: int) -> None:
     """After a deletion: offer what it freed in the file, then the large files that no row names now."""
+    session, settings = screen.session, screen.session.settings
     if (await session.read(file_size, tables=False)).free:
-        await give_back(app, session, lambda said: app.notify(said) if said else None, leave="not now")
-    settings = session.settings
+        notify = screen.app.notify
+        await give_back(screen, lambda said: said and notify(said), leave="not now", freed=freed)
     if settings.knows_large_files:
         strays = await session.read(strays_in, settings.large_files_dir.value)
         if strays:
-            await clear_strays(app, session, strays, leave="not now")
+            await clear_strays(screen, strays, leave="not now")

@@ -51,8 +51,10 @@ def disk_rows(use: DiskUse) -> list[DiskRow]:
         rows.append(DiskRow("tables", "in the file", used, used / whole))
     for part in use.parts:
         if part.files:
-            kind = SPARE if part.name == LOG else "beside it"
-            row = DiskRow(part.name, kind, part.bytes, part.bytes / whole)
+            # Pages that only the log has are pages of the file, which grows when the log is emptied.
+            spare = part.name == LOG
+            size = max(use.stored - use.file.bytes, 0) if spare else part.bytes
+            row = DiskRow(part.name, SPARE if spare else "beside it", size, size / whole)
             rows.append(replace(row, files=part.files, folder=part.folder, paths=part.paths))
     rows.append(DiskRow(FREE, SPARE, free, free / whole))
     if paths:
@@ -82,11 +84,11 @@ def file_rows(row: DiskRow, zone: tzinfo | None) -> list[DiskRow]:
         with suppress(OSError):
             stat = path.stat()
             at = datetime.fromtimestamp(stat.st_mtime, UTC)
-            made = DiskRow(
-                path.name, format_local(at, zone)[:16], stat.st_size, stat.st_size / max(row.bytes, 1)
-            )
+            made = DiskRow(path.name, format_local(at, zone)[:16], stat.st_size, 1.0)
             found.append((at, replace(made, folder=path.parent, paths=(path,))))
-    return [made for _, made in sorted(found, key=lambda one: one[0], reverse=True)]
+    whole = max(sum(made.bytes for _, made in found), 1)
+    newest_first = sorted(found, key=lambda one: one[0], reverse=True)
+    return [replace(made, share=made.bytes / whole) for _, made in newest_first]
 
 
 def numbers_document(row: DiskRow) -> Document:
@@ -109,11 +111,7 @@ def disk_sentence(use: DiskUse) -> str:
 
 def freed_sentences(freed: Freed) -> tuple[str, ...]:
     """What a deletion frees, and what it writes; without full stops, each for a line of 80 cells."""
-    before, after = bytes_text(freed.file), bytes_text(freed.after)
-    becomes = (
-        f" → about {after}" if after != before else f", about {bytes_text(freed.file - freed.after)} less"
-    )
-    said = [f"File {before}{becomes} after compacting"]
+    said = [f"File {_smaller(freed.file, freed.freed)} after a VACUUM"]
     if freed.files:
         said[0] += f"; {counted(freed.files, 'large file')}, {bytes_text(freed.stored)}"
     if freed.export:
@@ -123,14 +121,17 @@ def freed_sentences(freed: Freed) -> tuple[str, ...]:
     return tuple(said)
 
 
-def vacuum_sentence(estimate: VacuumEstimate, file: FileSize) -> str:
-    """What it would do: sizes, time, room."""
-    before, after = bytes_text(estimate.bytes), bytes_text(file.bytes - file.free)
+def _smaller(size: int, less: int) -> str:
+    return f"{bytes_text(size)}, about {bytes_text(less)} less"
+
+
+def vacuum_sentence(estimate: VacuumEstimate, file: FileSize, freed: int = 0) -> str:
+    """What it would do: sizes, time, room. *freed*: bytes that a deletion was estimated to free."""
     needed, room = bytes_text(estimate.needed), bytes_text(estimate.room)
     return (
-        f"The file is rewritten without its free pages, and its write-ahead log is emptied: {before} → about "
-        f"{after}. It takes about {seconds_text(estimate.seconds)} and {needed} of the {room} that are free "
-        "on this disk; nobody can write meanwhile."
+        f"The file is rewritten without its free pages ({_smaller(file.bytes, freed or file.free)}), and its "
+        f"write-ahead log is emptied. It takes about {seconds_text(estimate.seconds)} and {needed} of the "
+        f"{room} that are free on this disk; nobody can write meanwhile."
     )
 
 

@@ -117,8 +117,12 @@ async def test_the_conversations_are_a_key_away_the_largest_on_top(database_copy
         await pilot.press("X")
         await wait_for(pilot, lambda: pilot.app.screen is home and home.list.sorted_by == "bytes")
         await settled(pilot)
+        assert "choose one: X deletes it" in shown(pilot)
         sizes = [home.list.rows[key].sums.bytes for key in home.list.table.keys]
         assert sizes == sorted(sizes, reverse=True)
         assert home.list.table.selected == home.list.table.keys[0]
         await pilot.press("X")
         await wait_for_text(pilot, "Delete conversation")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is home)
+        assert "choose one" not in shown(pilot)

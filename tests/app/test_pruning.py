@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import threading
 from pathlib import Path
 
 import pytest
+from lcm_core.operations.disk import VacuumEstimate, estimate_vacuum
 from lcm_core.operations.export import default_folder, read_conversation_file
 from textual.pilot import Pilot
 
 from lcm_tui.flows import prune as delete_module
+from lcm_tui.screens import space
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import (
     NARROW,
@@ -93,7 +97,7 @@ async def test_each_warning_of_a_deletion_is_whole_on_its_line(database_copy: Da
         plan = await previewed(pilot, "X")
         lines = [line.strip() for line in shown(pilot).splitlines()]
         assert [line for line in lines if line.startswith("!")] == [
-            "! File 3.7 MB → about 3.3 MB after compacting; 6 large files, 61.1 KB.",
+            "! File 3.7 MB, about 318.1 KB less after a VACUUM; 6 large files, 61.1 KB.",
             "! Large files stay on the disk, and no row names them any more.",
             "! Export 406.4 KB, undo 52.6 KB: space is gained by deleting the export.",
             "! Exported to ~/.local/share/lcm-tui/exports first.",
@@ -115,9 +119,11 @@ async def test_a_deletion_offers_the_space_and_the_large_files(database_copy: Da
     async with open_app(path, size=NARROW, state_dir=path.parent) as pilot:
         screen = await marking(pilot, 3)
         await previewed(pilot, "X")
+        [freed] = re.findall(r"about [0-9.]+ [KM]B less", shown(pilot))
         size = path.stat().st_size
         await pilot.press("a")
         await wait_for_text(pilot, "Give the space back?", "It takes about", "free on this disk", "not now")
+        assert freed in " ".join(re.sub("│", "", shown(pilot)).split()), "the preview said the same"
         await pilot.press("a")
         await wait_for_text(pilot, "Remove 2 large files (10.0 KB)? This cannot be undone.", "not now")
         assert path.stat().st_size < size
@@ -125,6 +131,29 @@ async def test_a_deletion_offers_the_space_and_the_large_files(database_copy: Da
         await wait_until_said(pilot, "10.0 KB are free again.")
         assert pilot.app.screen is screen
     assert sorted(one.stem for one in folder.glob("[13]/*")) == sorted([other, "file_00112233aabbccde"])
+
+
+async def test_the_space_is_not_offered_over_a_screen_that_was_opened_meanwhile(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path, measuring, go_on = database_copy("0.15.3"), threading.Event(), threading.Event()
+
+    def estimated_slowly(of: Path) -> VacuumEstimate:
+        measuring.set()
+        go_on.wait()
+        return estimate_vacuum(of)
+
+    monkeypatch.setattr(space, "estimate_vacuum", estimated_slowly)
+    async with open_app(path, size=NARROW) as pilot:
+        await marking(pilot, 3)
+        await previewed(pilot, "X")
+        await pilot.press("a")
+        await wait_for(pilot, measuring.is_set)
+        await pilot.press("ampersand")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Disk"))
+        go_on.set()
+        await wait_until_said(pilot, "Disk (&) can give space back now.")
+        assert at(pilot.app.screen, "Disk")
 
 
 async def test_beside_a_host_a_deletion_says_why_no_space_is_given_back(database_copy: DatabaseFactory):

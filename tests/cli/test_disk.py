@@ -29,14 +29,14 @@ HOST += "print('open', flush=True); sys.stdin.read()"
 
 KILLED = (
     "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
-    "[c.execute(one) for one in ('PRAGMA journal_mode = WAL', 'PRAGMA wal_autocheckpoint = 0', "
-    "'UPDATE messages SET content = content')]; os._exit(0)"
+    "[c.execute(one) for one in ('PRAGMA journal_mode = WAL', 'PRAGMA wal_autocheckpoint = 0', sys.argv[2])]; "
+    "os._exit(0)"
 )
 
 
-def with_log(path: Path) -> Path:
+def with_log(path: Path, change: str = "UPDATE messages SET content = content") -> Path:
     """Leave a write-ahead log beside a database, as a host does that was killed."""
-    subprocess.run([sys.executable, "-c", KILLED, path], check=True)
+    subprocess.run([sys.executable, "-c", KILLED, path, change], check=True)
     return Path(f"{path}-wal")
 
 
@@ -115,7 +115,9 @@ def test_the_texts_of_a_large_file_are_measured_when_that_is_asked_for(
 def test_a_vacuum_gives_the_free_pages_to_the_disk_and_changes_no_row(path: Path):
     before, size = dump(path), path.stat().st_size
     said = " ".join(run("disk", "--free", "pages", "--db", path).out.split())
-    assert re.search(r"3\.7 MB → about .* It takes about .* and 8\.\d MB of the .* free on this disk", said)
+    assert re.search(
+        r"3\.7 MB, about .* KB less.* It takes about .* and 8\.\d MB of the .* free on this disk", said
+    )
     shown_first = run("disk", "--free", "pages", "--db", path, "--json").data
     assert (shown_first["applied"], path.stat().st_size) == (False, size)
     done = run("disk", "--free", "pages", "--db", path, "--apply", "--yes", "--json").data
@@ -138,6 +140,14 @@ def test_the_log_counts_as_given_back_before_and_after(path: Path):
     assert f"took {bytes_text(size)} and now take {bytes_text(after)}." in " ".join(done.split())
     assert after <= used
     assert not log.exists()
+
+
+def test_the_rows_to_give_back_add_up_to_what_is_said_of_all(path: Path):
+    with_log(path, "UPDATE messages SET content = content || hex(zeroblob(2000))")
+    found = disk(path)
+    spare = sum(row["bytes"] for row in found["items"] if row["kind"] == "to give back")
+    listed = run("disk", "--db", path, "--openclaw-dir", path.parent).out
+    assert f"{bytes_text(spare)} of {bytes_text(found['bytes'])} can be given back." in listed
 
 
 def test_a_vacuum_is_refused_while_a_host_has_the_file_open(path: Path):

@@ -23,7 +23,7 @@ from lcm_core.change.connection import REWRITE_ROOM, Holder, open_writer, proces
 from lcm_core.change.copying import Stop
 from lcm_core.change.journal import APART_BYTES, pack
 from lcm_core.change.plan import Keeping, Plan, deletions
-from lcm_core.operations.export import default_folder, exported_bytes
+from lcm_core.operations.export import default_folder, row_bytes
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import list_files
 from lcm_core.store.opening import file_state, real_path, sidecar
@@ -197,22 +197,31 @@ class Freed(Record, frozen=True):
     files: int = field(name="largeFiles")  #: of theirs, which stay
     stored: int = field(name="largeFileBytes")  #: of those, as they were recorded
 
+    @property
+    def freed(self) -> int:
+        """Bytes that the database file gives back."""
+        return self.file - self.after
+
 
 #: Plans whose edits are packed to learn how far the others can be.
 _PACKED: Final = 8
+#: Bytes of search data about, below which FTS5 only notes that it is deleted: it merges later, when it grows.
+_UNMERGED: Final = 32 * 1024
 
 
 async def freed_by(reader: Reader, conversations: Collection[ConversationId], plans: Sequence[Plan]) -> Freed:
     """Measure what goes with some conversations; *plans* delete them, or the first of their rows.
 
-    Rows with their indexes and search data take about what they take in an export.
+    A large deletion gives the search data of its texts back as well; of a small one it stays in the file.
     """
     wanted = set(conversations)
     sizes = await conversation_sizes(reader)
     texts = sum(one.messages + one.summaries for one in sizes if one.id in wanted)
     planned = sum(edit.table in ("messages", "summaries") for plan in plans for edit in deletions(plan.edits))
     whole = max(texts / planned, 1.0) if planned else 1.0
-    rows = int(whole * await asyncio.to_thread(lambda: sum(exported_bytes(plan.edits) for plan in plans)))
+    sizes_of = await asyncio.to_thread(lambda: [row_bytes(plan.edits) for plan in plans])
+    exported, stored, searched = (int(whole * sum(those)) for those in zip(*sizes_of, strict=True))
+    gone = stored + max(0, searched * 3 // 2 - _UNMERGED)
     kept = [plan for plan in plans if plan.keeping is not Keeping.NOWHERE]
     packed = await asyncio.to_thread(lambda: [len(pack(plan.edits)) for plan in kept[:_PACKED]])
     share = whole * len(kept) / max(len(packed), 1)
@@ -222,8 +231,8 @@ async def freed_by(reader: Reader, conversations: Collection[ConversationId], pl
     used = pages - await reader.value("PRAGMA freelist_count")
     return Freed(
         page * pages,
-        max(int(page * used - rows + inside), 0),
-        rows if kept else 0,
+        max(int(page * used - gone + inside), 0),
+        exported if kept else 0,
         int(sum(packed) * share),
         len(files),
         sum(one.byte_size or 0 for one in files),

@@ -259,9 +259,20 @@ class _Writing(Struct):
             self.part.close()
 
 
-def exported_bytes(edits: Iterable[Edit]) -> int:
-    """What the rows that some edits delete take in a file."""
-    return sum(len(_line({"table": table, "row": encode_values(row)})) for table, row in _rows(edits))
+def row_bytes(edits: Iterable[Edit]) -> tuple[int, int, int]:
+    """Bytes of the rows that some edits delete: in a file, in the database, and of texts that are searched.
+
+    A file names every column of every row, and the database stores nothing where there is no value; an id is
+    in an index, too.
+    """
+    file = stored = searched = 0
+    for table, row in _rows(edits):
+        file += len(_line({"table": table, "row": encode_values(row)}))
+        for name, value in row.items():
+            size = len(value.encode(errors="replace")) if isinstance(value, str) else value is not None
+            stored += 1 + size * (1 + name.endswith("_id"))
+            searched += size if name == "content" and table in ("messages", "summaries") else 0
+    return file, stored, searched
 
 
 def _line(value: object) -> str:
