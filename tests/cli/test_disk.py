@@ -29,8 +29,8 @@ HOST += "print('open', flush=True); sys.stdin.read()"
 
 KILLED = (
     "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
-    "[c.execute(one) for one in ('PRAGMA journal_mode = WAL', 'PRAGMA wal_autocheckpoint = 0', sys.argv[2])]; "
-    "os._exit(0)"
+    "[c.execute(one) for one in ('PRAGMA journal_mode = WAL', 'PRAGMA wal_autocheckpoint = 0', "
+    "sys.argv[2])]; os._exit(0)"
 )
 
 
