@@ -312,7 +312,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _choices_lines(self, width: int) -> list[Line]:
         """The choices, each with its key."""
-        target = self.target.words if MODES[self.mode.value] is Mode.UNTIL_UNDER else "–"
+        target = self.target.words if MODES[self.mode.value] is Mode.UNTIL_UNDER else "none"
         said = [
             (self.key_of("choice-1"), self.mode.title, self.mode.value),
             (self.key_of("choice-2"), "target", target),
@@ -482,7 +482,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _head(self, width: int) -> list[Line]:
         lines = self._choices_lines(width)
-        for block in head_lines(self._outlook, self.compaction):
+        mode = ": ".join(filter(None, (self.mode.value, MEANT.get(self.mode.value))))
+        for block in head_lines(self._outlook, self.compaction, mode):
             wrapped = WrappedBlock(block, max(width - 1, 12))
             lines += [wrapped.line(at) for at in range(len(wrapped))]
         return lines
@@ -578,7 +579,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             return self._outlook.refusal or self._outlook.problem
         if self._outlook.planned is None or self._outlook.wish != self.wish():
             return "still loading: try again in a moment"
-        return None if self._coming else "there is nothing to compact in this mode"
+        return None if self._coming else f"mode {self.mode.value} has nothing to compact"
 
     def _go(self, *, whole: bool) -> None:
         """Make the next pass, or all that are left; a draft that waits is taken."""

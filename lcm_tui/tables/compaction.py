@@ -84,17 +84,22 @@ def planned_compaction(shown: PlannedCompaction) -> list[OutputBlock]:
     return [Facts(_facts(shown), title=title), passes, *_notes(shown)]
 
 
+def tail_text(seen: CompactionForecast[Any], count: int) -> str:
+    """What is in the fresh tail, and why, where that are not *count* messages."""
+    rule = "" if seen.tail_messages == count else f" (rule: the newest {count:,})"
+    if seen.tail_from is None:
+        return f"no message{rule}"
+    every = "all " if seen.tail_messages == seen.messages > 1 else ""
+    where = "" if every else f" from ordinal {seen.tail_from:,}"
+    return f"{every}{counted(seen.tail_messages, 'message')}, {seen.tail_tokens:,} tokens{where}{rule}"
+
+
 def _facts(shown: PlannedCompaction) -> list[tuple[str, Cell]]:
     seen, setting = shown.forecast, shown.setting
     bounds, rules = setting.bounds(), setting.rendering.rules
     rows: list[tuple[str, Cell]] = [
         ("Rules", f"of the engine {rules.name}, {'by --rules' if shown.wish.rules else 'by the schema'}"),
-        (
-            "Fresh tail",
-            f"{counted(bounds.fresh_tail_count, 'message')} at least, "
-            f"{seen.tail_tokens:,} tokens"
-            + ("" if seen.tail_from is None else f", from ordinal {seen.tail_from:,}"),
-        ),
+        ("Fresh tail", tail_text(seen, bounds.fresh_tail_count)),
         *([("Current turn", "finished tool calls too")] if setting.takes_current_turn else []),
         ("Compaction threshold", f"{rules.compaction.threshold(setting.budget):,} tokens"),
         *([("Debt", shown.debt)] if shown.debt else []),
@@ -299,14 +304,14 @@ def outcome_words(seen: CompactionForecast[Any]) -> str:
     return f"{counted(len(seen.passes), 'pass') if more else done}, saves {saved}"
 
 
-def head_lines(outlook: Outlook, run: CompactionRun) -> list[Block]:
-    """What it comes to, who writes, and what was made so far."""
+def head_lines(outlook: Outlook, run: CompactionRun, mode: str) -> list[Block]:
+    """What it comes to, who writes, and what was made so far; *mode*: what its passes are made of."""
     blocks: list[Block] = []
     if run.failure or outlook.refusal or outlook.problem:
         said = [run.failure, outlook.refusal, outlook.problem]
         blocks += [_said(one, "error") for one in dict.fromkeys(filter(None, said))]
     if outlook.planned is not None:
-        blocks += _numbers(outlook.planned, made=bool(run.made))
+        blocks += _numbers(outlook.planned, mode, made=bool(run.made))
     if run.held is not None:
         blocks.append(
             _said("A draft is waiting: a accepts it, A accepts it and all that follow, esc asks.", "warn")
@@ -330,20 +335,18 @@ def _fact(name: str, value: str) -> Block:
     return _line(Span(f"{name:<8}", "dim"), Span(value))
 
 
-def _numbers(planned: PlannedCompaction, *, made: bool) -> list[Block]:
+def _numbers(planned: PlannedCompaction, mode: str, *, made: bool) -> list[Block]:
     seen, setting, model = planned.forecast, planned.setting, planned.model
     budget, bounds = setting.budget, setting.bounds()
     before, after = seen.tokens_before, seen.tokens_after
-    tail = f"{seen.tail_tokens:,} tokens ({counted(bounds.fresh_tail_count, 'message')} at least)"
-    if seen.tail_from is not None:
-        tail += f" from ordinal {seen.tail_from:,}"
-    stays = _fact("tail", f"{tail}; due over {setting.rendering.rules.compaction.threshold(budget):,}")
+    of = f"of {budget:,}; due over {setting.rendering.rules.compaction.threshold(budget):,}"
+    stays = _fact("tail", tail_text(seen, bounds.fresh_tail_count))
     if not seen.passes:
-        more = "more " if made else ""
-        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing {more}to compact in this mode"
-        blocks = [_fact("tokens", tokens), stays]
+        more = "no more" if made else "none"
+        tokens = f"{before:,}, {before / budget:.1%} {of}"
+        blocks = [_fact("tokens", tokens), _fact("passes", f"{more} ({mode})"), stays]
     else:
-        tokens = f"{before:,} → ~{after:,}, {before / budget:.1%} → ~{after / budget:.1%} of {budget:,}"
+        tokens = f"{before:,} → ~{after:,}, {before / budget:.1%} → ~{after / budget:.1%} {of}"
         little = ": saves next to nothing" if seen.saves_little else ""
         blocks = [_fact("tokens", f"{tokens}{little}"), _fact("calls", _calls(planned)), stays]
     if planned.debt:
@@ -415,9 +418,8 @@ def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[st
         return (heading("Why"), Block(why))
     count = setting.bounds().fresh_tail_count
     why = (
-        f"All raw messages are in the fresh tail, which compaction does not touch ({seen.tail_tokens:,} "
-        f"tokens; at least {counted(count, 'newest message')}), and no run of summaries is long or large "
-        "enough to condense."
+        f"All raw messages are in the fresh tail, which compaction does not touch: {tail_text(seen, count)}. "
+        "No run of summaries is long or large enough to condense."
     )
     if seen.tail_from is None:
         why = "There is no raw message to compact, and no run of summaries long or large enough."

@@ -142,7 +142,7 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
         await pilot.press("A")
         await made(pilot, screen, len(forecast))
         assert [tuple(refs) for refs in sources(path)] == forecast
-        await wait_for_text(pilot, f"{len(forecast)} summaries, -", "nothing more to compact in this mode")
+        await wait_for_text(pilot, f"{len(forecast)} summaries, -", "passes  no more (sweep: all messages")
         assert screen.why_not("apply")
         batch = screen.compaction.batch
         await pilot.press("escape")
@@ -304,7 +304,7 @@ async def test_a_draft_that_is_kept_is_not_paid_for_twice(path: Path, monkeypatc
 async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
     async with open_app(path, size=NARROW) as pilot:
         screen = await opened(pilot)
-        assert "(2) target: –" in shown(pilot), "it applies to another mode"
+        assert "(2) target: none" in shown(pilot), "it applies to another mode"
         await pilot.press("2", *"9k", "enter")
         await settled(pilot)
         assert "mode: until under  (2) target: 9,000  (3) accept" in shown(pilot)
@@ -326,6 +326,8 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
         await settled(pilot)
         assert "(#) tail: 500" in shown(pilot)
         assert "All raw messages are in the fresh tail" in shown(pilot)
+        assert "tail    all 121 messages, 10,182 tokens (rule: the newest 500)" in shown(pilot)
+        assert "passes  none (sweep: all messages outside the fresh tail, then summaries)" in shown(pilot)
         await pilot.press("enter")
         await wait_for_text(pilot, "(#) tail: 62", "1 leaf     m1 to m14")
         await pilot.press("number_sign", "enter")

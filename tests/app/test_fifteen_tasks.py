@@ -178,7 +178,7 @@ def test_10_one_pass_compacted_and_the_context_beside_that_before_it(home: Path,
 def test_10_one_pass_where_nothing_is_due(path: Path, home: Path) -> None:
     with Operator(path, home) as operator:
         operator.sees("Conversations  8")
-        operator.press("C", "Compact 1", "nothing to compact in this mode", "enter Protect fewer")
+        operator.press("C", "Compact 1", "passes  none (sweep: all messages", "enter Protect fewer")
         operator.press("enter", "(#) tail: 8", "3,304 → ~2,453")
         operator.press("a", "ordinals 4 to 13 become one summary")
         operator.press("m", "preview: not applied yet", "Ordinals", "1,308 tokens leave")

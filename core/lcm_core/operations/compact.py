@@ -421,6 +421,8 @@ class CompactionForecast(Record, Generic[T], frozen=True):
     tokens_after: int  #: assumed
     tail_from: int | None  #: ordinal at which the fresh tail begins; None: nothing is protected
     tail_tokens: int
+    tail_messages: int
+    messages: int  #: in the context, of which the tail has the newest
     damaged: int  #: items that no pass may touch: their row is gone, foreign, or there twice
     result: T | None  #: None: there are more passes than are forecast
 
@@ -475,6 +477,8 @@ def forecast_passes(
         context.tokens,
         loaded.ordinals[tail] if tail < len(loaded) else None,
         sum(loaded.weights[tail:]),
+        sum(isinstance(ref, int) for ref in loaded.refs[tail:]),
+        sum(isinstance(ref, int) for ref in loaded.refs),
         loaded.sound.count(False),
         result,
     )
