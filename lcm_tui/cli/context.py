@@ -140,7 +140,7 @@ _DIFFERENT: Final[Mapping[str, Kind[Any]]] = {
     "--at",
     Text(empty=False),
     "POINT",
-    "As it was: before:OPERATION_ID, after:OPERATION_ID, a time, or the id of a snapshot.",
+    "As it was: before:OPERATION_ID, before:last, after:OPERATION_ID, a time, or the id of a snapshot.",
 )
 @flag("--snapshots", "List the contexts that an engine sent, newest first.")
 @options.page_options

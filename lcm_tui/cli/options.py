@@ -86,7 +86,10 @@ past_options = gather(
     "past",
     PastOptions,
     option(
-        "--at", Text(empty=False), "POINT", "As it was: before:OPERATION_ID, after:OPERATION_ID or a time."
+        "--at",
+        Text(empty=False),
+        "POINT",
+        "As it was: before:OPERATION_ID, before:last, after:OPERATION_ID or a time.",
     ),
 )
 

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -132,8 +130,6 @@ def _flags(params: Iterable[click.Parameter]) -> list[str]:
 
 def _meant(given: str, group: str) -> str:
     """What a word that is no command may have been meant as."""
-    if not group and (given.endswith(".db") or os.path.isfile(given)):
-        return f" To open it: `{PROGRAM} --db {shlex.quote(given)}`."
     given = given.lower()
     last = given.split(" ")[-1]
     paths = [path for word in tree.WORDS for path in tree.paths(word)]

@@ -234,13 +234,14 @@ class Program(Group):
         self.examples = without_a_command.examples
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words; the name of a file alone opens it, and ``help`` before words asks for theirs."""
+        """Take the words; a file named first is the database, and ``help`` before words asks for theirs."""
         if "help" in args and self._are_first(args, args.index("help")):
             at = args.index("help")
             args = [*args[:at], *args[at + 1 :], "--help"]
         args = self._meant(ctx, args)
-        if len(args) == 1 and args[0] not in WORDS and os.path.isfile(args[0]):
-            args = ["--db", args[0]]
+        first = args[0] if args else "-"
+        if not (first.startswith("-") or first in WORDS) and (first.endswith(".db") or os.path.isfile(first)):
+            args = ["--db", *args]
         return super().parse_args(ctx, args)
 
     def _meant(self, ctx: click.Context, args: list[str]) -> list[str]:

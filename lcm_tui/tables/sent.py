@@ -63,8 +63,11 @@ def assembled_blocks(
         ("Conversation", owner.called),
         ("Source", _source(one)),
         ("Rules", one.rules),
-        ("Tokens", f"{one.estimated_tokens:,} of {one.budget:,} ({one.estimated_tokens / one.budget:.1%})"),
-        ("As sent", f"{one.sent_tokens:,} tokens with all fields; {one.stored_tokens:,} are stored for them"),
+        ("Tokens", f"{one.sent_tokens:,} of {one.budget:,} as sent ({one.sent_tokens / one.budget:.1%})"),
+        (
+            "Estimate",
+            f"{one.estimated_tokens:,} before adjustments, as reported; {one.stored_tokens:,} stored",
+        ),
         ("Sent", f"{counted(len(one.messages), 'message')} of {_context(one)}, {one.selection.words}"),
         ("Always sent", f"{tail_words(one)}; {one.remaining:,} left for the rest"),
         ("Shares", _shares(one)),

@@ -46,7 +46,6 @@ MISTAKES = [
     ),
     (["backup", "/x"], "INVALID_COMMAND", "Did you mean --to /x?"),
     (["status", "/x.db"], "INVALID_COMMAND", "Did you mean --db /x.db?"),
-    (["my lcm.db"], "INVALID_COMMAND", "To open it: `lcm-tui --db 'my lcm.db'`."),
     (["sho"], "INVALID_COMMAND", "Did you mean show?"),
     (["tail"], "INVALID_COMMAND", "Did you mean messages CONVERSATION --tail fresh?"),
     (["xyzzy"], "INVALID_COMMAND", "`lcm-tui --help` lists the commands."),
@@ -526,7 +525,8 @@ def test_what_is_listed_with_a_large_id_can_be_shown(database_copy: DatabaseFact
     assert run("conversations", "show", str(number - 1), "--db", path).code == 3
 
 
-def test_the_name_of_a_file_alone_opens_it(tmp_path: Path):
+def test_a_file_that_is_named_first_is_the_database(tmp_path: Path, database_file: DatabaseFactory):
+    assert run(database_file("0.15.3"), "status").out == run("status", "--db", database_file("0.15.3")).out
     named = tmp_path / "backup"
     named.write_bytes(b"no database")
     refused, same = run(named), run("--db", named)

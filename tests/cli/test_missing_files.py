@@ -12,6 +12,7 @@ from tests.conftest import DatabaseFactory
 #: A command line with `NOWHERE` in it, what is missing there, and the code.
 MISSING = [
     (("status", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
+    (("NOWHERE.db", "status"), "database", "DATABASE_NOT_FOUND"),
     (("doctor", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
     (("dissolve", "1", "--summary", "x", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
     (("backup", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
@@ -33,9 +34,9 @@ MISSING = [
 def test_what_is_missing_is_said_in_one_form(
     arguments: tuple[str, ...], what: str, code: str, tmp_path: Path, database_file: DatabaseFactory
 ) -> None:
-    nowhere = tmp_path / "nowhere"
-    given = [one.replace("NOWHERE", str(nowhere)) for one in arguments]
-    if "--db" not in given:
+    nowhere = tmp_path / ("nowhere.db" if arguments[0] == "NOWHERE.db" else "nowhere")
+    given = [one.replace("NOWHERE", str(nowhere.with_suffix(""))) for one in arguments]
+    if "--db" not in given and arguments[0] != "NOWHERE.db":
         given += ["--db", str(database_file("0.15.3"))]
     result = run(*given, "--json")
     assert (result.code, result.error["code"]) == (3, code)

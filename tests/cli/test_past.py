@@ -55,6 +55,7 @@ def test_a_context_before_an_operation_is_shown_with_what_changed_since(changed)
     path, operation, summary = changed
     found = data("context", 3, "--at", f"before:{operation}", "--db", path)
     assert summary in [item["summaryId"] for item in found["items"]]
+    assert data("context", 3, "--at", "before:last", "--db", path) == found
     since = found["since"]
     assert since["leftContext"] == since["summariesGone"] == [summary]
     assert len(since["joinedContext"]) > 1

@@ -77,7 +77,7 @@ class Cut(Record, frozen=True):
 
 
 def cut_at(point: Point, operations: tuple[Operation, ...]) -> Cut:
-    """Where a point lies among *operations*, the newest first.
+    """Where a point lies among *operations*, the newest first, which is also called ``last``.
 
     Raises:
         NotFoundError: the operation is not among them.
@@ -86,7 +86,7 @@ def cut_at(point: Point, operations: tuple[Operation, ...]) -> Cut:
     if point.operation_id is None:
         when = point.when or datetime.now(UTC)
         return Cut(point, operations[: _number_after(when, operations)], int(when.timestamp()), None)
-    wanted = point.operation_id
+    wanted = operations[0].id if point.operation_id == "last" and operations else point.operation_id
     found = [one for one in operations if one.id == wanted] or [
         one for one in operations if one.id.startswith(wanted)
     ]
