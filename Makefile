@@ -30,8 +30,14 @@ demo: .venv/ready
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@$(BIN)/lcm-tui demo $(ARGS)
 
-test: lint
+# The checks use one core; meanwhile the other one compiles the tests once, which each worker would do at a time.
+test: .venv/ready
+	@$(MAKE) --no-print-directory -j2 lint bytecode
 	$(PYTEST) $(ARGS)
+
+.PHONY: bytecode
+bytecode: .venv/ready
+	@env PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -qq --collect-only >/dev/null
 
 test-long: .venv/ready
 	$(PYTEST) -m long --timeout=1800 $(ARGS)
@@ -43,7 +49,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_api.py -k type_check # the Python of the pages
+	$(BIN)/python -m pytest -q tests/test_api.py -m long -k type_check # the Python of the pages
 	$(BIN)/lint-imports --no-logo
 
 format: .venv/ready

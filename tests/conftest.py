@@ -54,6 +54,21 @@ ENDING_SECONDS = 60.0
 WRITTEN = 1_772_800_000
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked ``cases(n)`` the short form runs n cases, spread over all; the others are long."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("cases") and not item.get_closest_marker("long"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        (few,) = cases[0].get_closest_marker("cases").args
+        short = {one * len(cases) // few for one in range(few)}
+        for at, item in enumerate(cases):
+            if at not in short:
+                item.add_marker(pytest.mark.long)
+
+
 def pytest_collection_finish() -> None:
     """What was imported and collected lives to the end: no collection of garbage walks over it again.
 

@@ -44,6 +44,7 @@ def database(tmp_path: Path) -> Path:
     return shutil.copy(unpack_demo(tmp_path / "demo").database, tmp_path / "lcm.db")
 
 
+@pytest.mark.long
 def test_the_examples_print_what_the_page_says_and_load_no_terminal(database: Path):
     assert len(EXAMPLES) == PAGE.count("```python") > 0
     command = [sys.executable, "-c", "\n".join([*(code for code, _ in EXAMPLES), LOADED])]
@@ -55,6 +56,7 @@ def test_the_examples_print_what_the_page_says_and_load_no_terminal(database: Pa
     assert done.stdout == "".join(said for _, said in EXAMPLES) + "[]\n"
 
 
+@pytest.mark.long
 def test_the_examples_of_all_pages_type_check(tmp_path: Path):
     """With the cache of `make lint`, which checks what they import."""
     for name, text in PAGES.items():
@@ -93,6 +95,7 @@ asyncio.run(NAME())
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "code", "printed"), [("forgets", 0, "10\n"), ("raises", 10, ""), ("hosts", 0, "Is it on?\n")]
 )
@@ -108,6 +111,7 @@ def test_a_program_that_never_closes_ends(name: str, code: int, printed: str, da
     assert (done.returncode, done.stdout, done.stderr) == (code, printed, "")
 
 
+@pytest.mark.long
 def test_a_program_without_an_event_loop_reads_and_changes(database: Path):
     with api.open_sync(database) as memory:
         whole = memory(api.messages, 1, limit=10**30)
@@ -129,6 +133,7 @@ async def test_a_notebook_with_an_event_loop_of_its_own_is_answered(database: Pa
         assert len(memory(api.conversations)) == 10
 
 
+@pytest.mark.long
 async def test_records_print_short(database: Path):
     with connect(database) as connection:
         connection.execute("UPDATE messages SET content = ? WHERE conversation_id = 1", ["x" * 9_000])
@@ -143,6 +148,7 @@ async def test_records_print_short(database: Path):
             assert len(repr(record)) < 2_000
 
 
+@pytest.mark.long
 def test_the_core_is_loaded_when_it_is_used():
     assert not any(name.startswith("lcm_core.") for name in modules_after_importing("lcm_core"))
     later = {
@@ -152,6 +158,7 @@ def test_the_core_is_loaded_when_it_is_used():
     assert modules_after_importing("lcm_core.api").isdisjoint(later)
 
 
+@pytest.mark.cases(57)
 @pytest.mark.parametrize("name", api.__all__)
 def test_a_public_name_is_there_says_what_it_is_and_stands_on_the_page(name: str):
     value = getattr(api, name)
@@ -199,6 +206,7 @@ def test_what_is_not_public_is_no_attribute():
 FUNCTIONS = [name for name in api.__all__ if inspect.isroutine(getattr(api, name))]
 
 
+@pytest.mark.cases(43)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_has_an_example_that_runs(name: str):
     assert re.search(rf"\bapi\.{name}\b", "".join(code for code, _ in EXAMPLES))
@@ -339,6 +347,7 @@ async def test_nothing_is_read_after_closing_and_a_reader_sees_what_another_wrot
         await api.messages(opened, one)
 
 
+@pytest.mark.long
 async def test_files_of_every_age_are_read(database_file: Callable[[str], Path]):
     for version in ("0.1.2", "0.8.2", "0.15.3"):
         async with api.open(database_file(version)) as opened:

@@ -36,6 +36,7 @@ def count(db: sqlite3.Connection, table: str) -> int:
     return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
+@pytest.mark.long
 def test_generated_database_is_sound_and_of_the_asked_size(db, tiny):
     assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert db.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -109,6 +110,7 @@ def test_message_tokens_can_be_recomputed_from_what_the_host_sent(db):
     assert verdicts == {Verdict.FITS: TINY.messages}
 
 
+@pytest.mark.long
 def test_same_parameters_give_the_same_rows_and_the_file_is_reused(db, tiny, tmp_path):
     again = generate.database(TINY, tmp_path)
     assert again.name == tiny.name
@@ -119,6 +121,7 @@ def test_same_parameters_give_the_same_rows_and_the_file_is_reused(db, tiny, tmp
     assert generate.database(TINY, tmp_path).stat().st_mtime_ns == made
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("shape", [MANY_CONVERSATIONS, DEEP_CONVERSATION, MANY_CONVERSATIONS.scaled(10)])
 def test_layout_reaches_every_count_of_the_shape(shape: Shape):
     plan = layouts(shape)
@@ -182,6 +185,7 @@ def test_cursor_is_the_one_run_of_lines_that_has_its_background():
     assert cursor.signature(screen) is None
 
 
+@pytest.mark.long
 async def test_needles_are_found_and_a_kind_that_the_engine_does_not_read_is_seen_to_be_missed() -> None:
     places = await recall.measure(seed=7, count=1)
     assert {kind for kind, (ours, _) in places.items() if recall.share(ours, 5) < 1} == set()

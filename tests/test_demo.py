@@ -26,6 +26,7 @@ def dump(path: Path) -> list[str]:
         return [line for line in database.iterdump() if "_fts" not in line]
 
 
+@pytest.mark.long
 def test_each_command_that_mends_has_something_to_mend(demo):
     found = {
         one["check"]
@@ -35,6 +36,7 @@ def test_each_command_that_mends_has_something_to_mend(demo):
     assert "Merge conversation 9 into 10" in run("merge", 10, "--db", demo.database).out
 
 
+@pytest.mark.long
 def test_its_snapshots_can_be_shown_again_and_leave_everything_else_as_it_is(demo):
     def rows(path: Path) -> list[str]:
         database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)

@@ -60,6 +60,7 @@ def restored(earlier: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_its_journal_is_listed_undone_and_redone(earlier: Path):
     path = earlier / "lcm.db"
     listed = run("history", "list", "--db", path, "--json").data["items"]
@@ -79,6 +80,7 @@ def test_its_journal_is_listed_undone_and_redone(earlier: Path):
     assert value(path, "SELECT count(*) FROM context_items") == before
 
 
+@pytest.mark.long
 def test_every_kind_of_edit_of_its_journal_is_shown_undone_and_redone(tmp_path: Path):
     folder = unpacked("earlier-edits.tar.xz", tmp_path)
     path = folder / "lcm.db"

@@ -59,6 +59,7 @@ PAGES = {
 }
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", [name for name, found in PAGES.items() if found])
 def test_a_page_shows_what_its_commands_print_on_the_demonstration(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

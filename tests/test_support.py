@@ -7,6 +7,7 @@ import pytest
 from lcm_core.api import Database
 from lcm_core.checks.running import run_checks
 
+from tests.conftest import pytest_collection_modifyitems
 from tests.databases import building, column, new_database, query, value
 from tests.support import VERSIONS, packed_database, recorded
 
@@ -34,6 +35,29 @@ def test_the_damaged_database_differs_from_the_healthy_one_where_it_is_said_to(
 def test_an_unknown_version_says_where_the_known_ones_are():
     with pytest.raises(ValueError, match="see VERSIONS and VERSIONS_1_1"):
         packed_database("9.9")
+
+
+class Case:
+    """As much of a collected test as the choice of cases looks at."""
+
+    def __init__(self, nodeid: str, **marks: pytest.Mark):
+        self.nodeid = nodeid
+        self.marks = marks
+
+    def get_closest_marker(self, name: str):
+        return self.marks.get(name)
+
+    def add_marker(self, mark: pytest.MarkDecorator):
+        self.marks[mark.name] = mark.mark
+
+
+def test_the_short_form_runs_some_cases_spread_over_all_and_every_other_test():
+    few, long = pytest.mark.cases(3).mark, pytest.mark.long.mark
+    cases = [Case(f"f.py::test[{number}]", cases=few) for number in range(7)]
+    others = [Case("f.py::other"), Case("f.py::one", cases=few), Case("f.py::test[7]", cases=few, long=long)]
+    pytest_collection_modifyitems([*cases, *others])
+    short = [case.nodeid for case in (*cases, *others) if "long" not in case.marks]
+    assert short == ["f.py::test[0]", "f.py::test[2]", "f.py::test[4]", "f.py::other", "f.py::one"]
 
 
 def test_copies_are_private_and_lie_alone(database_copy: Callable[[str], Path]):

@@ -68,6 +68,7 @@ def test_without_a_note_the_size_of_the_file_gives_way_to_a_name_up_to_half_of_t
     assert said(LONG, "", 56).rstrip().endswith("live changed 10:11:12")
 
 
+@pytest.mark.cases(139)
 @pytest.mark.parametrize("width", [1, 5, 12, 20, 40, 41, 79, 80, 81, 200])
 @pytest.mark.parametrize("note", ["", "short", "x" * 100, "日本" * 30], ids=["none", "short", "long", "wide"])
 @pytest.mark.parametrize("where", ["", "Files", LONG, "日本" * 30], ids=["none", "short", "long", "wide"])
@@ -132,6 +133,7 @@ def test_keys_that_are_brackets_do_not_read_as_one_pair():
     assert "".join(span.text for span in line) == " ([) Previous  (]) Next "
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size", [NARROW, WIDE])
 async def test_a_bar_leaves_out_what_no_row_allows_at_every_width(
     database_file: DatabaseFactory, size: tuple[int, int]
@@ -153,6 +155,7 @@ async def test_a_bar_leaves_out_what_no_row_allows_at_every_width(
             await pilot.press("escape")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "name",
     sampled(WAYS, ["ConversationsScreen", "ContextScreen", "DagScreen", "ReviewScreen", "SearchScreen"]),
@@ -184,6 +187,7 @@ async def test_a_key_that_another_row_allows_keeps_its_place(database_file: Data
         assert "dissolve" in keys[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("size", "home", "context", "dag", "health"),
     [

@@ -156,6 +156,7 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_before_it_is_three_keys_away_until_it_is_undone(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")  # its host compacted it long before
     async with open_app(path, size=NARROW) as pilot:

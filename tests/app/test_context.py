@@ -83,6 +83,7 @@ def head(pilot: Pilot[int]) -> list[str]:
     return shown_lines(pilot)[1:4]
 
 
+@pytest.mark.long
 async def test_editing_and_tracing_a_summary_stand_in_the_key_bar(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await settled(pilot)
@@ -226,6 +227,7 @@ async def test_an_item_that_was_asked_for(database_file: DatabaseFactory):
         await wait_until_said(pilot, "sum_gone is not in this context.")
 
 
+@pytest.mark.long
 async def test_a_stale_summary_is_named_in_the_context_and_stays_in_it_in_the_map(
     database_copy: DatabaseFactory,
 ):
@@ -355,6 +357,7 @@ async def test_a_search_goes_from_match_to_match(database_file: DatabaseFactory)
         assert pilot.app.screen is not screen
 
 
+@pytest.mark.long
 async def test_the_border_of_the_fresh_tail_leads_to_the_message_there(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
@@ -512,6 +515,7 @@ async def test_an_item_whose_row_is_gone(database_file: DatabaseFactory):
 # -- briefs ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_all_briefs_with_the_one_in_force_marked(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -548,6 +552,7 @@ async def test_versions_without_briefs_and_conversations_without_any(database_fi
 # -- the bar ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_bar_in_letters_its_legend_and_counts_that_differ(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -613,6 +618,7 @@ async def test_a_reload_draws_rows_only_where_the_context_has_changed(
             assert set(screen.items.visible_keys) <= set(drawn), "what is sent has changed"
 
 
+@pytest.mark.long
 async def test_no_key_typed_right_behind_the_key_of_a_prompt_is_lost(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3")) as pilot:
         await pilot.press("c")
@@ -628,6 +634,7 @@ async def test_no_key_typed_right_behind_the_key_of_a_prompt_is_lost(database_co
 # -- the head --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size", [WIDE, NARROW, (60, 15)])
 async def test_the_head_is_two_lines_where_nothing_is_wrong(
     database_file: DatabaseFactory, size: tuple[int, int]
@@ -646,6 +653,7 @@ async def test_the_head_is_two_lines_where_nothing_is_wrong(
         assert lines[3].split()[:3] == ["ordinal", "kind", "id"]
 
 
+@pytest.mark.long
 async def test_a_low_head_has_one_line_of_what_is_wrong(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=(60, 15), budget=3_500) as pilot:
         screen = await opened(pilot, 1)
@@ -659,6 +667,7 @@ async def test_a_low_head_has_one_line_of_what_is_wrong(database_file: DatabaseF
         await wait_for_text(pilot, "5 not sent: budget 1", "ordinal 0 · budget: the first that does not fit")
 
 
+@pytest.mark.long
 async def test_the_shares_and_the_rules_stand_in_the_whole_request(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         await opened(pilot, 1)

@@ -363,6 +363,7 @@ def test_the_nearer_cause_of_a_compaction_is_named(distance: Distance, said: str
     assert text_of(distance_line(distance)) == said
 
 
+@pytest.mark.long
 async def test_what_is_in_no_summary_and_what_is_a_note_is_said(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

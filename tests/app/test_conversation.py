@@ -468,6 +468,7 @@ async def test_an_empty_or_abandoned_prompt_moves_nothing(path: Path):
 # -- searching ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_search_finds_matches_far_away_in_both_directions(long_path: Path):
     async with open_app(long_path) as pilot:
         screen = await open_conversation(pilot, LONG)
@@ -541,6 +542,7 @@ async def test_another_search_takes_the_place_of_one_that_runs(long_path: Path):
         assert screen.pane.finder.needle == "message 42"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cause", "ended", "rejoined"),
     [

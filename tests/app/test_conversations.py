@@ -131,6 +131,7 @@ async def filter_by(pilot: Pilot[int], text: str) -> None:
 # -- what is said ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory, version: str):
     path = database_file(version)
@@ -167,6 +168,7 @@ async def test_agent_session_and_state_come_from_the_database(database_file: Dat
         assert first["activity"] == "2026-03-04 12:11"
 
 
+@pytest.mark.long
 async def test_what_a_version_does_not_record_is_told_from_nothing(database_file: DatabaseFactory):
     async with open_app(database_file("0.1.2"), size=ALL) as pilot:
         await settled(pilot)
@@ -211,6 +213,7 @@ async def test_a_narrow_screen_keeps_what_matters_most(database_file: DatabaseFa
         assert max(map(len, shown_lines(pilot))) <= 80
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("width", range(60, 160, 20))
 async def test_a_row_with_an_error_has_a_mark_at_every_width_in_every_order(
     width: int, database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
@@ -335,6 +338,7 @@ async def test_a_letter_looks_at_no_row_again_but_at_one_of_which_more_is_known(
         assert looked == []  # it was put together when it was read, the others before the first letter
 
 
+@pytest.mark.long
 async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = first_screen(pilot)
@@ -374,6 +378,7 @@ async def test_the_selection_stays_through_filtering_when_it_matches(database_fi
 # -- order -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "column", sampled([column.name for column in COLUMNS], [column.name for column in COLUMNS[:5]])
 )
@@ -468,6 +473,7 @@ async def test_the_heading_says_which_column_sorts_and_which_way(database_file: 
             assert "broken" in heading_of(pilot), "no title loses a letter"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [NARROW, (160, 50)])
 async def test_trouble_comes_first_with_its_reason(
     size: tuple[int, int], database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
@@ -488,6 +494,7 @@ async def test_trouble_comes_first_with_its_reason(
         assert max(findings for _, findings, _, _ in counts) > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [NARROW, (160, 50)])
 async def test_the_agent_with_the_most_trouble_comes_first_with_the_reason(
     size: tuple[int, int], database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
@@ -512,6 +519,7 @@ async def test_the_agent_with_the_most_trouble_comes_first_with_the_reason(
         await wait_for(pilot, lambda: "main: 14" not in shown(pilot), "no column of agents")
 
 
+@pytest.mark.long
 async def test_with_one_agent_nothing_is_sorted_by_agents(database_file: DatabaseFactory):
     async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
         await settled(pilot)
@@ -520,6 +528,7 @@ async def test_with_one_agent_nothing_is_sorted_by_agents(database_file: Databas
         assert "agent trouble" not in shown(pilot)
 
 
+@pytest.mark.long
 async def test_the_sort_key_lists_the_columns_goes_through_them_and_is_kept(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
@@ -577,6 +586,7 @@ async def test_what_is_opened_before_its_name_was_read_gets_it_in_the_title(
         await wait_for_text(pilot, "Conversation 1  main  “Can you")
 
 
+@pytest.mark.long
 async def test_a_sort_goes_to_the_first_row_and_the_sort_list_offers_another_column(
     database_file: DatabaseFactory,
 ):
@@ -693,6 +703,7 @@ async def test_the_time_of_a_session_on_disk_is_shown_in_the_same_zone_as_all(
 # -- going on, live ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_enter_and_a_second_click_open_the_conversation(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = first_screen(pilot)

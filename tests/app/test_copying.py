@@ -50,6 +50,7 @@ def talk(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 async def test_a_message_is_copied_in_five_forms(talk: Path) -> None:
     async with open_app(talk, size=NARROW) as pilot:
         await pilot.press("enter")
@@ -107,6 +108,7 @@ async def test_a_summary_a_hit_and_a_conversation_are_copied(talk: Path) -> None
         assert (await the_same(line))["hits"] == [found]
 
 
+@pytest.mark.long
 async def test_a_finding_is_copied(database_file: DatabaseFactory) -> None:
     path = database_file("0.15.3-damaged")
     async with open_app(path, size=NARROW) as pilot:

@@ -85,6 +85,7 @@ async def press(pilot: Pilot[int], *keys: str) -> None:
     await settled(pilot)
 
 
+@pytest.mark.long
 async def test_the_map_and_the_tree_lead_each_other(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=HIGH) as pilot:
         screen = await go_to(pilot, DagScreen(conversation(pilot, 1), select=D1))
@@ -112,6 +113,7 @@ async def test_the_map_and_the_tree_lead_each_other(database_file: DatabaseFacto
         assert screen.lines.has_focus
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", sampled([NARROW, (60, 15), HIGH, WIDE], [NARROW]), ids=str)
 async def test_m_folds_the_map_away_and_that_is_remembered(
     database_file: DatabaseFactory, size: tuple[int, int]
@@ -228,6 +230,7 @@ async def test_words_are_found_in_the_summaries(database_file: DatabaseFactory):
         assert screen.map.rows.has_focus
 
 
+@pytest.mark.long
 async def test_the_map_steps_through_the_past(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     await changed(path, (1, NEWEST))
@@ -240,6 +243,7 @@ async def test_the_map_steps_through_the_past(database_copy: DatabaseFactory):
         assert NEWEST not in mapped(screen)
 
 
+@pytest.mark.long
 async def test_a_change_of_the_file_keeps_the_block_and_what_is_in_sight(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with map_of(path, select=D1) as (pilot, screen):
@@ -260,6 +264,7 @@ async def test_a_change_of_the_file_keeps_the_block_and_what_is_in_sight(databas
         assert screen.lines.left_as().summary == D1
 
 
+@pytest.mark.long
 async def test_no_more_is_read_or_drawn_for_many_summaries_than_for_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -332,6 +337,7 @@ async def test_without_colours_states_are_letters(
         assert "! not in the context 39" in shown(pilot)
 
 
+@pytest.mark.long
 async def test_what_has_no_block_and_an_empty_conversation_have_none(tmp_path: Path):
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:

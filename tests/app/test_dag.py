@@ -116,6 +116,7 @@ async def stand_on(pilot: Pilot[int], screen: DagScreen, summary_id: str) -> Non
     await settled(pilot)
 
 
+@pytest.mark.long
 async def test_the_broken_ones_are_counted_where_they_are_folded_and_gone_to(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await pilot.press("s")
@@ -167,6 +168,7 @@ async def test_the_broken_ones_are_counted_where_they_are_folded_and_gone_to(dat
         assert found >= set(stops)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size", [(60, 15), NARROW, WIDE])
 async def test_an_id_is_as_short_as_tells_it_from_others(
     database_file: DatabaseFactory, size: tuple[int, int]
@@ -240,6 +242,7 @@ def test_the_beginning_of_a_summary_is_the_last_column_to_go(width: int):
     assert "time" in shown_at or shown_at["preview"] < 31, "the time has a place before more of the text"
 
 
+@pytest.mark.long
 async def test_rows_unfold_leaf_by_leaf(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3-damaged")) as (pilot, screen):
         await wait_for_text(pilot, f"▸ {ROOTS[0][:8]}", "broken", "Orphans", ORPHAN[:8])
@@ -256,6 +259,7 @@ async def test_rows_unfold_leaf_by_leaf(database_file: DatabaseFactory):
         assert selected(screen) == LEAF
 
 
+@pytest.mark.long
 async def test_what_it_holds_is_styled_when_it_is_mounted_and_not_again(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -275,6 +279,7 @@ async def test_what_it_holds_is_styled_when_it_is_mounted_and_not_again(
         assert screen not in styled
 
 
+@pytest.mark.long
 async def test_opening_reads_as_little_of_a_large_graph_as_of_a_small_one(database_copy: DatabaseFactory):
     counts = []
     for more in (0, 3_000):
@@ -483,6 +488,7 @@ async def test_ten_thousand_levels_open_unfold_and_fold(database_copy: DatabaseF
 # -- moving -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_keys_fold_unfold_and_lead_to_the_consumer(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
         await pilot.press("l", "l")
@@ -539,6 +545,7 @@ async def test_enter_on_a_message_opens_the_conversation_there(database_file: Da
         assert pilot.app.screen is screen
 
 
+@pytest.mark.long
 async def test_a_selected_summary_is_unfolded_to(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select=LEAF) as (pilot, screen):
         assert selected(screen) == LEAF
@@ -805,6 +812,7 @@ async def test_a_message_changes_no_row_and_a_new_text_shows(database_copy: Data
 # -- text is data -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_hostile_texts_and_ids_shift_no_column(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     nasty = "\x1b[31m[/red]\u202eevil\t\x07" + "語" * 40 + "\n" + "x" * 100_000

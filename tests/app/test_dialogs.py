@@ -136,6 +136,7 @@ async def test_the_help_of_a_question_begins_with_its_answers_which_no_other_row
         assert ["↑", "↓", "j", "Scroll"] in [row[:4] for row in rows]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size", [(50, 12), (60, 15)])
 async def test_the_answers_of_a_question_are_in_sight_and_its_text_scrolls(
     database_file: DatabaseFactory, size: tuple[int, int]
@@ -187,6 +188,7 @@ async def test_enter_does_not_do_what_cannot_be_undone(database_file: DatabaseFa
         assert pilot.app.screen is question
 
 
+@pytest.mark.long
 async def test_without_colours_the_screen_below_is_dim(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -240,6 +242,7 @@ async def test_what_was_typed_is_there_after_the_help(database_file: DatabaseFac
         assert edited.text == "?one"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(40, 10), (20, 5)])
 async def test_a_dialog_fits_a_tiny_terminal(database_file: DatabaseFactory, size: tuple[int, int]):
     async with open_app(database_file("0.15.3"), size=size) as pilot:

@@ -6,6 +6,7 @@ import os
 import re
 from datetime import UTC, datetime
 
+import pytest
 from lcm_core.operations.export import default_folder
 
 from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
@@ -60,6 +61,7 @@ async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
             await wait_until_said(pilot, "is open in")
 
 
+@pytest.mark.long
 async def test_enter_lists_backups_and_exports_and_removes_those_that_are_marked(
     database_copy: DatabaseFactory,
 ):

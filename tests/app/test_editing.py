@@ -27,6 +27,7 @@ SUMMARY = "sum_a8e198f2d073c00f"
 TEXT = f"SELECT content FROM summaries WHERE summary_id = '{SUMMARY}'"
 
 
+@pytest.mark.long
 async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     before = value(path, TEXT)
@@ -50,6 +51,7 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
         assert at(pilot.app.screen, "Summary DAG")
 
 
+@pytest.mark.long
 async def test_what_was_not_changed_is_not_reviewed(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -78,6 +80,7 @@ async def walk_to_summary(pilot: Pilot[int], where: str) -> None:
     await settled(pilot)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("where", ["c", "c enter", "H", "F"])
 async def test_a_summary_is_edited_wherever_it_is_listed(where: str, database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
@@ -102,6 +105,7 @@ async def test_in_a_review_all_changes_are_skipped_and_included(database_copy: D
         await wait_for_text(pilot, "all included")
 
 
+@pytest.mark.long
 async def test_in_a_review_the_present_text_is_edited_once_all_changes_are_skipped(
     database_copy: DatabaseFactory,
 ):

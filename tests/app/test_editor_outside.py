@@ -56,6 +56,7 @@ async def test_what_the_editor_leaves_is_a_draft(
     assert terminal == ["given away", "back"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("where", ["s", "c", "c enter", "H", "F"])
 async def test_the_editor_is_opened_wherever_a_summary_is_listed(
     where: str,
@@ -75,6 +76,7 @@ async def test_the_editor_is_opened_wherever_a_summary_is_listed(
     assert value(path, "SELECT count(*) FROM summaries WHERE trim(content) = trim(?)", present)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("script", "said"),
     [

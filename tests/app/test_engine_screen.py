@@ -103,6 +103,7 @@ async def test_an_older_file_says_what_it_does_not_record(database_file: Databas
         assert "Engine  " in shown(pilot)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size", [NARROW, (120, 35), WIDE], ids=["80x24", "120x35", "160x50"])
 def test_how_it_looks(
     size: tuple[int, int],

@@ -48,6 +48,7 @@ def talk(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 async def test_a_conversation_is_exported_in_each_form(talk: Path, tmp_path: Path) -> None:
     async with open_app(talk, size=NARROW) as pilot:
         await settled(pilot)
@@ -71,6 +72,7 @@ async def test_a_conversation_is_exported_in_each_form(talk: Path, tmp_path: Pat
         assert done.code == 0, done.err
 
 
+@pytest.mark.long
 async def test_the_first_list_is_exported_as_it_is_filtered_and_sorted(
     database_file: DatabaseFactory, tmp_path: Path
 ) -> None:
@@ -123,6 +125,7 @@ async def test_a_file_that_is_there_asks_and_the_database_is_never_replaced(
         await wait_until_said(pilot, "is the open database and is not replaced")
 
 
+@pytest.mark.long
 async def test_hits_are_exported_as_they_are_narrowed(talk: Path, tmp_path: Path) -> None:
     async with open_app(talk, size=NARROW) as pilot:
         await pilot.press("F", *"needle")
@@ -141,6 +144,7 @@ async def test_hits_are_exported_as_they_are_narrowed(talk: Path, tmp_path: Path
         await wait_until_said(pilot, "There is no hit to write")
 
 
+@pytest.mark.long
 async def test_findings_are_exported_as_the_doctor_lists_them(
     database_file: DatabaseFactory, tmp_path: Path
 ) -> None:

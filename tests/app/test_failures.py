@@ -216,6 +216,7 @@ def test_a_signal_to_end_restores_the_terminal(database_file: DatabaseFactory, k
     assert ended.terminal.count(ENTERED) == ended.terminal.count(LEFT) == 1
 
 
+@pytest.mark.long
 def test_leaving_the_app_ends_the_process(database_file: DatabaseFactory):
     ended = run_in_terminal(
         database_file("0.15.3"), when_drawn=lambda _, terminal: os.write(terminal, b"q") and None
@@ -252,6 +253,7 @@ async def test_work_that_fails_is_told_once_and_the_app_lives_on(
         assert len([note for note in said(pilot) if "Something went wrong" in note]) == 2
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("place", [places.Context, places.Summaries, places.Messages, places.Files])
 async def test_what_cannot_be_read_is_said_in_its_place_until_it_is_read(
     database_file: DatabaseFactory,

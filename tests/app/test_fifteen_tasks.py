@@ -74,6 +74,7 @@ def test_4_what_a_tool_said_that_is_in_the_context(path: Path, home: Path) -> No
         assert operator.keys == 5
 
 
+@pytest.mark.long
 def test_5_a_summary_edited_by_hand(path: Path, home: Path) -> None:
     before = value(path, TEXT, TOP)
     with Operator(path, home) as operator:
@@ -154,6 +155,7 @@ def test_9_a_summary_dissolved(path: Path, home: Path) -> None:
     assert value(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1") == 23
 
 
+@pytest.mark.long
 def test_10_one_pass_compacted_and_the_context_beside_that_before_it(home: Path, tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
     before = value(path, "SELECT count(*) FROM summaries")

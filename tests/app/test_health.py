@@ -139,6 +139,7 @@ async def test_the_rows_of_findings_are_found_with_what_they_refer_to(database_f
     assert (part.message_id, part.gone) == (286, True)
 
 
+@pytest.mark.long
 async def test_the_number_of_a_conversation_is_no_other_number(database_file: DatabaseFactory):
     async with open_app(database_file("0.3.0"), size=NARROW) as pilot:
         screen = await go_to(pilot, HealthScreen(None))
@@ -151,6 +152,7 @@ async def test_the_number_of_a_conversation_is_no_other_number(database_file: Da
         assert len(named) == sum(one.conversation_id == 2 for one in findings.values())
 
 
+@pytest.mark.long
 async def test_the_cursor_is_at_first_on_the_gravest_finding(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         await settled(pilot)
@@ -262,6 +264,7 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
         await wait_for_text(pilot, "#111")
 
 
+@pytest.mark.long
 async def test_findings_of_one_check_are_one_line_that_unfolds(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         screen = await health(pilot)
@@ -285,6 +288,7 @@ async def test_findings_of_one_check_are_one_line_that_unfolds(database_file: Da
         assert below[-1] in table.keys, "under a filter all that matches is listed"
 
 
+@pytest.mark.long
 async def test_the_head_says_what_the_key_fixes_and_on_a_heading_that_is_all_below(
     database_file: DatabaseFactory,
 ):
@@ -303,6 +307,7 @@ async def test_the_head_says_what_the_key_fixes_and_on_a_heading_that_is_all_bel
         await wait_for_text(pilot, f"Fix {meant} findings")
 
 
+@pytest.mark.long
 async def test_the_pane_of_an_unfolded_line_does_not_list_its_findings_again(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED), size=WIDE) as pilot:
         screen = await health(pilot)
@@ -318,6 +323,7 @@ async def test_the_pane_of_an_unfolded_line_does_not_list_its_findings_again(dat
         assert "Is a summary only its truncated source?" in screen.text.text
 
 
+@pytest.mark.long
 async def test_a_finding_leads_to_its_context_and_its_summaries(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         screen = await health(pilot)
@@ -339,6 +345,7 @@ async def test_a_finding_leads_to_its_context_and_its_summaries(database_file: D
         assert screen.why_not("context") == "the finding is about the whole database"
 
 
+@pytest.mark.long
 async def test_what_a_folded_line_stands_for_is_marked_and_fixed_together(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         screen = await health(pilot)
@@ -469,6 +476,7 @@ async def test_search_tables_alone_are_mended_without_a_plan(database_copy: Data
     assert not value(path, "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'")
 
 
+@pytest.mark.long
 async def test_a_summary_of_a_finding_is_edited_and_traced_by_keys_of_the_bar(database_copy: DatabaseFactory):
     async with open_app(database_copy(DAMAGED), size=NARROW) as pilot:
         await settled(pilot)
@@ -577,6 +585,7 @@ async def test_escape_stops_the_checks_and_then_leaves(
         assert said(pilot) == []
 
 
+@pytest.mark.long
 async def test_the_pane_says_rule_fix_and_rows(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED), size=WIDE) as pilot:
         screen = await health(pilot)

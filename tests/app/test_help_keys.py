@@ -67,6 +67,7 @@ async def again(pilot: Pilot[int], screen: CommandScreen, name: str) -> CommandS
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(SCREENS, ["BriefsScreen"]))
 async def test_each_key_of_a_screen_does_something_or_says_why_not(openclaw_home: Path, name: str):
     silent: list[str] = []

@@ -38,6 +38,7 @@ from tests.conftest import DatabaseFactory
 from tests.support import sampled
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", sampled(WAYS, ["ConversationsScreen", "ContextScreen", "SnapshotsScreen"]))
 async def test_two_short_paragraphs_stand_over_the_menu(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home, size=NARROW) as pilot:
@@ -69,6 +70,7 @@ def config() -> Path:
     return path
 
 
+@pytest.mark.long
 async def test_what_is_typed_filters_the_keys_and_enter_runs_one(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -78,6 +80,7 @@ async def test_what_is_typed_filters_the_keys_and_enter_runs_one(database_file: 
         await wait_for_text(pilot, "Context 1")
 
 
+@pytest.mark.long
 async def test_a_key_that_cannot_be_used_now_says_why_and_stays_in_the_menu(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -90,6 +93,7 @@ async def test_a_key_that_cannot_be_used_now_says_why_and_stays_in_the_menu(data
         assert "type to filter" in shown(pilot) or "vacuum" in shown(pilot)
 
 
+@pytest.mark.long
 async def test_another_key_is_given_kept_and_used_at_once(database_file: DatabaseFactory, config: Path):
     path = database_file("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
@@ -116,6 +120,7 @@ async def test_another_key_is_given_kept_and_used_at_once(database_file: Databas
         await wait_for_text(pilot, "message_parts")
 
 
+@pytest.mark.long
 async def test_the_key_of_another_command_is_swapped_and_the_cursor_stays(
     database_file: DatabaseFactory, config: Path
 ):
@@ -144,6 +149,7 @@ def test_a_swap_keeps_the_other_keys_of_a_command_and_is_written_as_the_config_f
     assert swapped({"context": "comma"}, keys, "context", "h") == {"context": "h", "fold": "left,comma"}
 
 
+@pytest.mark.long
 async def test_a_swap_that_cannot_be_made_says_why_in_full_below_the_keys(
     database_file: DatabaseFactory, config: Path
 ):
@@ -214,6 +220,7 @@ async def test_the_help_is_grouped_and_what_cannot_be_used_now_is_dim(database_f
             assert all((one.style and one.style.color == dim) == (title == "Undo") for one in segments)
 
 
+@pytest.mark.long
 async def test_a_click_on_a_line_of_the_help_runs_it_or_says_why_not(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
         await settled(pilot)
@@ -226,6 +233,7 @@ async def test_a_click_on_a_line_of_the_help_runs_it_or_says_why_not(database_fi
         await wait_for_text(pilot, "Context 1")
 
 
+@pytest.mark.long
 async def test_a_theme_that_was_chosen_is_kept(database_file: DatabaseFactory, config: Path):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)

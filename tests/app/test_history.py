@@ -56,6 +56,7 @@ async def test_an_empty_history_says_what_will_stand_there(database_file: Databa
         assert screen.why_not("undo") == "there is no change to undo yet"
 
 
+@pytest.mark.long
 async def test_undo_gives_back_the_same_rows_and_can_be_undone(
     database_copy: DatabaseFactory, no_offer: None
 ):
@@ -144,6 +145,7 @@ async def test_an_undo_that_would_lose_something_is_refused_with_the_reason(
     assert context_of(path, 1) == before
 
 
+@pytest.mark.long
 async def test_an_undo_that_somebody_else_made_meanwhile_does_not_become_a_redo(
     database_copy: DatabaseFactory, no_offer: None
 ):
@@ -225,6 +227,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 2, "the undo, a batch as well")
 
 
+@pytest.mark.long
 async def test_a_compaction_is_undone_as_a_whole_and_what_holds_of_it_in_part_is_said(
     database_copy: DatabaseFactory,
 ):

@@ -39,6 +39,7 @@ from tests.databases import damage_table
 from tests.operations.test_rewrite import above, deep, rewritten
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("version", "size", "labels", "texts"),
     [
@@ -85,6 +86,7 @@ async def test_the_panel_says_what_needs_a_look_and_the_urgent_first(
             assert text in "\n".join(panel)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size", [(60, 15), NARROW, (100, 24), (160, 50)])
 async def test_the_list_stays_where_it_is_and_no_verdict_is_cut(
     size: tuple[int, int], database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
@@ -109,6 +111,7 @@ async def test_the_list_stays_where_it_is_and_no_verdict_is_cut(
         assert said.endswith(" H")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size", [NARROW, (160, 50)])
 async def test_a_line_that_is_read_late_moves_none_below_it(
     size: tuple[int, int], database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
@@ -158,6 +161,7 @@ def test_that_a_verdict_is_of_the_quick_check_is_said_before_how_old_it_is():
 # -- beside the list ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_wide_screen_says_of_the_selected_row_how_it_ended_what_is_wrong_and_what_to_press(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -219,6 +223,7 @@ def test_the_count_of_broken_summaries_says_which_conversations_it_leaves_out():
     assert "✗ 5 broken summaries in 4 conversations, 3 unreadable" in said
 
 
+@pytest.mark.long
 async def test_the_checks_are_asked_once_until_the_file_changes(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -250,6 +255,7 @@ async def test_the_checks_are_asked_once_until_the_file_changes(
         await wait_for(pilot, lambda: len(asked) >= 2)
 
 
+@pytest.mark.long
 async def test_a_key_on_a_line_is_about_the_conversation_that_it_names(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await wait_for_text(pilot, "23 broken summaries", "8 ops", "564.7 KB 49% of texts")
@@ -266,6 +272,7 @@ async def test_a_key_on_a_line_is_about_the_conversation_that_it_names(database_
         await wait_for_text(pilot, "Context 3")
 
 
+@pytest.mark.long
 async def test_the_card_says_what_health_has_found_also_after_a_change(
     database_copy: DatabaseFactory, monkeypatch
 ):
@@ -321,6 +328,7 @@ async def test_lines_lead_where_their_keys_lead(database_file: DatabaseFactory, 
         assert sizes == sorted(sizes, reverse=True)
 
 
+@pytest.mark.long
 async def test_the_panel_shows_changes_and_u_undoes_one(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
@@ -338,6 +346,7 @@ async def test_the_panel_shows_changes_and_u_undoes_one(database_copy: DatabaseF
         await wait_for_text(pilot, "Undo, conversation 1")
 
 
+@pytest.mark.long
 async def test_a_summary_of_a_replaced_text_is_counted_and_led_to(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     leaf = deep(path)
@@ -372,6 +381,7 @@ async def test_a_summary_of_a_replaced_text_is_counted_and_led_to(database_copy:
         await wait_for(pilot, lambda: " stale " not in shown(pilot))
 
 
+@pytest.mark.long
 async def test_what_was_undone_together_is_one_line_and_offers_no_undo(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:
@@ -421,6 +431,7 @@ async def test_an_empty_database_has_one_line(database_copy: DatabaseFactory):
         assert [line.split()[0] for line in shown_lines(pilot)[1:3]] == ["database", "id"]
 
 
+@pytest.mark.long
 async def test_quitting_asks_when_something_waits(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         await settled(pilot)

@@ -67,6 +67,7 @@ async def test_every_session_of_a_living_host_is_listed_with_its_state(living: P
     assert states == {key: words[one["storage"], one["current"]] for key, one in expected.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", sampled(PLACES, [*PLACES][::2]))
 async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_path: Path) -> None:
     story = Story("one", 3).tell(60)
@@ -90,6 +91,7 @@ async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_pat
     assert [row[0] for row in stored] == [name for name, _, _ in story.messages]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("place", ["file", "cold"])
 async def test_the_end_of_a_large_session_comes_first_and_the_cursor_stays_on_its_entry(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -146,6 +148,7 @@ async def test_what_a_living_host_writes_is_followed_a_page_at_a_time(tmp_path: 
         await wait_for(pilot, lambda: screen.messages.selected == len(later.path) - 1)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
@@ -176,6 +179,7 @@ async def test_a_damaged_archive_is_one_sentence_on_the_screen(
         await wait_for(pilot, lambda: sentence in " ".join(shown(pilot).split()))
 
 
+@pytest.mark.long
 async def test_bad_entries_and_wrong_counts_are_said_where_they_are_read_and_imported(tmp_path: Path) -> None:
     story = talk(5)
     frame, cold = (AgentFolder(tmp_path / "agents" / name) for name in ("frame", "cold"))
@@ -225,6 +229,7 @@ def talk(turns: int) -> Story:
     return story
 
 
+@pytest.mark.long
 async def test_both_screens_say_how_far_the_engine_is(tmp_path: Path) -> None:
     story, agent = talk(10), AgentFolder(tmp_path / "agents" / "main")
     agent.hot(story, "agent:main:main", packed=0)
@@ -258,6 +263,7 @@ async def test_both_screens_say_how_far_the_engine_is(tmp_path: Path) -> None:
         assert screen.list.cells(1)["state"].text == "active"
 
 
+@pytest.mark.long
 async def test_sessions_in_files_are_compared_too(openclaw_home: Path) -> None:
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
         await wait_for_text(pilot, "on disk", "✓ up to date with 8 sessions of the host")
@@ -286,6 +292,7 @@ async def test_a_database_that_cannot_be_read_is_said_on_the_first_screen(tmp_pa
         await wait_for_text(pilot, "? 1 place not read:", "1 unread")
 
 
+@pytest.mark.long
 async def test_a_large_session_is_imported_a_few_parts_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

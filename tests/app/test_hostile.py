@@ -99,6 +99,7 @@ async def test_every_screen_opens_on_harm_and_obeys_none(hostile_home: Callable[
         assert harmless <= {"ItemScreen", "HealthScreen", *QUIET}, "the harm is there to be seen"
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", sampled(["flooded", "sprinkled"], ["flooded"]))
 @pytest.mark.parametrize("name", sampled(WAYS, ["ItemScreen", "HistoryScreen"]))
 async def test_no_screen_obeys_the_text_that_it_shows(

@@ -247,6 +247,7 @@ def some_tall(key: int) -> int:
 KINDS = pytest.mark.parametrize("heights", [UNIFORM, some_tall], ids=["uniform", "tall"])
 
 
+@pytest.mark.cases(4)
 @KINDS
 @pytest.mark.parametrize(
     "change",
@@ -389,6 +390,7 @@ async def test_the_selected_key_stays_in_sight_when_the_screen_shrinks_and_grows
             assert app.view.selected == 50
 
 
+@pytest.mark.cases(1)
 @KINDS
 async def test_the_cursor_stays_in_sight_when_a_larger_layout_is_gone_before_it_is_heard_of(
     heights: Callable[[int], int] | None, monkeypatch: pytest.MonkeyPatch
@@ -426,6 +428,7 @@ async def test_a_key_can_be_selected_with_the_new_keys():
 # -- moving ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [

@@ -179,6 +179,7 @@ async def test_a_new_summary_appears_in_the_tree(database_copy: DatabaseFactory)
             assert screen.selected_id() == selected
 
 
+@pytest.mark.long
 async def test_a_new_file_appears_in_the_list(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:
@@ -267,6 +268,7 @@ async def test_a_host_that_comes_and_goes_is_followed_both_times(database_copy: 
     assert os.listdir(path.parent) == ["lcm.db"]
 
 
+@pytest.mark.long
 async def test_a_file_that_was_replaced_is_read_anew(database_copy: DatabaseFactory, tmp_path: Path):
     path, other = database_copy("0.15.3"), database_copy("0.15.3")
     with Host(other) as host:
@@ -315,6 +317,7 @@ async def test_a_file_that_is_gone_is_said_to_be_gone_and_stays_on_the_screen(da
 SOME = ("DagScreen", "SentScreen", "FileScreen", "PlanScreen", "HealthScreen", "DiskSessionScreen")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "live",
     [pytest.param(False, id="no host"), pytest.param(True, id="a live host", marks=pytest.mark.long)],

@@ -115,6 +115,7 @@ async def test_an_id_in_a_text_leads_to_the_summary(database_file: DatabaseFacto
         assert pilot.app.screen.selected_id() == "sum_e3abe9b12886b92b"
 
 
+@pytest.mark.long
 async def test_a_click_on_an_answer_gives_it(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         answers: list[str | None] = []
@@ -130,6 +131,7 @@ async def test_a_click_on_an_answer_gives_it(database_file: DatabaseFactory):
         assert pilot.app.screen is question
 
 
+@pytest.mark.long
 async def test_an_id_in_a_row_opens_what_it_names_and_that_of_the_row_the_row(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     done = await asyncio.to_thread(

@@ -44,6 +44,7 @@ def noted_paints(monkeypatch: pytest.MonkeyPatch) -> list[tuple[type[Screen[obje
 OPENED = (("enter", ConversationScreen), ("s", DagScreen), ("c", ContextScreen))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("key", "screen"), OPENED)
 async def test_a_screen_is_painted_first_with_what_it_has_read(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, key: str, screen: type[Screen[object]]
@@ -57,6 +58,7 @@ async def test_a_screen_is_painted_first_with_what_it_has_read(
         assert next(rows for one, rows in painted if one is screen)
 
 
+@pytest.mark.long
 async def test_a_screen_whose_rows_are_late_is_painted_without(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -127,6 +129,7 @@ async def test_a_letter_of_the_filter_lays_out_and_sorts_nothing(
         assert done["sorts"] == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("key", "screen"), OPENED)
 async def test_an_opening_styles_each_widget_once_and_makes_no_prompt(
     database_copy: DatabaseFactory,
@@ -206,6 +209,7 @@ async def test_what_is_painted_in_parts_is_what_a_whole_paint_shows(
             await wait_for(pilot, lambda: seen.state() == as_a_whole(), f"the whole screen after {keys}")
 
 
+@pytest.mark.long
 async def test_work_without_keys_waits_for_the_rows_in_front_or_until_their_screen_is_left(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

@@ -34,6 +34,7 @@ async def drag(pilot: Pilot[int], x: int, y: int) -> None:
     await pilot.pause()
 
 
+@pytest.mark.long
 async def test_a_divider_is_dragged_and_stays_there_another_day_in_another_terminal(
     database_file: DatabaseFactory,
 ):
@@ -64,6 +65,7 @@ async def test_a_divider_is_dragged_and_stays_there_another_day_in_another_termi
 PANED = ["DagScreen", "HealthScreen", "PreviousScreen", "BriefsScreen"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(PANED, ["PreviousScreen"]))
 async def test_no_pane_is_lost_in_a_small_terminal(name: str, database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
@@ -82,6 +84,7 @@ async def test_no_pane_is_lost_in_a_small_terminal(name: str, database_file: Dat
     assert set(read_looks(remembered_path())[0]) == {f"{name.removesuffix('Screen').lower()} below"}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["ContextScreen", "DagScreen", "HealthScreen", "FilesScreen"])
 async def test_esc_leads_from_the_text_to_the_list_before_it_leaves(
     name: str, database_file: DatabaseFactory
@@ -150,6 +153,7 @@ def test_where_nothing_can_be_written_nothing_is_said(tmp_path: Path):
     assert mine.share("dag beside") == 0.25
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("size", "mark"), [(NARROW, "━▼━"), (WIDE, "▶")])
 async def test_the_divider_points_at_the_second_pane_while_it_has_the_keys(
     size: tuple[int, int], mark: str, database_file: DatabaseFactory

@@ -44,6 +44,7 @@ def items_of(screen: ContextScreen) -> list[int | str | None]:
     return list(screen.items.view.items.refs)
 
 
+@pytest.mark.long
 async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
     path, _ = dissolved
     rows = dump(path)
@@ -87,6 +88,7 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
     assert dump(path) == rows
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size", [(60, 15), NARROW])
 async def test_what_is_not_known_of_a_moment_has_room_in_a_line(
     database_file: DatabaseFactory, size: tuple[int, int]
@@ -105,6 +107,7 @@ async def test_what_is_not_known_of_a_moment_has_room_in_a_line(
         assert "sum_bb692ab9b90b6a49" in pilot.app.screen.explained(), "the help names them"
 
 
+@pytest.mark.long
 async def test_no_press_is_lost(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     await changed(path, (1, NODE), (1, OTHER))
@@ -127,6 +130,7 @@ async def test_no_press_is_lost(database_copy: DatabaseFactory):
         assert OTHER not in screen.lines.known.ids
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", [places.Context, places.Summaries])
 async def test_esc_leads_to_the_present_then_to_the_screen_before(
     dissolved: tuple[Path, str], place: type[places.Context | places.Summaries]
@@ -245,6 +249,7 @@ async def test_a_change_waits_until_the_other_moment_is_shown(
     assert dump(path) == rows
 
 
+@pytest.mark.long
 async def test_a_compaction_of_ours_is_one_step_and_the_first_to_compare_with(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

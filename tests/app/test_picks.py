@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lcm_tui.kit.dialog import Prompt
 from tests.app.support import (
     NARROW,
@@ -36,6 +38,7 @@ async def test_a_budget_is_picked(database_file: DatabaseFactory):
         assert "what if" not in shown_lines(pilot)[0], "the first one is what an empty answer stands for"
 
 
+@pytest.mark.long
 async def test_what_is_typed_filters_or_is_taken_as_typed(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
@@ -90,6 +93,7 @@ async def test_what_a_context_can_be_compared_with(database_file: DatabaseFactor
         await wait_for_text(pilot, "1 with 3")
 
 
+@pytest.mark.long
 async def test_where_to_in_a_conversation_is_picked(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await open_conversation(pilot, 1)
@@ -105,6 +109,7 @@ async def test_where_to_in_a_conversation_is_picked(database_file: DatabaseFacto
         await wait_for(pilot, lambda: (screen.messages.selected or 0) > 300, "the message of then")
 
 
+@pytest.mark.long
 async def test_a_search_is_narrowed_to_what_is_picked(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -128,6 +133,7 @@ async def test_the_budget_of_a_compaction_is_picked(database_file: DatabaseFacto
         await wait_for(pilot, lambda: pilot.app.screen.budget == 4_000, "the budget")
 
 
+@pytest.mark.long
 async def test_a_moment_of_the_past_is_picked_or_typed(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     await changed(path, (1, NODE))

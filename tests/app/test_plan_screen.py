@@ -429,6 +429,7 @@ def context_refs(path: Path) -> set[object]:
     return {ref for _, ref in context_of(path, 1)}
 
 
+@pytest.mark.long
 async def test_what_cannot_be_dissolved_says_why(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     leaf = value(path, "SELECT summary_id FROM summaries WHERE conversation_id = 1 AND kind = 'leaf' LIMIT 1")
@@ -561,6 +562,7 @@ async def test_a_batch_that_stops_half_way_goes_on_from_there(
         await wait_until_said(pilot, "reindex")
 
 
+@pytest.mark.long
 async def test_a_wal_that_sqlite_ignores_is_asked_about_and_kept(
     database_copy: DatabaseFactory, no_offer: None
 ):

@@ -65,6 +65,7 @@ async def test_a_leaf_of_a_sweep_was_given_the_leaf_of_the_pass_before(database_
             assert " ".join(line.split()) in shown_text
 
 
+@pytest.mark.long
 async def test_a_summary_without_text_is_not_counted_and_an_alternative_is_no_fact(
     database_copy: DatabaseFactory,
 ):
@@ -78,6 +79,7 @@ async def test_a_summary_without_text_is_not_counted_and_an_alternative_is_no_fa
         await wait_for_text(pilot, "The text that the model may have been given")
 
 
+@pytest.mark.long
 async def test_the_selected_summary_is_shown_whole_and_its_id_is_copied(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     async with previous_of(path, IN_SWEEP, size=NARROW) as (pilot, screen):
@@ -176,6 +178,7 @@ async def test_s_goes_to_the_selected_summary_in_the_tree(database_file: Databas
         await wait_for(pilot, lambda: pilot.app.screen is screen)
 
 
+@pytest.mark.long
 async def test_a_summary_deleted_by_the_host_stays_readable_and_is_said_to_be_gone(
     database_copy: DatabaseFactory,
 ):

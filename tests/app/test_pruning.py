@@ -58,6 +58,7 @@ async def previewed(pilot: Pilot[int], key: str) -> PlanScreen:
     return screen
 
 
+@pytest.mark.long
 async def test_marked_conversations_are_exported_deleted_and_brought_back(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     before, ids = dump(path), column(path, IDS)
@@ -90,6 +91,7 @@ async def test_marked_conversations_are_exported_deleted_and_brought_back(databa
     assert changed(before, dump(path)) == set()
 
 
+@pytest.mark.long
 async def test_each_warning_of_a_deletion_is_whole_on_its_line(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
@@ -110,6 +112,7 @@ async def test_each_warning_of_a_deletion_is_whole_on_its_line(database_copy: Da
     assert 45_000 < sum(one.stat().st_size for one in kept) < 53_000
 
 
+@pytest.mark.long
 async def test_a_deletion_offers_the_space_and_the_large_files(database_copy: DatabaseFactory):
     path = with_space(database_copy("0.15.3"))
     other = value(path, "SELECT file_id FROM large_files WHERE conversation_id = 1")
@@ -156,6 +159,7 @@ async def test_the_space_is_not_offered_over_a_screen_that_was_opened_meanwhile(
         assert at(pilot.app.screen, "Disk")
 
 
+@pytest.mark.long
 async def test_beside_a_host_a_deletion_says_why_no_space_is_given_back(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:

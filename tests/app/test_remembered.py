@@ -65,6 +65,7 @@ async def test_a_start_on_an_unchanged_file_reads_the_list_and_nothing_else(
         assert pilot.app.session.database.statements <= 2  # the list, and the journal
 
 
+@pytest.mark.long
 async def test_a_start_on_a_file_that_grew_reads_what_came(
     database_copy: DatabaseFactory, asked: Counter[str]
 ):
@@ -85,6 +86,7 @@ async def test_a_start_on_a_file_that_grew_reads_what_came(
             assert row.sums == await database.read(sums_of, row.sums.conversation_id)  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "statement",
     [
@@ -124,6 +126,7 @@ async def test_messages_in_sight_that_somebody_rewrote_in_place_are_read_again(
         assert shown == await database.read(sums_of, shown.conversation_id)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"shares": {}}'])
 async def test_a_damaged_file_of_ours_is_read_over(
     database_copy: DatabaseFactory, asked: Counter[str], damage: bytes
@@ -150,6 +153,7 @@ async def test_nothing_is_kept_where_it_is_turned_off(
     assert not cache_folder().exists()
 
 
+@pytest.mark.long
 async def test_the_verdict_is_shown_with_its_time_until_the_file_changes(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -240,6 +244,7 @@ async def statements_for_a_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -
             return database.statements - before, counted
 
 
+@pytest.mark.long
 async def test_a_commit_beside_the_list_costs_as_much_however_many_conversations_there_are(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

@@ -88,6 +88,7 @@ async def test_a_low_narrow_terminal_shows_ids_and_reasons_below_a_short_head(da
         assert sum(line.startswith("● sum_") for line in shown_lines(pilot)) >= 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(48, 15), (60, 15), NARROW, (120, 35), (160, 50)])
 async def test_a_batch_of_several_conversations_says_at_every_width_whose_each_is(
     size: tuple[int, int], database_copy: DatabaseFactory
@@ -439,6 +440,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_what_a_rule_leaves_is_selected_and_what_waits_leads_to_its_source(
     database_copy: DatabaseFactory, no_offer: None
 ):
@@ -471,6 +473,7 @@ async def test_what_a_rule_leaves_is_selected_and_what_waits_leads_to_its_source
         await wait_for(pilot, lambda: bool(work.batch.item(waiting.summary_id).drafts))
 
 
+@pytest.mark.long
 async def test_a_run_that_is_broken_off_ends_before_the_next_and_a_new_rule_judges_what_the_old_one_left(
     database_copy: DatabaseFactory, no_offer: None
 ):
@@ -495,6 +498,7 @@ async def test_a_run_that_is_broken_off_ends_before_the_next_and_a_new_rule_judg
         await wait_for_text(pilot, "11 applied")
 
 
+@pytest.mark.long
 async def test_an_applied_draft_leads_to_the_next_undecided_and_a_decided_batch_takes_no_rule(
     database_copy: DatabaseFactory,
 ):

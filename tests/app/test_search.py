@@ -132,6 +132,7 @@ async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_
         await wait_until_said(pilot, "Nothing was found for these words")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("table", "column", "key", "place"),
     [
@@ -311,6 +312,7 @@ async def test_a_file_without_search_tables_gets_its_index_beside_the_typing(
         assert screen._found.total == 2
 
 
+@pytest.mark.long
 async def test_a_question_without_a_model_is_answered_with_its_evidence(
     database_copy: DatabaseFactory,
 ) -> None:
@@ -332,6 +334,7 @@ async def test_a_question_without_a_model_is_answered_with_its_evidence(
         await wait_for(pilot, lambda: at(pilot.app.screen, "Search"), "the hits again")
 
 
+@pytest.mark.long
 async def test_a_model_is_asked_only_after_the_operator_agreed(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,6 +423,7 @@ async def test_without_the_cache_nothing_is_kept_on_disk(
         assert any(cache_folder().rglob("*")) is kept, setting
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(EVERY, ["ContextScreen"]))
 async def test_a_word_is_three_keys_away_from_every_screen(name: str, openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
@@ -472,6 +476,7 @@ async def test_a_word_is_three_keys_away_from_a_dialog(before: str, database_cop
         await wait_for(pilot, lambda: pilot.app.screen is below, "where one was")
 
 
+@pytest.mark.long
 async def test_every_hit_is_of_a_kind_that_can_be_chosen(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await searching(pilot, *"upload")
@@ -510,6 +515,7 @@ async def test_a_count_has_a_plus_only_where_there_may_be_more_hits_of_its_choic
         await wait_for_text(pilot, "3 of at least 2,001 hits", "1 ●tool 3  2 user 2,000+", "6 not in it 3 ")
 
 
+@pytest.mark.long
 async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path: Path):
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:
@@ -566,6 +572,7 @@ async def test_one_key_each_narrows_the_hits_and_one_takes_it_all_away(tmp_path:
         await wait_for_text(pilot, "Search summaries", "2 of 5 hits, best first  2 summaries searched,")
 
 
+@pytest.mark.long
 async def test_a_search_without_words_shows_its_choices_and_counts_nothing(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
@@ -577,6 +584,7 @@ async def test_a_search_without_words_shows_its_choices_and_counts_nothing(datab
         assert " of " not in shown_lines(pilot)[0]
 
 
+@pytest.mark.long
 async def test_counts_are_known_where_the_search_was_narrowed_before_it_was_typed(tmp_path: Path):
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:
@@ -594,6 +602,7 @@ async def test_counts_are_known_where_the_search_was_narrowed_before_it_was_type
         await wait_for_text(pilot, "2 hits", " 1 tool 1  2 user 1  5 in context 1  6 not in it 1")
 
 
+@pytest.mark.long
 async def test_what_is_picked_is_added_to_what_narrows_the_search(tmp_path: Path):
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:
@@ -612,6 +621,7 @@ async def test_what_is_picked_is_added_to_what_narrows_the_search(tmp_path: Path
         await wait_for_text(pilot, "Search tool in-context", "1 hit")
 
 
+@pytest.mark.long
 async def test_hits_of_before_a_change_say_so(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     plant(path)

@@ -47,6 +47,7 @@ async def stepped(pilot: Pilot[int], *keys: str) -> CommandScreen:
     return pilot.app.screen
 
 
+@pytest.mark.long
 async def test_operations_are_stepped_through_in_time_and_stay_a_diff(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     for words in (("dissolve", 1, "--summary", "sum_4c4bd5"), ("history", "undo", "last")):
@@ -163,6 +164,7 @@ async def test_a_snapshot_leads_to_the_older_one(database_copy: DatabaseFactory)
         await wait_until_said(pilot, "This is the oldest snapshot.")
 
 
+@pytest.mark.long
 async def test_previous_contexts_leaf_by_leaf_as_text_and_compared(database_file: DatabaseFactory):
     after_broken = "sum_df412986c06c25a8"
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
@@ -209,6 +211,7 @@ async def test_the_first_leaf_and_what_is_no_leaf(database_file: DatabaseFactory
         await wait_until_said(pilot, "This is the first leaf of the conversation.")
 
 
+@pytest.mark.long
 async def test_a_burst_of_steps_ends_where_the_presses_one_by_one_would(database_file: DatabaseFactory):
     """Presses behind an end count from there; the end is said."""
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:

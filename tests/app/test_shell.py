@@ -82,6 +82,7 @@ def key_problems_of(given: dict[str, str]) -> list[str]:
 # -- leaving -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 async def test_the_first_screen_is_left_with_the_app(database_file: DatabaseFactory, key: str):
     async with open_app(database_file("0.15.3")) as pilot:
@@ -90,6 +91,7 @@ async def test_the_first_screen_is_left_with_the_app(database_file: DatabaseFact
     assert pilot.app.return_value == 0
 
 
+@pytest.mark.long
 async def test_escape_never_quits(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         await pilot.press("escape", "escape")
@@ -137,6 +139,7 @@ async def test_a_key_that_only_another_screen_has_says_so(database_file: Databas
         assert len(said(pilot)) == count
 
 
+@pytest.mark.long
 async def test_a_key_that_no_screen_has_says_so_once_in_a_run(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -190,6 +193,7 @@ async def test_a_click_on_a_key_is_the_key(database_file: DatabaseFactory):
         await wait_for(pilot, lambda: pilot.app.screen is first)
 
 
+@pytest.mark.long
 async def test_help_says_what_the_screen_is_and_tab_goes_through_its_parts(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await pilot.press("c")
@@ -205,6 +209,7 @@ async def test_help_says_what_the_screen_is_and_tab_goes_through_its_parts(datab
         await wait_for_text(pilot, "What this screen shows", " ".join(explained[:4]))
 
 
+@pytest.mark.long
 async def test_a_letter_in_the_prompt_is_a_letter(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         await pilot.press("slash", "q", "s", "colon", "question_mark")
@@ -224,6 +229,7 @@ def done_by(screen, command: str) -> bool:
     return screen.ALL_KEYS[command].run is not None or callable(getattr(screen, named, None))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(WAYS, OF_EACH_KIND))
 async def test_every_screen_shows_its_keys_and_explains_all_its_commands(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
@@ -248,6 +254,7 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         assert listed == {(key_title(one.key), one.title) for one in map(screen.told, screen.commands)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(WAYS, OF_EACH_KIND))
 async def test_every_screen_has_its_head_three_rows_and_whole_keys_at_60x15(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home, size=(60, 15)) as pilot:
@@ -394,6 +401,7 @@ async def test_a_theme_that_does_not_exist_is_told(database_file: DatabaseFactor
         assert pilot.app.theme == "textual-dark"
 
 
+@pytest.mark.long
 async def test_a_key_that_two_actions_would_have_is_said_to_be_taken(database_file: DatabaseFactory):
     write_config(keys={"files": "c", "copy-id": "f"})
     async with open_app(database_file("0.15.3")) as pilot:
@@ -437,6 +445,7 @@ def test_a_key_that_does_not_exist_and_one_given_twice_are_told():
     assert key_problems_of({"files": "Y", "engine": "f"}) == []  # they change places
 
 
+@pytest.mark.long
 async def test_the_help_names_the_moving_keys_as_they_are_mapped(database_file: DatabaseFactory):
     write_config(keys={"down": "&", "page-up": "F9"})
     async with open_app(database_file("0.15.3")) as pilot:
@@ -457,6 +466,7 @@ async def test_without_colours_nothing_is_coloured(database_file: DatabaseFactor
         assert any(style.reverse for style in styles), "the cursor is seen without colours"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(WAYS, OF_EACH_KIND))
 async def test_resizing_keeps_the_selection(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
@@ -490,6 +500,7 @@ async def test_a_notice_takes_no_row_and_is_there_once(database_file: DatabaseFa
 LONG = "A sentence that says at length what was wrong with the last key, and what would help. " * 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [NARROW, (60, 15)])
 async def test_a_notice_that_is_cut_is_whole_in_the_help(
     database_file: DatabaseFactory, size: tuple[int, int]
@@ -528,6 +539,7 @@ async def test_a_dialog_shows_a_notice_in_the_same_place(database_file: Database
 # -- hostile words -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "text", ["[/", "[/]", "[red]x[/red]", "[@click=app.quit]x[/]", "\x1b[2J\x9b31m\u202e"]
 )

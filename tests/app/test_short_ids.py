@@ -11,6 +11,7 @@ from tests.app.support import NARROW, open_app, settled, wait_for_text
 from tests.databases import building, new_database
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "keys", [("s",), ("c",), ("R", "enter"), ("F", *"needle"), ("H", "right", "down", "right", "down")]
 )

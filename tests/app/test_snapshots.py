@@ -157,6 +157,7 @@ def test_every_screen_that_is_registered_has_its_pictures() -> None:
     assert registered | {"ConversationsScreen"} == set(EVERY)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("colours", ["light", "no colour"])
 @pytest.mark.parametrize(
     "name",

@@ -229,6 +229,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.long
 def test_the_app_runs_on_whatever_the_terminal_sends(database_file: DatabaseFactory):
     app = app_on(database_file("0.15.3"))
     app.until(b"Conversations")
@@ -242,6 +243,7 @@ def test_the_app_runs_on_whatever_the_terminal_sends(database_file: DatabaseFact
     assert not logfile.log_path().exists() or "Traceback" not in logfile.log_path().read_text()
 
 
+@pytest.mark.long
 def test_a_paste_commits_nothing_in_an_open_preview(database_copy: DatabaseFactory, tmp_path: Path):
     path = database_copy("0.15.3")
     config = tmp_path / "config.toml"
@@ -300,6 +302,7 @@ terminal._Terminal.write = broken
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", THREADS)
 def test_an_error_in_a_thread_of_the_library_ends_in_one_sentence(database_file: DatabaseFactory, where: str):
     ended = run_in_terminal(
@@ -312,6 +315,7 @@ def test_an_error_in_a_thread_of_the_library_ends_in_one_sentence(database_file:
     assert "failed" in logged
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "named",
     sampled(
@@ -335,6 +339,7 @@ def test_a_driver_that_is_none_is_a_sentence(database_file: DatabaseFactory, nam
     assert re.fullmatch(r"TEXTUAL_DRIVER is .+, which is no driver of Textual.+\.\r\n", left), left
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "size",
     sampled(
@@ -364,6 +369,7 @@ def test_no_variable_of_the_library_stops_the_app(database_file: DatabaseFactory
     assert app.ended() == 0
 
 
+@pytest.mark.long
 def test_a_process_that_nobody_could_continue_does_not_stop(database_file: DatabaseFactory):
     app = app_on(database_file("0.15.3"))
     app.until(b"Conversations")
@@ -412,6 +418,7 @@ def test_the_app_ends_when_its_terminal_goes_away(database_file: Callable[[str],
     assert app.process.wait(60) == 129
 
 
+@pytest.mark.long
 def test_a_screen_that_comes_back_is_drawn_once(database_file: DatabaseFactory):
     app = app_on(database_file("0.15.3"))
     app.until(b"Conversations")

@@ -293,6 +293,7 @@ async def test_letters_whose_case_has_another_length_shift_no_mark():
         assert marked(view) == ["needle"]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("typed", "places"),
     [
@@ -337,6 +338,7 @@ def test_marking_changes_no_text(texts: list[str], needle: str):
     assert matches.casefold() == needle.casefold() * text_of(line).casefold().count(needle.casefold())
 
 
+@pytest.mark.long
 @given(
     texts=st.lists(st.text("abc", max_size=4), max_size=5),
     start=st.integers(0, 22),

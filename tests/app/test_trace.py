@@ -37,6 +37,7 @@ def front(pilot: Pilot[int]) -> CommandScreen:
     return screen
 
 
+@pytest.mark.long
 async def test_a_line_is_traced_to_the_message_that_says_it_in_two_keys(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     line = "scripts/backfill_users.sh:348: refreshToken(640f)"
@@ -57,6 +58,7 @@ async def test_a_line_is_traced_to_the_message_that_says_it_in_two_keys(database
         await wait_for_text(pilot, f"#{seq}", "tool")
 
 
+@pytest.mark.long
 async def test_enter_in_the_text_of_a_summary_traces_the_line_in_sight(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -115,6 +117,7 @@ async def test_a_message_that_no_summary_was_made_from_says_so(database_file: Da
         await wait_for_text(pilot, "No summary was made from this message.")
 
 
+@pytest.mark.long
 async def test_what_no_message_says_was_made_up(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     made_up = "Nobody approved zebra-quartz 99817 in Ouagadougou.\n"
@@ -129,6 +132,7 @@ async def test_what_no_message_says_was_made_up(database_copy: DatabaseFactory):
         await wait_for_text(pilot, "No message says this.")
 
 
+@pytest.mark.long
 async def test_the_second_source_is_chosen_and_opened(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -146,6 +150,7 @@ async def test_the_second_source_is_chosen_and_opened(database_file: DatabaseFac
         assert at(pilot.app.screen, "Lines of"), "esc leads from the messages to the lines first"
 
 
+@pytest.mark.long
 async def test_the_excerpt_is_cut_around_the_words_that_both_share(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -164,6 +169,7 @@ async def test_the_excerpt_is_cut_around_the_words_that_both_share(database_file
         assert {"refactor", "schema migration", "Friday"} <= set(filter(None, marked.split("|")))
 
 
+@pytest.mark.long
 async def test_words_that_the_excerpt_leaves_out_are_named(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     far = "quartz zebra" + " lorem" * 200 + " ocelot"
@@ -178,6 +184,7 @@ async def test_words_that_the_excerpt_leaves_out_are_named(database_copy: Databa
         await wait_for_text(pilot, "m14 #14", "elsewhere in it: ocelot")
 
 
+@pytest.mark.long
 async def test_weaker_sources_are_folded_into_one_row(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -197,6 +204,7 @@ async def test_weaker_sources_are_folded_into_one_row(database_file: DatabaseFac
         assert "weaker" not in shown(pilot)
 
 
+@pytest.mark.long
 async def test_the_best_source_is_listed_however_little_it_shares(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     line = "Ingrid asked us to refactor a zebra of quartz"
@@ -209,6 +217,7 @@ async def test_the_best_source_is_listed_however_little_it_shares(database_copy:
         assert len(front(pilot).query_one("#messages", LineView).keys) == 2
 
 
+@pytest.mark.long
 async def test_the_cursor_stays_in_the_messages_when_the_file_changes(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
@@ -225,6 +234,7 @@ async def test_the_cursor_stays_in_the_messages_when_the_file_changes(database_c
         assert front(pilot).selected_id() == "m61"
 
 
+@pytest.mark.long
 async def test_the_traced_sentence_is_in_sight_and_marked(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -244,6 +254,7 @@ async def test_the_traced_sentence_is_in_sight_and_marked(database_file: Databas
         assert marked == "Ingrid asked us to refactor the schema migration before Friday"
 
 
+@pytest.mark.long
 async def test_a_sentence_is_sought_by_words_that_stand_in_one_place(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     often = "The schema migration waits.\n" + "Lorem ipsum.\n" * 30
@@ -264,6 +275,7 @@ async def test_a_sentence_is_sought_by_words_that_stand_in_one_place(database_co
         await wait_for_text(pilot, "Ingrid moved", "#14")
 
 
+@pytest.mark.long
 async def test_enter_waits_for_the_messages_of_a_line(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

@@ -121,6 +121,7 @@ async def test_duplicates_are_refused_until_they_are_to_be_skipped(database_copy
         assert screen.why_not("apply") is None
 
 
+@pytest.mark.long
 async def test_a_split_session_is_merged_from_the_list(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     run(path, "UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5")

@@ -65,6 +65,7 @@ async def test_what_is_typed_while_the_palette_opens_is_searched(database_copy: 
         await wait_for(pilot, lambda: pilot.app.theme == "nord")
 
 
+@pytest.mark.long
 async def test_what_is_typed_behind_the_key_of_the_editor_is_text(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -104,6 +105,7 @@ async def test_what_was_typed_before_a_preview_was_shown_does_not_apply_it(datab
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_a_question_is_not_answered_by_what_was_typed_before_it(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         answers: list[str | None] = []
@@ -118,6 +120,7 @@ async def test_a_question_is_not_answered_by_what_was_typed_before_it(database_f
         assert answers == ["a"]
 
 
+@pytest.mark.long
 async def test_what_is_typed_behind_the_start_of_drafts_waits_for_its_question(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

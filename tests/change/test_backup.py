@@ -95,6 +95,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "STEP_BYTES", 65_536)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_copy_has_the_same_rows_and_leaves_no_trace(version: str, database_copy: DatabaseFactory):
     path = database_copy(version)

@@ -379,6 +379,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("case", CASES)
 def test_what_would_add_an_error_is_refused_with_that_error(database_copy, case):
     path = database_copy("0.15.3")
@@ -393,6 +394,7 @@ def test_what_would_add_an_error_is_refused_with_that_error(database_copy, case)
     assert any(f"({key.partition(':')[0]})" in caught.value.message for key in expected)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("case", sampled(CASES, [*CASES][::3]))
 def test_what_a_plan_means_to_leave_is_let_through_and_what_removes_it_can_be_undone(database_copy, case):
     """The damage is made with leave; taking that back removes it, and undoing that brings it back."""
@@ -411,6 +413,7 @@ def test_what_a_plan_means_to_leave_is_let_through_and_what_removes_it_can_be_un
     assert dump(path) == damaged
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("case", CASES)
 def test_an_error_that_is_there_already_is_in_nobodys_way(database_copy, case):
     """A change of the same rows that leaves the damage as it is."""

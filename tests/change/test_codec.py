@@ -87,6 +87,7 @@ def test_what_was_packed_is_unpacked_and_plain_json(plan):
     assert json.loads(text) == encode_edits(plan)
 
 
+@pytest.mark.long
 @given(st.dictionaries(names, sql_values, max_size=5))
 def test_values_come_back(values):
     assert with_types(decode_values(json.loads(json.dumps(encode_values(values))))) == with_types(values)
@@ -105,6 +106,7 @@ def test_the_values_are_those_that_sqlite_gives_back(value):
     assert with_types(unpack(pack([insertion("t", row)]))) == with_types((insertion("t", row),))
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.lists(edits, max_size=4).map(tuple))
 def test_what_takes_edits_back_touches_the_same_rows_the_other_way_round(plan):

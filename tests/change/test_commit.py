@@ -114,6 +114,7 @@ def test_rows_change_as_planned_and_nothing_else(database_copy):
     assert search_faults(path) == []
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", REAL)
 def test_new_rows_get_ids_seq_and_ordinals_of_the_moment(database_copy, version):
     path = database_copy(version)
@@ -316,6 +317,7 @@ STALE = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("case", STALE)
 def test_a_plan_whose_rows_have_changed_is_stale(database_copy, case):
     path = database_copy("0.15.3")
@@ -341,6 +343,7 @@ def test_a_stale_plan_lists_everything_that_moved(database_copy):
     assert "and 2 more" in error.message
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 @pytest.mark.parametrize("step", ["opened", "looked up", "checked before"])
 @pytest.mark.parametrize("harmless", [True, False])
@@ -370,6 +373,7 @@ def test_what_the_host_writes_right_before_the_lock_counts(database_copy, mode, 
         assert value(path, JOURNAL) == harmless
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 def test_a_host_that_always_writes_in_between_outruns_no_commit(database_copy, mode):
     """It takes the ids, the seq and the ordinal that were worked out, each time; at last it has to wait."""
@@ -516,6 +520,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("mode", "held"),
     [

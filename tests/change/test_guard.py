@@ -91,6 +91,7 @@ def make_journal(path: Path) -> None:
     run(path, OWN_TABLES[TABLE])
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("body", BODIES.values(), ids=list(BODIES))
 @pytest.mark.parametrize("moment", ["BEFORE INSERT", "AFTER INSERT"])
 def test_a_trigger_on_the_journal_stops_every_change(database_copy, moment, body):
@@ -102,6 +103,7 @@ def test_a_trigger_on_the_journal_stops_every_change(database_copy, moment, body
     check_refused(path, lambda: commit(path, plan), "rider", TABLE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(["0.15.3", "0.1.2"], ["0.15.3"]))
 @pytest.mark.parametrize("shadow", SHADOWS)
 def test_a_trigger_behind_a_search_table_stops_what_the_table_follows(database_copy, version, shadow):
@@ -122,6 +124,7 @@ def test_a_trigger_behind_a_search_table_does_not_stop_what_leaves_that_alone(da
     assert commit(path, context_plan(path)).id
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("table", "event", "kind"),
     [
@@ -168,6 +171,7 @@ ODD_JOURNALS = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("sql", ODD_JOURNALS.values(), ids=list(ODD_JOURNALS))
 def test_a_journal_that_another_program_made_is_refused(database_copy, sql):
     path = database_copy("0.15.3")
@@ -205,6 +209,7 @@ def test_an_index_on_the_journal_cannot_keep_its_row_out_unseen(database_copy):
     assert TABLE in check_refused(path, lambda: commit(path, again)).message
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("redo", [False, True], ids=["undo", "redo"])
 def test_an_undo_is_held_to_the_same(database_copy, redo):
     path = database_copy("0.15.3")
@@ -229,6 +234,7 @@ def test_what_a_deleted_conversation_leaves_behind_is_held_to_the_same(database_
     check_refused(path, lambda: commit(path, plan), "rider")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "work",
     [
@@ -285,6 +291,7 @@ def test_a_statement_that_no_plan_shows_is_not_even_compiled(database_copy):
     assert value(path, "SELECT count(*) FROM messages")
 
 
+@pytest.mark.long
 def test_a_conversation_is_deleted_and_its_search_rows_with_it(database_copy):
     path = database_copy("0.15.3")
     for plan in asyncio.run(planned(path, plan_delete, [3])).plans:

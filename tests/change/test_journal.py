@@ -70,6 +70,7 @@ def effective(path: Path, operation: str) -> bool:
 # -- the table -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", REAL)
 def test_the_table_comes_with_the_first_commit_and_not_with_browsing(database_copy, version):
     path = database_copy(version)
@@ -174,6 +175,7 @@ def test_two_that_undo_the_same_do_not_both_succeed(database_copy):
         commit(path, plan)
 
 
+@pytest.mark.long
 def test_operations_are_undone_in_any_order(database_copy):
     path = database_copy("0.15.3")
     before = dump(path)
@@ -183,6 +185,7 @@ def test_operations_are_undone_in_any_order(database_copy):
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_the_one_that_was_undone_last_is_found(database_copy):
     path = database_copy("0.15.3")
     one, two, three = [dissolve(path, number).id for number in (0, 3, 5)]
@@ -252,6 +255,7 @@ CHANGED_SINCE = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("case", CHANGED_SINCE)
 def test_what_has_changed_since_is_said(database_copy, case):
     path = database_copy("0.15.3")
@@ -467,6 +471,7 @@ def test_the_history_is_trimmed_from_its_old_end(database_copy, small_limit):
     assert prune_history(path, keep=0) == 0
 
 
+@pytest.mark.long
 def test_a_change_that_was_redone_stays_the_latest_after_a_prune(database_copy):
     path = database_copy("0.15.3")
     dissolve(path, -1)

@@ -49,6 +49,7 @@ def copy_it(path: Path) -> None:
     remove_copy(private_copy(path, lambda: False))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("mode", "look", "by_hand"),
     [("wal", choose_access, False), ("delete", choose_access, True)]
@@ -120,6 +121,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", WRITERS)
 def test_who_waits_for_the_lock_can_be_stopped(database_copy, name: str):
     version, write = WRITERS[name]

@@ -167,6 +167,7 @@ def is_right(host: Host, start: int, run: list[Entry], time: float) -> bool:
     return all(entry.high < time for entry in before) and all(entry.low > time for entry in behind)
 
 
+@pytest.mark.long
 @given(lists, parts, moves)
 def test_a_run_is_found_wherever_the_host_moved_it(given_list, part, script):
     host = Host.starting(*given_list)
@@ -181,6 +182,7 @@ def test_a_run_is_found_wherever_the_host_moved_it(given_list, part, script):
         carry(host, splice, place, [time] * len(splice.inserted))
 
 
+@pytest.mark.long
 @given(lists_with_repeats, parts, moves)
 def test_where_things_stand_twice_the_right_one_is_found_or_none(given_list, part, script):
     host = Host.starting(*given_list)
@@ -211,6 +213,7 @@ def test_an_inverse_goes_back_to_its_place(given_list, part, script):
         carry(host, back, found, [entry.low for entry in run])
 
 
+@pytest.mark.long
 @given(lists, parts, st.integers(0, 3))
 def test_undo_restores_every_ordinal_when_the_host_only_appended(given_list, part, appended):
     host = Host.starting(*given_list)

@@ -102,6 +102,7 @@ def edits_of(path: Path, change: tuple[int, str, int, int, int, int]):
     return [splice(path, owner, at, removed, *others)]
 
 
+@pytest.mark.long
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes())
 def test_a_preview_says_exactly_when_the_fingerprint_of_a_batch_changes(path: Path, change) -> None:
@@ -160,6 +161,7 @@ def test_fewer_messages_behind_a_range_may_bring_the_fresh_tail_into_it(path: Pa
     assert "may discard it because this leaves fewer messages behind its range" in said
 
 
+@pytest.mark.long
 def test_a_draft_is_forecast_with_what_is_lost(path: Path) -> None:
     summary = value(path, "SELECT summary_id FROM context_items WHERE conversation_id = 1 AND ordinal = 0")
     for arguments in (("--summary", summary), ("1", "--all")):
@@ -238,6 +240,7 @@ def outdated_by(path: Path, conversation: int) -> str | None:
     return None if work["changedBy"] is None else str(work["changedBy"])
 
 
+@pytest.mark.long
 def test_what_we_changed_in_a_range_is_no_longer_said_to_be_publishable(path: Path) -> None:
     ref = value(path, "SELECT message_id FROM context_items WHERE conversation_id = 1 AND ordinal = 7")
     behind = value(path, "SELECT message_id FROM context_items WHERE conversation_id = 1 AND ordinal = 34")
@@ -261,6 +264,7 @@ def test_what_we_changed_in_a_range_is_no_longer_said_to_be_publishable(path: Pa
 PREPARING = "is preparing a compaction"
 
 
+@pytest.mark.long
 def test_what_a_change_of_ours_lost_is_not_said_to_be_lost_again(path: Path) -> None:
     def undone(operation: str) -> str:
         return run_command("history", "undo", operation, "--db", path).out

@@ -57,6 +57,7 @@ def a_dissolve(path: Path, number: int = 0, **options: object):
     return asyncio.run(planned(path, plan_dissolve, conversation, [summary], **options))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("version", REAL)
 @pytest.mark.parametrize("number", [0, -1])
 def test_ordinals_and_tokens_are_those_after_the_commit(database_copy, version, number):

@@ -37,6 +37,7 @@ def damage(path: Path) -> None:
             )
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", REAL)
 def test_what_is_wrong_is_mended_and_nothing_else_is_written(version: str, database_copy: DatabaseFactory):
     path = database_copy(version)
@@ -106,6 +107,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("statements", FAULTS.values(), ids=list(FAULTS))
 def test_the_script_leaves_the_rows_that_resync_leaves(database_copy: DatabaseFactory, statements):
     path, other = database_copy("0.15.3"), database_copy("0.15.3")
@@ -127,6 +129,7 @@ def test_the_script_leaves_the_rows_that_resync_leaves(database_copy: DatabaseFa
         assert query(other, sql) == query(path, sql)
 
 
+@pytest.mark.long
 def test_a_doctor_says_the_search_tables_in_its_script(database_copy: DatabaseFactory):
     path, other = database_copy("0.15.3"), database_copy("0.15.3")
     for one in (path, other):
@@ -150,6 +153,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("edit", "name", "able"), ELSEWHERE.values(), ids=list(ELSEWHERE))
 def test_what_the_preview_says_of_search_tables_is_done(database_copy: DatabaseFactory, edit, name, able):
     path = database_copy("0.15.3")

@@ -83,6 +83,7 @@ def saved(database_copy: DatabaseFactory, tmp_path: Path) -> tuple[Path, Path]:
     return path, backup
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_restored_database_has_the_same_rows_in_the_same_file(
     version: str, database_copy: DatabaseFactory, tmp_path: Path
@@ -314,6 +315,7 @@ def test_a_killed_restore_leaves_the_file_before_or_after(
         assert not any(name.endswith(("-journal", "-wal")) for name in beside(left)), folder.name
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
 @pytest.mark.parametrize("step", [CopyStep.CHECK, CopyStep.KEEP, CopyStep.RESTORE])
 def test_a_cancelled_restore_changes_nothing(
@@ -372,6 +374,7 @@ def truncated(path: Path) -> None:
     os.truncate(path, 4096 * 300)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -436,6 +439,7 @@ def test_a_damaged_database_is_replaced_and_kept_as_it_is(saved: tuple[Path, Pat
     assert rows(path) == rows(backup)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("spoil", [text, truncated])
 def test_a_file_that_is_too_damaged_to_be_written_into_stays(
     spoil: Callable[[Path], None], saved: tuple[Path, Path]

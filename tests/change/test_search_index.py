@@ -155,6 +155,7 @@ BREAKING = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["summaries_fts", "summaries_fts_cjk"])
 @pytest.mark.parametrize("breaking", BREAKING)
 def test_a_broken_table_holds_no_commit_up_and_is_rebuilt(database_copy, table, breaking):

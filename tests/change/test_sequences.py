@@ -181,6 +181,7 @@ def taken_back(path: Path, plan_it, operation: str) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("played", sampled([(40, 12), *((seed, 40) for seed in range(36))], [(40, 12)]))
 def test_operations_of_all_kinds_are_taken_back_to_the_start(database_copy, played: tuple[int, int]):
     seed, steps = played

@@ -51,6 +51,7 @@ async def assembled(path: Path, conversation_id: int = 1, budget: int = 3_500, *
         return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("version", "most", "small"), [("0.1.2", 6, 2_000), ("0.15.3", 6, 2_000), ("1.1.0-shapes", 13, 600)]
 )
@@ -84,6 +85,7 @@ async def in_thread(call: Any, *arguments: object) -> Any:
     return await asyncio.to_thread(call, *arguments)
 
 
+@pytest.mark.long
 async def test_the_newest_are_kept_and_listed(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     async with await opened(path, snapshots=3) as engine:
@@ -221,6 +223,7 @@ async def test_pages_and_beginnings_of_ids(database_copy: DatabaseFactory) -> No
     assert "More than one snapshot matches asm_" in several.err
 
 
+@pytest.mark.long
 async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     async with await opened(path) as engine:
@@ -255,6 +258,7 @@ async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: D
     assert asked["first"]["messagesHash"] != asked["second"]["messagesHash"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["delete", "forget"])
 async def test_they_go_with_their_conversation(database_copy: DatabaseFactory, how: str) -> None:
     path = database_copy("0.15.3")
@@ -266,6 +270,7 @@ async def test_they_go_with_their_conversation(database_copy: DatabaseFactory, h
     assert (value(path, COUNT, 3), value(path, COUNT, 7)) == (1, 0)
 
 
+@pytest.mark.long
 async def test_a_damaged_snapshot_hides_no_other(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     for _ in range(2):

@@ -277,6 +277,7 @@ def test_lines_of_a_cycle_that_only_the_edits_close(database_copy: DatabaseFacto
     assert {key.split(":")[0] for key in foreseen.after - foreseen.before} >= {"B6", "B12"}
 
 
+@pytest.mark.long
 def test_values_are_converted_as_in_the_file(database_copy: DatabaseFactory) -> None:
     """A depth that comes as text is a number in a column of numbers: the check of depths sees that."""
     path = database_copy("0.15.3")
@@ -376,6 +377,7 @@ def read_for(path: Path, refs: list[str]) -> int:
         return sum(map(len, around.rows.values()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ref", "rows_per_leaf"), [("top", 0), ("middle", 2)])
 def test_what_is_far_below_a_summary_is_not_read(
     ref: str, rows_per_leaf: int, database_copy: DatabaseFactory

@@ -78,6 +78,7 @@ def test_how_many_have_to_go_first_is_said(path: Path) -> None:
         asyncio.run(planned(path, plan_undo, first.id))
 
 
+@pytest.mark.long
 def test_what_stands_on_what_stands_on_it(path: Path) -> None:
     """A dissolve below a dissolve below a dissolve: each made the place of the next."""
     before = dump(path)
@@ -176,6 +177,7 @@ def test_a_batch_that_is_taken_back_is_a_batch(path: Path) -> None:
     assert dump(path) != before
 
 
+@pytest.mark.long
 def test_many_are_said_in_short(path: Path) -> None:
     one = summaries(path)[0]
     first = recount(path, one, 1)
@@ -184,6 +186,7 @@ def test_many_are_said_in_short(path: Path) -> None:
     assert len(back(path, first.id)) == 7
 
 
+@pytest.mark.long
 def test_a_part_of_a_deletion_comes_back_with_what_its_rows_need(path: Path) -> None:
     before = dump(path)
     parts = [commit(path, plan).id for plan in asyncio.run(planned(path, plan_delete, [3])).plans]
@@ -194,6 +197,7 @@ def test_a_part_of_a_deletion_comes_back_with_what_its_rows_need(path: Path) -> 
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_what_was_made_and_undone_since_is_in_nobodys_way(path: Path) -> None:
     """A summary was made; others were put above it, deleted, brought back and taken away again."""
     before = dump(path)

@@ -126,6 +126,7 @@ def add(path: Path, statements: list[str]) -> tuple[int, str]:
     return owner, summary
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("statements", BESIDE.values(), ids=BESIDE)
 def test_what_refers_to_nothing_that_changes_stops_no_change(database_copy, statements: list[str]) -> None:
     path = database_copy("0.15.3")
@@ -136,6 +137,7 @@ def test_what_refers_to_nothing_that_changes_stops_no_change(database_copy, stat
     assert changed(before, dump(path)) == set()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", ["0.15.3", "1.1-later"])
 @pytest.mark.parametrize(("statements", "named"), REFERRING.values(), ids=REFERRING)
 def test_what_refers_to_a_row_that_changes_is_named_by_preview_and_commit(

@@ -47,6 +47,7 @@ def make(path: Path, *statements: str) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["VIRTUAL", "STORED"])
 @pytest.mark.parametrize("operation", list(KINDS))
 def test_columns_that_sqlite_works_out_are_left_to_it(database_copy, kind, operation):
@@ -82,6 +83,7 @@ def with_worked_out_column(path: Path, table: str, kind: str) -> None:
         connection.execute("DROP TABLE aside")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("table", ["context_items", "Context_Items"])
 @pytest.mark.parametrize("name", ["rowid", "ROWID"])
 def test_a_column_that_hides_the_numbers_of_rows_is_named(database_copy, table, name):
@@ -102,6 +104,7 @@ PARTS = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("sql", PARTS.values(), ids=list(PARTS))
 @pytest.mark.parametrize(("table", "operation"), [("context_items", "dissolve"), ("messages", "transplant")])
 def test_what_only_another_program_has_is_named_before_the_preview(database_copy, sql, table, operation):
@@ -128,6 +131,7 @@ def test_a_constraint_with_a_function_of_another_program_is_refused_before_the_l
         commit(path, plans[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sql",
     [

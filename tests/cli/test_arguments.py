@@ -165,6 +165,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.cases(15)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"), MISTAKES, ids=[" ".join(row[0])[:50] or "nothing" for row in MISTAKES]
 )
@@ -231,6 +232,7 @@ def test_help_is_a_command_too(words: list[str]):
     assert run("help", "bogus").code == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("words", "meaning"), MEANING.items())
 def test_words_that_mean_others_are_those(words: str, meaning: str, database_file: DatabaseFactory):
     path = database_file("0.15.3")
@@ -274,6 +276,7 @@ def test_a_session_key_means_the_active_conversation(database_file: DatabaseFact
     assert run("conversations", "show", *named).data["conversation"]["conversationId"] == 8
 
 
+@pytest.mark.long
 def test_a_conversation_goes_by_its_id_its_session_key_or_a_part_of_its_title(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with closing(sqlite3.connect(path)) as connection:
@@ -481,6 +484,7 @@ def test_what_is_proposed_for_an_id_works(group: str, database_file: DatabaseFac
 KEYS = ("x", "x ", " x", "\tx", "x\u3000", "x\u00a0")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("typed", [*KEYS, "  x  ", "x\n"])
 def test_a_session_key_is_found_as_it_was_listed(database_copy: DatabaseFactory, typed: str):
     path = database_copy("0.15.3")
@@ -499,6 +503,7 @@ def test_a_session_key_is_found_as_it_was_listed(database_copy: DatabaseFactory,
     assert missing.code == 3
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("number", [2**53 - 1, 2**53, 2**53 + 1, 2**62 + 7, 2**63 - 1])
 def test_what_is_listed_with_a_large_id_can_be_shown(database_copy: DatabaseFactory, number: int):
     path = database_copy("0.15.3")

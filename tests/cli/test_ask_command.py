@@ -79,6 +79,7 @@ def test_nothing_is_sent_without_the_word_of_the_operator(memory: Path) -> None:
     assert result.data["atMost"]["inputTokens"] > result.data["expected"]["inputTokens"] > 0
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", [MessagesApi, OpenAIApi])
 def test_an_answer_stands_beside_its_evidence(kind: type[ScriptedServer], memory: Path) -> None:
     with kind(Say(json.dumps({"search": "gateway"})), said("7443 [msg#1], not [msg#77]\x1b[2J")) as server:

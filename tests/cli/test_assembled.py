@@ -66,6 +66,7 @@ def test_what_is_always_sent_does_not_deny_what_the_hard_limit_drops(
     assert ("dropped" in tail) == ("In no summary" in text) == (budget < 20_000)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("version", "conversation", "begins"),
     [
@@ -165,6 +166,7 @@ def test_refusals(arguments: tuple[str, ...], says: str, database_file: Database
     assert (answer.code, answer.err.strip()) == (2, says)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged"])
 def test_every_conversation_of_every_version_can_be_assembled(version: str, database_file: DatabaseFactory):
     path = database_file(version)

@@ -130,6 +130,7 @@ def test_a_damaged_database_is_copied_and_exits_with_6(database_copy: DatabaseFa
     assert run("restore", made.path, "--db", path).code == 9
 
 
+@pytest.mark.long
 def test_a_restore_is_shown_and_changes_nothing(saved: tuple[Path, Path]):
     path, backup = saved
     content = path.read_bytes()
@@ -147,6 +148,7 @@ def test_a_restore_is_shown_and_changes_nothing(saved: tuple[Path, Path]):
     assert known_backups(path) == ()
 
 
+@pytest.mark.long
 def test_a_restore_is_made_when_it_is_agreed_to(saved: tuple[Path, Path]):
     path, backup = saved
     refused = run("restore", backup, "--db", path, "--apply", "--json")
@@ -162,6 +164,7 @@ def test_a_restore_is_made_when_it_is_agreed_to(saved: tuple[Path, Path]):
     assert messages(path) == 800
 
 
+@pytest.mark.long
 def test_a_host_is_named_before_it_is_too_late(saved: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch):
     path, backup = saved
     monkeypatch.setattr(answer, "BUSY_SECONDS", 0.1)
@@ -353,6 +356,7 @@ def test_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch):
     assert "\x1b[?25h" in shown.getvalue()[len(drawn) :], "and the cursor is back"
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

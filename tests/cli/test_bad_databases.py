@@ -59,6 +59,7 @@ BAD: dict[str, tuple[Make, str]] = {
 }
 
 
+@pytest.mark.cases(7)
 @pytest.mark.parametrize("command", [["status"], ["conversations", "list"], ["context", "1"]], ids=" ".join)
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_database_is_named_in_one_sentence(
@@ -110,6 +111,7 @@ def test_a_host_that_is_writing_is_no_obstacle(database_copy: DatabaseFactory):
     assert status["conversations"]["total"] == 9
 
 
+@pytest.mark.long
 def test_the_database_is_found_where_the_engine_finds_it(
     openclaw_home: Path, database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

@@ -121,6 +121,7 @@ def test_without_apply_nothing_is_locked_or_written(path: Path):
     assert text(told).endswith("Nothing was changed; --apply makes the change.")
 
 
+@pytest.mark.long
 def test_what_is_printed_for_machines_is_the_plan(path: Path):
     told = run_change(run_on(path), "test", dissolving(one_each(path)[0]), ChangeFlags(sql=True))
     names = {"title", "kind", "conversationId", "edits", "shift", "tokens", "rows", "warnings", "sql"}
@@ -275,6 +276,7 @@ def test_a_stale_plan_is_made_again_and_shown_again(
     assert "now other" in str(told.data["plannedAgainFor"])
 
 
+@pytest.mark.long
 def test_with_yes_a_stale_plan_is_made_again_three_times(path: Path, monkeypatch: pytest.MonkeyPatch):
     conversation, summary = one_each(path)[0]
     numbers = itertools.count()
@@ -372,6 +374,7 @@ def test_several_plans_are_shown_as_one_and_committed_one_by_one(path: Path):
     assert not set(column(path, "SELECT summary_id FROM summaries")) & {summary for _, summary in wanted}
 
 
+@pytest.mark.long
 def test_later_plans_of_a_batch_may_build_on_earlier_ones(path: Path):
     conversation = one_each(path)[0][0]
     wanted = [summary for owner, summary in dissolvable(path) if owner == conversation]
@@ -399,6 +402,7 @@ class Failing(Change):
             raise self._error
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("error", "words"),
     [

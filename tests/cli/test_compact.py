@@ -91,6 +91,7 @@ def test_a_single_root(database: Path) -> None:
     assert kinds == "1 summary"
 
 
+@pytest.mark.long
 def test_until_under(database: Path) -> None:
     done = compact(database, *SMALL, "--until-under", "9500", "--apply", "--yes")
     tokens = value(
@@ -123,6 +124,7 @@ def test_without_a_terminal_somebody_must_have_agreed(database: Path) -> None:
     assert dump(database) == before
 
 
+@pytest.mark.long
 def test_a_failure_keeps_what_was_made(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original, calls = ExtractiveSummarizer.__call__, []
 
@@ -155,6 +157,7 @@ def test_a_refused_key_makes_nothing(database: Path, monkeypatch: pytest.MonkeyP
     assert dump(database) == before
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("mode", "goes_on"), [((), True), (("--single-root",), False)])
 def test_a_key_that_is_refused_halfway_ends_it_and_says_what_the_engine_would_do(
     mode: tuple[str, ...], goes_on: bool, database: Path, monkeypatch: pytest.MonkeyPatch
@@ -291,6 +294,7 @@ def test_databases_of_every_version(database_copy: DatabaseFactory, version: str
     assert before.code == 0
 
 
+@pytest.mark.long
 def test_what_takes_it_back_names_the_same_database(openclaw_home: Path) -> None:
     """Copied as it stands it must not undo something in the database that is there by default."""
     done = run(
@@ -312,6 +316,7 @@ def test_what_takes_it_back_names_the_same_database(openclaw_home: Path) -> None
     assert run(*words, "--yes").code == 0
 
 
+@pytest.mark.long
 def test_a_target_that_no_pass_reaches_is_said(database: Path) -> None:
     wishes = ("--until-under", 300, "--set", "freshTailCount=0", "--set", "leafChunkTokens=1400")
     shown = run("compact", 1, "--db", database, *wishes)
@@ -329,6 +334,7 @@ def test_a_target_that_no_pass_reaches_is_said(database: Path) -> None:
     assert reached["passes"] == []
 
 
+@pytest.mark.long
 def test_a_target_that_is_reached_is_said_to_programs(database: Path) -> None:
     done = compact(database, "--until-under", "6k", *SMALL[:4], "--apply", "--yes")
     assert (done["reached"], done["tokens"]["after"] <= 6_000) == (True, True)

@@ -84,6 +84,7 @@ def traces(folder: Path) -> dict[str, tuple[int, int, int]]:
     }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_counts_and_sums_are_those_of_plain_queries(version: str, database_file: DatabaseFactory):
     path = database_file(version)
@@ -118,6 +119,7 @@ def test_counts_and_sums_are_those_of_plain_queries(version: str, database_file:
     database.close()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_context_adds_up_and_begins_its_tail_at_an_item(version: str, database_file: DatabaseFactory):
     path = database_file(version)
@@ -256,6 +258,7 @@ def test_values_of_the_wrong_type_break_nothing(database_copy: DatabaseFactory):
                 json.loads(answer.out)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("written_out", [False, True], ids=["as bytes", "as it is shown"])
 def test_an_id_that_is_no_utf8_can_be_asked_for(database_copy: DatabaseFactory, written_out: bool):
     """SQLite and Python count the characters of such bytes differently."""

@@ -112,6 +112,7 @@ def test_the_texts_of_a_large_file_are_measured_when_that_is_asked_for(
     )
 
 
+@pytest.mark.long
 def test_a_vacuum_gives_the_free_pages_to_the_disk_and_changes_no_row(path: Path):
     before, size = dump(path), path.stat().st_size
     said = " ".join(run("disk", "--free", "pages", "--db", path).out.split())

@@ -32,6 +32,7 @@ def dissolve(path: Path, *more: object, number: int = 0) -> Any:
     return run("dissolve", conversation, "--summary", summary, "--db", path, *more)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", REAL)
 def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -249,6 +250,7 @@ def test_a_person_who_says_no_exits_with_10(path: Path):
     assert dump(path) != rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flags", [("--json",), ()], ids=["json", "people"])
 def test_a_wal_that_sqlite_ignores_is_kept_before_it_is_lost(path: Path, flags: tuple[str, ...]):
     conversation, summary = dissolvable(path)[0]

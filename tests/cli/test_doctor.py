@@ -83,6 +83,7 @@ def test_findings_carry_rows_a_sentence_and_a_fix(damaged: Path):
     assert {"A1", "A8", "A11", "B1", "B13", "D2", "D14", "E13", "F2", "F4", "F5", "G13"} <= set(found)
 
 
+@pytest.mark.long
 def test_a_file_that_cannot_be_read_in_part_is_said_first(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     damage_table(path, "message_parts")
@@ -118,6 +119,7 @@ def test_one_conversation_and_large_files_are_not_read_whole(damaged: Path, monk
     assert "F4" in ids(report(damaged, "--all"))
 
 
+@pytest.mark.long
 def test_replays_are_told_as_ranges_with_the_tokens_they_waste(database_copy: DatabaseFactory):
     path = database_copy("0.8.2")
     change_behind(
@@ -197,6 +199,7 @@ def test_search_tables_alone_make_no_operation(database_copy: DatabaseFactory):
     assert data(run("history", "list", "--db", path, "--json"))["items"] == []
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

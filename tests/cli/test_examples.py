@@ -186,6 +186,7 @@ def samples() -> Iterator[tuple[str, str]]:
                     yield page.name, line
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("page", "typed"), sorted(set(samples())))
 def test_samples_of_pages_work_as_typed(page: str, typed: str, place: tuple[Path, str]) -> None:
     home, model = place

@@ -118,6 +118,7 @@ def test_a_text_of_ones_own_is_previewed_committed_and_undone(path: Path, tmp_pa
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_the_sweep_comes_first_and_is_one_batch_with_the_brief(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -137,6 +138,7 @@ def test_the_sweep_comes_first_and_is_one_batch_with_the_brief(
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_a_refocus_sweeps_first_so_that_something_is_newer(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -153,6 +155,7 @@ def test_a_refocus_sweeps_first_so_that_something_is_newer(
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_clearing_keeps_the_brief_and_sweeps_behind_it(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
     before = dump(path)
@@ -166,6 +169,7 @@ def test_clearing_keeps_the_brief_and_sweeps_behind_it(path: Path, monkeypatch: 
     assert focus(path, "clear", 1).code == 9
 
 
+@pytest.mark.long
 def test_activated_and_deleted(path: Path):
     before = dump(path)
     done = focus(path, "activate", "focus_b291", "--apply", "--yes", "--json").data
@@ -192,6 +196,7 @@ def test_nobody_is_called_without_the_word_of_the_operator(path: Path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.long
 def test_a_model_writes_it_and_the_sweep_is_in_its_batch(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
     before = dump(path)
@@ -217,6 +222,7 @@ FAILED = """SELECT status, content, token_count, error, generator_run_id, covere
     FROM focus_briefs AS b ORDER BY rowid DESC LIMIT 1"""
 
 
+@pytest.mark.long
 def test_a_model_that_fails_leaves_a_failed_brief_in_the_batch_of_its_sweep(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -238,6 +244,7 @@ def test_a_model_that_fails_leaves_a_failed_brief_in_the_batch_of_its_sweep(
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_a_failed_brief_is_recorded_as_the_engine_leaves_one(path: Path, tmp_path: Path):
     before = dump(path)
     with MessagesApi(EVIDENCE, Fail(401, "authentication_error"), Fail(401, "x")) as server:

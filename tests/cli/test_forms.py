@@ -14,6 +14,7 @@ from tests.conftest import DatabaseFactory
 from tests.databases import run as change_behind
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("fail_on", "check", "code"),
     [
@@ -58,6 +59,7 @@ def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "words",
     [
@@ -90,6 +92,7 @@ LISTS = (
 )
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("command", LISTS)
 def test_csv_of_an_empty_list_has_the_names_of_a_full_one(
     command: str, database_file: DatabaseFactory, openclaw_home: Path

@@ -58,6 +58,7 @@ def listed(path: Path, *words: object) -> list[tuple[str, bool | None]]:
 # -- list and show -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", REAL)
 def test_a_database_that_nobody_changed_has_an_empty_history(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -75,6 +76,7 @@ def test_a_database_that_nobody_changed_has_an_empty_history(database_copy: Data
     assert folder(path) == before
 
 
+@pytest.mark.long
 def test_the_list_says_what_was_done_and_what_undid_it(path: Path):
     dissolved = dissolvable(path)[0][0]
     first, second = dissolve(path), dissolve(path)
@@ -106,6 +108,7 @@ def test_the_list_says_what_was_done_and_what_undid_it(path: Path):
     assert "undone" in lines[2]
 
 
+@pytest.mark.long
 def test_the_list_comes_in_pages_and_by_conversation(path: Path):
     made = [dissolve(path) for _ in range(4)]
     owners = dict(query(path, "SELECT id, conversation_id FROM lcm_tui_operations"))
@@ -149,6 +152,7 @@ def test_what_takes_an_undo_back_is_a_redo(path: Path):
     assert "To undo" in history(path, "redo", first, "--apply", "--yes").out
 
 
+@pytest.mark.long
 def test_what_undoes_an_operation_is_said_as_it_is_now(path: Path):
     first = dissolve(path)
     undo = history(path, "undo", first, *DO).data["operationId"]
@@ -161,6 +165,7 @@ def test_what_undoes_an_operation_is_said_as_it_is_now(path: Path):
     assert history(path, "list", "--json").data["items"][-1]["undoneBy"] == again
 
 
+@pytest.mark.long
 def test_the_beginning_of_an_id_will_do_when_it_is_the_only_one(path: Path):
     first, second = dissolve(path), dissolve(path)
     change_behind(
@@ -214,6 +219,7 @@ def test_an_operation_whose_record_is_damaged_is_still_shown(path: Path):
 # -- undo and redo -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_any_operation_still_undoable_is_undone_not_only_the_last(path: Path):
     start = dump(path)
     first, second = dissolve(path), dissolve(path)
@@ -270,6 +276,7 @@ def test_mistakes_are_usage_errors(arguments: list[str], words: str):
 # -- forgetting --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_pruning_counts_first_and_then_forgets(path: Path):
     made = [dissolve(path) for _ in range(3)]
     rows, files = dump(path), folder(path)
@@ -329,6 +336,7 @@ def test_only_the_named_table_is_rebuilt(path: Path):
     assert run("reindex", "--apply", "--db", path).code == 9  # nobody can be asked
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("version", "module", "writer", "words"),
     [
@@ -407,6 +415,7 @@ def recounted(path: Path, *numbers: int) -> list[str]:
     return made
 
 
+@pytest.mark.long
 def test_what_stands_on_an_operation_is_named_and_undone_with_it(path: Path) -> None:
     before = dump(path)
     first, second = recounted(path, 5620, 6018)
@@ -432,6 +441,7 @@ def test_what_stands_on_an_operation_is_named_and_undone_with_it(path: Path) -> 
     assert undone in line, "what undid the batch"
 
 
+@pytest.mark.long
 def test_after_an_undo_it_says_what_is_left(path: Path) -> None:
     first, second, third = recounted(path, 1, 2, 3)
     done = history(path, "undo", "last", *DO).data

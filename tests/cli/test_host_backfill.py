@@ -70,6 +70,7 @@ def messages(story: Story) -> list[tuple[Any, ...]]:
     return [(roles[role], name) for name, role, _ in story.messages]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("place", ["hot", "walked", "cold", "blob", "deleted", "identity", "packed file"])
 @pytest.mark.parametrize("seed", range(2))
 def test_what_the_host_sees_is_imported_once(tmp_path: Path, place: str, seed: int) -> None:
@@ -110,6 +111,7 @@ def test_what_came_later_is_added(tmp_path: Path) -> None:
     assert stored == messages(story)
 
 
+@pytest.mark.long
 def test_a_window_that_was_left_is_a_conversation_of_its_own(data: Path, tmp_path: Path) -> None:
     """Its key goes on with another window, and the same entries stand in both."""
     database, home = new_database(tmp_path / "lcm.db"), data / "openclaw-sqlite-living"
@@ -123,6 +125,7 @@ def test_a_window_that_was_left_is_a_conversation_of_its_own(data: Path, tmp_pat
     assert found == [("agent:main:telegram:direct:4242", 1, 98), (None, 0, 115)]
 
 
+@pytest.mark.long
 def test_the_answer_names_where_the_session_lies(data: Path, tmp_path: Path) -> None:
     home = data / "openclaw-sqlite-living"
     session = "27046938-a735-4a93-a971-f4fe747bb833"
@@ -142,6 +145,7 @@ def test_the_answer_names_where_the_session_lies(data: Path, tmp_path: Path) -> 
     assert told["transcript"]["messages"] == 385
 
 
+@pytest.mark.long
 def test_a_large_session_is_planned_a_few_parts_at_a_time_and_is_one_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def walk(arguments: list[str], path: Path, limit: int) -> list[dict[str, Any]]:
         cursor = ["--cursor", pages["nextCursor"]]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("limit", sampled([1, 2, 3, 7, 19, 20, 115, 116, 117, 500], (1, 20, 116)))
 @pytest.mark.parametrize("name", LISTS)
 def test_pages_are_the_list(name: str, limit: int, database_file: DatabaseFactory):
@@ -71,6 +72,7 @@ def test_pages_of_filtered_lists_are_the_list_on_every_version(version: str, dat
         assert walk(arguments, path, 17) == whole
 
 
+@pytest.mark.long
 def test_times_that_are_none_break_no_walk(database_copy: DatabaseFactory):
     """``now`` would be read as the present, and a list that holds it would never end."""
     path = database_copy("0.15.3")
@@ -90,6 +92,7 @@ def test_times_that_are_none_break_no_walk(database_copy: DatabaseFactory):
     assert rows[-6]["seq"] == 5  # 09:45 UTC
 
 
+@pytest.mark.long
 def test_filters_are_those_of_plain_queries(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     database = sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)
@@ -126,6 +129,7 @@ def test_after_is_inclusive_and_before_exclusive(database_file: DatabaseFactory)
     assert run(*base, "--before", given).data["items"][0]["createdAt"] < time
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("form", [("--json",), ("--format", "table"), ("--format", "csv"), ()])
 @pytest.mark.parametrize(
     "given",
@@ -152,6 +156,7 @@ ids = st.integers(-(2**63) + 1, 2**63 - 1)
 times = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 
 
+@pytest.mark.long
 @given(times, ids)
 def test_a_cursor_says_where_a_page_ended(timestamp: str | None, row_id: int):
     for resource in ("conversations", "messages"):

@@ -104,6 +104,7 @@ async def asked(client: Client, tool: str, arguments: dict[str, Any]) -> CallToo
     return await client.call_tool(f"lcm_{tool}", arguments)
 
 
+@pytest.mark.long
 async def test_every_tool_answers_by_its_schema_and_says_its_scope(memory: Path) -> None:
     async with client_of_command(memory) as client:
         tools = {one.name: one for one in (await client.list_tools()).tools}
@@ -148,6 +149,7 @@ async def test_hostile_text_is_written_out(memory: Path) -> None:
             assert not {"\x1b", "\x9b", "\u202e", "\u2028", "\r"} & set(shown)
 
 
+@pytest.mark.long
 async def test_ids_may_be_given_by_a_beginning_that_is_the_only_one_in_the_scope(memory: Path) -> None:
     with building(memory) as rows:
         rows.summary(1, "sum_another", "Another summary.")
@@ -186,6 +188,7 @@ async def test_hits_outside_of_the_time_asked_are_counted(memory: Path) -> None:
         assert [one["term"] for one in data["near"]] == ["nowhere"]
 
 
+@pytest.mark.long
 async def test_session_keys_and_agents_narrow_a_search_and_a_list(memory: Path) -> None:
     async with client_of(memory) as client:
         for given in ({"session_key": "agent:other:main"}, {"agent": "other"}, {"conversation": 2}):
@@ -200,6 +203,7 @@ async def test_session_keys_and_agents_narrow_a_search_and_a_list(memory: Path) 
         assert "secret" not in await refusal(client, "search", query="needle", agent="other")
 
 
+@pytest.mark.long
 async def test_a_conversation_is_read_in_its_order_from_any_place(memory: Path) -> None:
     def ids(data: Any) -> list[str]:
         return [one["citation"].partition("@")[0] for one in data["passages"]]
@@ -259,6 +263,7 @@ async def test_conversations_are_resources_and_prompts_say_how_to_begin(memory: 
         assert "Which colour?" in message.model_dump()["content"]["text"]
 
 
+@pytest.mark.long
 async def test_pages_follow_each_other_until_everything_was_given(memory: Path) -> None:
     async with client_of(memory, (1,)) as client:
         for tool, arguments, rows in (
@@ -286,6 +291,7 @@ async def test_pages_follow_each_other_until_everything_was_given(memory: Path) 
         assert whole == "needle " * 20_000
 
 
+@pytest.mark.long
 async def test_no_argument_reaches_beyond_the_scope_of_the_start(memory: Path) -> None:
     # Damage by which a summary of the scope leads to a message that is not in it.
     with building(memory) as rows:
@@ -436,6 +442,7 @@ async def test_times_say_their_zone_and_typed_ones_are_local_without_one(
             assert [hit["snippet"] for hit in data["hits"]] == ["early needle"], shown
 
 
+@pytest.mark.long
 async def test_another_spelling_is_found_and_said_to_be_one(tmp_path: Path) -> None:
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:
@@ -457,6 +464,7 @@ async def test_a_database_that_is_gone_is_not_served_from_memory(memory: Path) -
         assert data["total"] == 2
 
 
+@pytest.mark.long
 def test_a_request_that_cannot_be_read_is_answered_all_the_same(memory: Path) -> None:
     def call(number: object, query: str) -> str:
         given = {"method": "tools/call", "params": {"name": "lcm_search", "arguments": {"query": query}}}

@@ -30,6 +30,7 @@ MISSING = [
 ]
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize(("arguments", "what", "code"), MISSING, ids=[" ".join(row[0]) for row in MISSING])
 def test_what_is_missing_is_said_in_one_form(
     arguments: tuple[str, ...], what: str, code: str, tmp_path: Path, database_file: DatabaseFactory

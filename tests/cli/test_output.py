@@ -100,6 +100,7 @@ def on_a_terminal(arguments: list[str]) -> tuple[int, str, str]:
     return code, out.sent.getvalue().decode(), err.sent.getvalue().decode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", sampled(COMMANDS, COMMANDS[1::4]), ids=" ".join)
 def test_nothing_of_a_database_is_interpreted_by_a_terminal(
     command: list[str], hostile: Path, monkeypatch: pytest.MonkeyPatch
@@ -117,6 +118,7 @@ def test_nothing_of_a_database_is_interpreted_by_a_terminal(
         assert max(map(cell_width, out.splitlines())) <= width
 
 
+@pytest.mark.long
 def test_colours_are_as_the_environment_says(database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch):
     arguments = ["doctor", "--check", "C", "--db", str(database_file("0.15.3"))]
     red = "\x1b[31merror"
@@ -137,6 +139,7 @@ def test_colours_are_as_the_environment_says(database_file: DatabaseFactory, mon
             assert "\x1b" not in run(*arguments).out
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_json_means_the_same_on_a_terminal_and_in_a_pipe(command: list[str], hostile: Path):
     arguments = [*command, "--db", str(hostile), "--json"]

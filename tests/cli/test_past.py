@@ -29,6 +29,7 @@ def data(*words: object):
     return told.data
 
 
+@pytest.mark.long
 def test_everything_is_shown_as_it_was(changed, database_copy):
     path, operation, _ = changed
     original = database_copy("0.15.3")
@@ -84,6 +85,7 @@ def test_two_points_are_compared(changed):
     assert same["second"]["past"] is None
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("words", "code"),
     [

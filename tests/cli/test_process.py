@@ -45,6 +45,7 @@ def test_the_app_refuses_without_a_terminal():
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_what_is_wrong_with_a_given_path_is_said_before_the_terminal_is_missed(tmp_path: Path):
     missing, folder = tmp_path / "nowhere.db", tmp_path
     for result in (start("--db", missing), start(env={"LCM_DATABASE_PATH": str(missing)})):
@@ -55,12 +56,14 @@ def test_what_is_wrong_with_a_given_path_is_said_before_the_terminal_is_missed(t
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_given_database_still_needs_a_terminal(database_file: DatabaseFactory):
     result = start("--db", database_file("0.15.3"))
     assert result.returncode == 2
     assert result.stderr.startswith("The app needs a terminal")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("term", ["dumb", ""])
 def test_the_app_refuses_a_terminal_that_cannot_draw(term: str):
     controller, terminal = pty.openpty()
@@ -101,6 +104,7 @@ def test_the_demonstration_ignores_the_settings_of_the_operator(
     assert run("demo", "--db", database_file("0.1.2")).code == 2
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_early_is_no_error(database_file: DatabaseFactory):
     arguments = ["messages", "list", "1", "--limit", "500", "--include-content", "--json"]
     process = subprocess.Popen(
@@ -131,6 +135,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("flags", "begins"), [((), "The output could not be"), (("--json",), '{"ok":false')])
 def test_an_output_that_cannot_be_written_is_told(
     flags: tuple[str, ...], begins: str, database_file: DatabaseFactory
@@ -146,6 +151,7 @@ def test_an_output_that_cannot_be_written_is_told(
     assert silent.returncode == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [["--help"], ["status", "--help"], ["--help", "--json"]])
 def test_help_whose_reader_has_gone_is_no_error(arguments: list[str]):
     reader, writer = os.pipe()
@@ -168,6 +174,7 @@ def test_ctrl_c_while_the_program_is_being_imported_is_quiet(tmp_path: Path):
     assert (result.returncode, result.stdout, result.stderr) == (10, b"", b"")
 
 
+@pytest.mark.long
 def test_a_closed_output_is_no_error(database_file: DatabaseFactory):
     command = " ".join(["exec", '"$0"', "-c", '"$1"', "--db", '"$2"', "status", ">&-"])
     result = subprocess.run(
@@ -185,6 +192,7 @@ def test_a_closed_input_is_one_without_a_terminal():
     assert result.stderr.startswith("The app needs a terminal")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda kind: kind.name)
 def test_an_interrupted_command_says_so_and_leaves_nothing_behind(
     database_copy: DatabaseFactory, tmp_path: Path, kind: signal.Signals
@@ -285,6 +293,7 @@ def completed(monkeypatch: pytest.MonkeyPatch, line: str, shell: str = "bash") -
     return run()
 
 
+@pytest.mark.long
 def test_a_shell_asks_a_process():
     env = {"_LCM_TUI_COMPLETE": "bash_complete", "COMP_WORDS": "lcm-tui conv"}
     assert start(env=env).stdout == "plain,conversations\n"
@@ -304,6 +313,7 @@ def test_completion_prints_a_script_for_the_shell(shell: str, monkeypatch: pytes
     assert "_LCM_TUI_COMPLETE" in run("--completion", shell).out
 
 
+@pytest.mark.long
 def test_the_script_of_bash_completes_a_key_behind_its_colons(database_file: DatabaseFactory):
     line = f"lcm-tui --db {database_file('0.15.3')} messages list --session-key agent:ops:m"
     program = f"env {sys.executable} -m lcm_tui"

@@ -235,6 +235,7 @@ def test_summarized_tokens_never_exceed_the_messages(arguments_for):
     assert all(item["summarizedSourceTokens"] <= item["messageTokens"] for item in items)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("number", [3, 7, 9, 12, 15])
 def test_a_cursor_of_the_engine_continues_its_list_here(number: int, arguments_for):
     call = CALLS[number]

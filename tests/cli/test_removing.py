@@ -57,6 +57,7 @@ def host_appends(path: Path, conversation_id: int) -> None:
 # -- listing -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", REAL)
 def test_disk_says_which_conversations_take_the_space(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -72,6 +73,7 @@ def test_disk_says_which_conversations_take_the_space(database_copy: DatabaseFac
     assert folder(path) == before
 
 
+@pytest.mark.long
 def test_conditions_select_conversations(path: Path):
     data = conversations(path, "delete", "--max-messages", "50", "--json").data
     assert {one["conversationId"] for one in data["items"]} == {6, 7, 8}
@@ -84,6 +86,7 @@ def test_conditions_select_conversations(path: Path):
         assert len(conversations(path, "delete", "--until", age, "--json").data["items"]) == 8
 
 
+@pytest.mark.long
 def test_the_cleaners_of_the_engine_are_conditions(path: Path, tmp_path: Path):
     [one] = conversations(path, "delete", "--cleaner", "all", "--json").data["items"]
     assert (one["conversationId"], one["cleaners"]) == (6, ["cron_sessions"])
@@ -124,6 +127,7 @@ def test_a_cleaner_is_named_whole(path: Path, arguments: tuple[str, ...], said: 
 # -- deleting ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(REAL, ("0.15.3",)))
 def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version: str, tmp_path: Path):
     path = database_copy(version)
@@ -149,6 +153,7 @@ def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version
     assert changed(rows, dump(path)) == set()
 
 
+@pytest.mark.long
 def test_a_deletion_says_what_it_frees_and_what_it_writes(path: Path, monkeypatch: pytest.MonkeyPatch):
     shown = conversations(path, "delete", 1)
     freed = conversations(path, "delete", 1, "--json").data["freed"]
@@ -195,6 +200,7 @@ def test_in_waves_everything_goes_and_comes_back(path: Path, monkeypatch: pytest
     assert changed(rows, dump(path)) == set()
 
 
+@pytest.mark.long
 def test_exports_go_to_our_own_folder_by_default(path: Path):
     done = conversations(path, "delete", 7, "--apply", "--yes")
     assert done.code == 0
@@ -226,6 +232,7 @@ def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pyte
     assert "still here" in texts
 
 
+@pytest.mark.long
 def test_a_host_that_never_stops_exits_with_7(path: Path, monkeypatch: pytest.MonkeyPatch):
     real = committing.commit
 
@@ -346,6 +353,7 @@ def test_drafts_of_what_is_forgotten_go_too(path: Path):
     assert not list(drafts_folder().glob("*"))
 
 
+@pytest.mark.long
 def test_what_may_be_left_elsewhere_is_said(path: Path):
     assert conversations(path, "delete", 7, "--apply", "--yes").code == 0
     [file] = default_folder().iterdir()

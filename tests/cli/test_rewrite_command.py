@@ -167,6 +167,7 @@ def test_it_is_narrowed_down(database: Path) -> None:
     assert "nothing to repair" in run("repair", 7, "--db", database).out
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     ("arguments", "code", "exit_code"),
     [
@@ -266,6 +267,7 @@ def test_rules_in_another_language_are_not_called_kept(database: Path, tmp_path:
     assert told.data["marked"] == []
 
 
+@pytest.mark.long
 def test_a_rule_that_refuses_says_why_and_resume_costs_no_other_call(database: Path) -> None:
     before = dump(database)
     with MessagesApi(Say("Wrote /etc/made-up.conf.\nExpand for details about: it")) as server:
@@ -307,6 +309,7 @@ def test_what_was_mended_since_it_was_stopped_is_not_paid_for(database: Path) ->
     assert list(drafts_folder().iterdir()) == []
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -484,6 +487,7 @@ def test_one_by_one_at_a_terminal(database: Path, monkeypatch: pytest.MonkeyPatc
 NOTHING_STANDS = "Every draft was rejected: choose one by its number, edit, or skip."
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("script", "state", "why", "calls"),
     [
@@ -587,6 +591,7 @@ def test_refusals_for_their_number_cost_no_draft_and_no_call(
     assert (spent["calls"], spent["exact"]) == (4, True)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("say", "text"),
     [

@@ -64,6 +64,7 @@ def test_pages_of_the_list_are_the_list(home: Path) -> None:
     assert pages == whole
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("filters", "wanted"),
     [

@@ -151,6 +151,7 @@ def test_standard_output_is_nothing_but_sql_that_does_it(name: str, path: Path) 
     assert value(other, "PRAGMA foreign_key_check") is None or name == "fixes"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(COMMANDS, ("transplant", "redo")))
 def test_a_script_leaves_what_a_commit_leaves(name: str, path: Path, compared: list[str]) -> None:
     ok(*COMMANDS[name](path), *DO, "--db", path)
@@ -182,6 +183,7 @@ def drafted(path: Path, summary: str, file: Path) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_reviewed_drafts_are_shown_as_sql(path: Path, tmp_path: Path) -> None:
     leaf = value(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' AND conversation_id = 1")
     take = ("rewrite", "--from-draft", drafted(path, leaf, tmp_path / "drafts"), "--db", path)
@@ -215,6 +217,7 @@ def test_drafts_that_rest_on_each_other_have_one_script(
     assert search_faults(other) == []
 
 
+@pytest.mark.long
 def test_a_text_that_comes_back_is_shown_as_sql(path: Path, tmp_path: Path) -> None:
     leaf = value(path, "SELECT summary_id FROM summaries WHERE kind = 'leaf' AND conversation_id = 1")
     done = ok(
@@ -243,6 +246,7 @@ def test_what_has_no_text_yet_says_so(command: tuple[object, ...], words: str, p
     assert words in refused.err
 
 
+@pytest.mark.long
 def test_so_it_is_with_a_transcript(openclaw_home: Path, compared: list[str]) -> None:
     session = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"
     ok("backfill", "research", session, "--openclaw-dir", openclaw_home, *DO)
@@ -256,6 +260,7 @@ def test_with_apply_it_prints_what_was_done(path: Path) -> None:
     assert "Operation" in shown.err
 
 
+@pytest.mark.long
 def test_a_transcript_is_shown_as_sql(openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
     named = ("backfill", "research", "ce98a067-e9e5-403f-a6d5-7ded87bb123a", "--openclaw-dir", openclaw_home)
@@ -280,6 +285,7 @@ def test_a_debt_that_is_closed_is_shown_as_sql(database_copy: DatabaseFactory) -
     assert dump(other) == dump(path)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "command",
     [

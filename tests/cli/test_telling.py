@@ -25,6 +25,7 @@ from tests.conftest import DatabaseFactory
 from tests.support import DATA
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("form", [(), ("--json",), ("--format", "table")])
 def test_quiet_says_nothing_but_errors(form: tuple[str, ...], database_file: DatabaseFactory):
     path = database_file("0.15.3")
@@ -84,6 +85,7 @@ UNREAD = [
 COMMANDS = ["doctor --check C", "context 1", "compact 1", "messages list 1", "config get dbPath"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("command", "config", "named"),
     [*(("status", *one) for one in UNREAD), *((command, *UNREAD[-1]) for command in COMMANDS)],

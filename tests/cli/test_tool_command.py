@@ -98,6 +98,7 @@ def test_a_named_model_answers_a_question_in_the_place_of_the_sub_agent(
     assert failed["errorCode"] == "DELEGATED_EXPANSION_WAIT_FAILED"
 
 
+@pytest.mark.cases(7)
 @pytest.mark.parametrize(
     "given",
     [

@@ -106,6 +106,7 @@ def test_without_a_name_it_lists_what_is_split(path: Path) -> None:
     assert "safe" in run("merge", "--db", path).out
 
 
+@pytest.mark.long
 def test_a_split_is_merged_and_parted_again(path: Path) -> None:
     change_behind(path, ROLLED)
     before = dump(path)

@@ -68,6 +68,7 @@ def listed(path: Path, *options: str) -> list[str]:
     return SHOWN.findall(result.out)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("zone", ZONES)
 def test_a_time_typed_as_it_is_shown_means_that_moment(zone: str, tmp_path: Path) -> None:
     set_zone(zone)
@@ -92,6 +93,7 @@ def test_with_utc_both_are_utc(zone: str, tmp_path: Path) -> None:
     assert listed(path, "--utc", "--after", "2026-03-02 12:30") == ["2026-03-02 13:00:00Z"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("zone", ZONES)
 def test_what_was_just_done_is_not_older_than_an_hour(zone: str, tmp_path: Path) -> None:
     set_zone(zone)
@@ -115,6 +117,7 @@ def test_what_was_just_done_is_not_older_than_an_hour(zone: str, tmp_path: Path)
     assert "sum_top" in before.out
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("zone", "typed", "moved"), MOVED)
 def test_an_hour_that_a_zone_has_twice_or_not_at_all_is_not_guessed(
     zone: str, typed: str, moved: int, tmp_path: Path
@@ -185,6 +188,7 @@ def test_lists_for_programs_keep_the_rule_of_the_engine(tmp_path: Path) -> None:
     assert len(items) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/St_Johns", "<+0330>-3:30"])
 def test_a_process_shows_and_reads_the_zone_of_its_environment(zone: str, tmp_path: Path) -> None:
     path = database(tmp_path / "lcm.db", NOON, NOON + timedelta(minutes=1))

@@ -45,6 +45,7 @@ CODES = {
 EXITS = {"CONVERSATION_NOT_FOUND": 3}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", LISTS)
 def test_an_odd_value_is_refused_by_what_its_option_is_about(command: str, database_file: DatabaseFactory):
     path = database_file("0.15.3")
@@ -69,6 +70,7 @@ def test_an_odd_value_is_refused_by_what_its_option_is_about(command: str, datab
         assert result.code == EXITS.get(code, 2), given
 
 
+@pytest.mark.cases(23)
 @pytest.mark.parametrize(
     ("arguments", "code", "exits"),
     [

@@ -82,6 +82,7 @@ def test_what_is_part_of_a_text_stays(text: str):
     assert without_wrapping(text) == text
 
 
+@pytest.mark.long
 @given(st.text(alphabet="`~<>/summary\n :.Herist", max_size=60))
 @settings(max_examples=300, deadline=None)
 def test_nothing_is_made_up_and_something_is_left(text: str):

@@ -138,6 +138,7 @@ UNKNOWN = (
 )
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("question", "fact", "unknown"), UNKNOWN, ids=["en", "de", "fr", "es", "ru", "zh", "ar"]
 )
@@ -264,6 +265,7 @@ def test_a_citation_of_a_text_that_has_changed_meanwhile_does_not_stand(memory: 
     assert [one.why for one in asked.dropped] == ["the text that was shown is changed"]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
@@ -278,6 +280,7 @@ def test_an_answer_is_read_in_whatever_form_it_comes(said: str, answer: str, mem
     assert ask(memory, Scripted(said)).answer == answer
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("said", ["[1]", "7", "{}", '{"answer": 7}', '{"answer": " "}', '{"expand": {}}'])
 def test_a_reply_of_no_form_is_told_so_and_asked_again(said: str, memory: Path) -> None:
     model = Scripted(said, {"answer": "7443"})

@@ -42,6 +42,7 @@ WITH_OLD_CUT = replace(
 )
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", RECORDED)
 async def test_every_recorded_context_is_sent_alike(version: str, database_file: DatabaseFactory):
     answers = recorded(f"lcm-{version}.expected.json.xz")
@@ -231,6 +232,7 @@ def filled(path: Path, nodes: list[Node], rows: list[Row]) -> None:
     db.close()
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(turns())
 async def test_a_summary_of_this_turns_tools_is_an_answer(

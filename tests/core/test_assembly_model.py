@@ -82,6 +82,7 @@ def gone(repairs) -> set[int | None]:
     return {repair.origin.ordinal for repair in repairs if repair.what in DROPPING}
 
 
+@pytest.mark.long
 @MORE
 @given(conversations(), st.none() | st.integers(0, 14), st.sets(NAMES))
 def test_calls_wait_for_a_result_behind_them(
@@ -94,6 +95,7 @@ def test_calls_wait_for_a_result_behind_them(
     assert {one.origin.ordinal for one in sent} - {one.origin.ordinal for one in found} == gone(repairs)
 
 
+@pytest.mark.long
 @given(conversations())
 def test_what_says_nothing_goes(sent: list[SentMessage]):
     repairs = []
@@ -142,6 +144,7 @@ def listed(one: SentMessage) -> Any:
     return blocks_of([one.content]) if isinstance(one.content, str) else one.content
 
 
+@pytest.mark.long
 @MORE
 @given(conversations(), st.integers(0, 400), st.booleans(), st.booleans(), st.data())
 def test_the_last_cut_leaves_what_the_page_says(
@@ -170,6 +173,7 @@ def lists_of_a_host(draw: st.DrawFn) -> list[SentMessage]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("of_host", [False, True])
 @settings(max_examples=200)
 @given(st.data(), st.integers(0, 500), st.booleans())
@@ -232,6 +236,7 @@ def test_messages_weigh_for_the_last_cut_what_the_page_says(role: str, content: 
 WORDS = st.lists(st.sampled_from(["lease", "table", "a", "é", "leaseé", "表lease", "X1", "-"]), max_size=6)
 
 
+@pytest.mark.long
 @MORE
 @given(st.lists(st.tuples(WORDS, st.booleans()), max_size=9), st.integers(-5, 120), WORDS)
 def test_what_fits_is_chosen(given_items: list[tuple[list[str], bool]], room: int, asked: list[str]):

@@ -135,6 +135,7 @@ def test_what_was_counted_once_is_the_weight_of_the_whole(items, settings: Assem
     assert list(found.weights) == anew
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(contexts(), SETTINGS, st.booleans())
 def test_by_the_rules_of_1_1_whole_turns_are_left(items, settings: AssemblySettings, delivered: bool):
@@ -165,6 +166,7 @@ def test_a_file_reads_as_its_name_and_what_nobody_knows_as_its_text(raw, kind, t
     assert (block.kind, block.text) == (kind, text)
 
 
+@pytest.mark.cases(40)
 @pytest.mark.parametrize(
     "identity", [None, Identity("p", "a", "m"), Identity("p", "a", "data:" + "x" * 5_000)]
 )
@@ -217,6 +219,7 @@ def test_the_same_records_give_the_same_messages_and_stay_as_they_are(
     assert items == before
 
 
+@pytest.mark.long
 @given(contexts(), SETTINGS, RULES)
 def test_whatever_is_stored_can_be_sent_and_exported(items, settings: AssemblySettings, rules):
     found = assemble(resolve_items(items, None, rules, UTC), settings, rules)

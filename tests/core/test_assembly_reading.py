@@ -57,6 +57,7 @@ async def test_a_usual_context_takes_few_statements(
     assert statements <= most
 
 
+@pytest.mark.long
 async def test_of_a_long_context_only_what_may_fit_is_read(long_conversation: Path):
     small, few = await read(long_conversation, 99, 5_000, fresh_tail_count=4)
     assert small.unread is not None
@@ -80,6 +81,7 @@ async def test_choosing_by_the_prompt_reads_everything(long_conversation: Path):
     assert found.selection == "prompt-aware"
 
 
+@pytest.mark.long
 async def test_a_tail_longer_than_the_budget_is_read_whole(long_conversation: Path):
     found, _ = await read(long_conversation, 99, 1_000, fresh_tail_count=700)
     assert (len(found.messages), found.tail.items) == (700, 700)
@@ -112,6 +114,7 @@ async def test_a_result_that_is_not_read_takes_its_call_from_the_tail(
     assert [one.document() for one in found.messages[-2:]] == [one.document() for one in whole.messages[-2:]]
 
 
+@pytest.mark.long
 async def test_what_was_read_serves_smaller_budgets(long_conversation: Path):
     async with await Database.open(long_conversation) as database:
         asked = AssemblySettings(20_000, fresh_tail_count=4)
@@ -269,6 +272,7 @@ def counting(rules):
 REBUILT = {"0.1.2": (899, 14), "0.3.0": (899, 14), "0.8.2": (897, 12), "0.15.3": (865, 0)}
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", REBUILT)
 async def test_every_stored_message_is_rebuilt_to_what_was_counted(
     version: str, database_file: DatabaseFactory
@@ -316,6 +320,7 @@ async def basis_of(path: Path, number: int):
         return await database.read(assembly_basis, number, AssemblySettings(2**20), zone=UTC)
 
 
+@pytest.mark.long
 async def test_older_messages_that_were_not_read_are_seen_in_no_form(long_conversation: Path):
     found, _ = await read(long_conversation, 99, 5_000, fresh_tail_count=4)
     assert found.unread is not None
@@ -323,6 +328,7 @@ async def test_older_messages_that_were_not_read_are_seen_in_no_form(long_conver
     assert found.unseen.messages == CONTEXT - len(found.messages)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     ("said", "named"),
     [

@@ -197,6 +197,7 @@ async def sent(path: Path) -> list[str]:
     return [found[1] if (found := re.match('<summary id="([^"]+)"', one)) else one for one in texts]
 
 
+@pytest.mark.cases(7)
 @pytest.mark.parametrize(
     "seed", [*range(40), *(pytest.param(one, marks=pytest.mark.long) for one in range(40, 600))]
 )

@@ -222,6 +222,7 @@ def test_odd_values_in_the_conversation_are_compared(database_copy: DatabaseFact
     assert len(compared(path, 7, rollout).only_conversation) > 10
 
 
+@pytest.mark.long
 def test_long_sessions_are_compared_in_proportion(tmp_path: Path):
     """Nothing alike, and everything alike but shifted: neither takes the square of the lines."""
     lines = [message("user", f"word {number}\nsecond line {number % 7}") for number in range(6_000)]

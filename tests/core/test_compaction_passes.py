@@ -164,6 +164,7 @@ def test_sweep_after_sweep_converges(context: WeighedContext, rules, count: int)
     raise AssertionError("it goes on and on")
 
 
+@pytest.mark.long
 @given(contexts(), RULES, OPERATIONS)
 def test_what_is_foreseen_leaves_the_context_alone(
     context: WeighedContext, rules, operation: Operation

@@ -85,6 +85,7 @@ async def test_groups_of_a_context(database_file: DatabaseFactory):
     assert [known.running[place] for place in (0, 1, 21)] == [282, 509, 3304]
 
 
+@pytest.mark.long
 async def test_stored_counts_are_the_engines_but_for_signed_reasoning(database_file: DatabaseFactory):
     found = []
     async with await Database.open(database_file("0.15.3")) as database:
@@ -201,6 +202,7 @@ async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
     assert (known.totals.foreign, known.totals.dangling) == (1, 1)
 
 
+@pytest.mark.long
 @given(st.sets(st.integers(-20, 60) | st.integers(ABNORMAL_ORDINAL - 3, ABNORMAL_ORDINAL + 5), min_size=1))
 def test_gaps_are_the_missing_ordinals(ordinals: set[int]):
     held = tuple(sorted(ordinals))

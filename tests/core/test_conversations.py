@@ -46,6 +46,7 @@ async def test_every_conversation_is_listed_once_with_its_newest_message(path: P
         assert entry.last_activity == (said[0][0] if said else None)
 
 
+@pytest.mark.cases(4)
 async def test_counts_are_those_of_plain_sql(path: Path, opened: Database):
     ids = [found for (found,) in query(path, "SELECT conversation_id FROM conversations")]
     for counts in await opened.read(store.count_rows, ids):
@@ -67,6 +68,7 @@ async def _documents_of(reader: Reader, only: Filter) -> list[Document]:
     )
 
 
+@pytest.mark.long
 async def test_sums_are_those_of_plain_sql_and_every_face_counts_the_same_as_broken(
     path: Path, opened: Database
 ):

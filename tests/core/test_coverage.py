@@ -133,6 +133,7 @@ def places_in(block: Block) -> set[int]:
     return {place for first, end in block.runs for place in range(first, end)}
 
 
+@pytest.mark.long
 @given(worlds())
 def test_blocks_pieces_and_what_is_lost_are_what_counting_single_messages_finds(world: World) -> None:
     made = world.map()
@@ -158,6 +159,7 @@ def test_blocks_pieces_and_what_is_lost_are_what_counting_single_messages_finds(
     assert made.doubled == runs_of(place for place in everywhere if len(world.holding(place)) > 1)
 
 
+@pytest.mark.long
 @given(worlds(), st.data())
 def test_a_cell_shows_what_the_messages_in_it_show(world: World, data: st.DataObject) -> None:
     made = world.map()
@@ -196,6 +198,7 @@ def test_a_cell_shows_what_the_messages_in_it_show(world: World, data: st.DataOb
             assert cut.held is Held.RAW
 
 
+@pytest.mark.long
 @given(worlds())
 def test_arrows_meet_every_block_of_a_row_and_lead_up_and_down_until_there_is_no_row(world: World) -> None:
     made = world.map()
@@ -228,6 +231,7 @@ def test_arrows_meet_every_block_of_a_row_and_lead_up_and_down_until_there_is_no
             assert block.first in places_in(found)
 
 
+@pytest.mark.long
 @given(worlds())
 def test_what_falls_into_many_pieces_is_coarser_and_says_so(world: World) -> None:
     whole = world.map()
@@ -243,6 +247,7 @@ def test_what_falls_into_many_pieces_is_coarser_and_says_so(world: World) -> Non
             assert (block.first, block.end) == (exact.first, exact.end)
 
 
+@pytest.mark.long
 @given(worlds())
 def test_a_ring_comes_behind_what_it_was_made_from_and_holds_every_summary_once(world: World) -> None:
     graph = world.map().graph
@@ -307,6 +312,7 @@ async def maps_of(database: Database):
     return found
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_recorded_conversations_are_covered_without_a_hole_by_what_their_rows_say(
     version: str, database_file: DatabaseFactory

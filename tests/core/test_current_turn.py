@@ -154,6 +154,7 @@ def test_both_tellings_choose_the_same_calls(
     assert found == told_chunk(items, list(context.ordinals), count, most, limit, above)
 
 
+@pytest.mark.long
 @given(turns(), st.integers(-1, 6), st.sampled_from([20, 60, 400]), st.data())
 def test_a_sweep_after_an_overflow_leaves_no_call_without_its_result(
     items: list[Told], count: int, limit: int, data: st.DataObject

@@ -529,6 +529,7 @@ async def test_a_read_sees_one_state_of_the_file(database: Path):
             assert await opened.read(value, "SELECT title FROM conversations LIMIT 1") == "b"
 
 
+@pytest.mark.cases(1)
 @BOTH_WAYS
 async def test_a_cancelled_read_stops_its_statement_and_leaves_the_connection_usable(
     database: Path, load: Load
@@ -565,6 +566,7 @@ async def test_a_load_in_a_thread_asks_nothing_more_once_its_caller_is_cancelled
         assert await opened.read(value, COUNT) > 0
 
 
+@pytest.mark.cases(1)
 @BOTH_WAYS
 @pytest.mark.parametrize("steps", sampled(range(8), (0, 3, 6)))
 async def test_a_read_can_be_cancelled_at_any_moment(database: Path, steps: int, load: Load):
@@ -609,6 +611,7 @@ async def test_closing_stops_what_runs_and_closed_is_said_in_a_sentence(database
     await opened.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked", ["reader.value(sql)", "reader.run(lambda db: db.rows(sql))"])
 @pytest.mark.parametrize("leaving", ["await database.close()", "pass", "raise SystemExit"])
 def test_a_process_ends_while_a_read_runs(database: Path, leaving: str, asked: str):
@@ -696,6 +699,7 @@ DOINGS = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("doing", DOINGS)
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 async def test_a_change_of_the_content_is_told_from_what_else_touches_the_file(
@@ -1107,6 +1111,7 @@ async def test_watching_ends_when_the_database_is_closed(database: Path):
         await task
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("pause", [0.0005, 0.001, 0.002, 0.004, 0.008])
 async def test_closing_waits_for_an_opening_that_was_given_up(
     database: Path, monkeypatch: pytest.MonkeyPatch, pause: float
@@ -1142,6 +1147,7 @@ asyncio.run(leave())
 """
 
 
+@pytest.mark.long
 def test_a_private_copy_goes_with_a_program_that_never_closes(database: Path, tmp_path: Path):
     leave_wal(database, shm=False)
     room = tmp_path / "room"

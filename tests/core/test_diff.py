@@ -47,6 +47,7 @@ def applied(diff, old: str) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.long
 @given(TEXTS, TEXTS)
 def test_the_edits_lead_from_the_old_text_to_the_new_one(old: str, new: str):
     diff = compare_texts(old, new)
@@ -183,6 +184,7 @@ SENTENCES = st.sampled_from(
 PROSE = st.lists(st.lists(SENTENCES, max_size=4).map(" ".join), max_size=6).map("\n".join) | TEXTS
 
 
+@pytest.mark.long
 @given(PROSE, PROSE, st.sets(st.integers(0, 8)))
 def test_sentences_give_both_texts_back_and_any_choice_of_changes_holds_what_was_chosen(
     old: str, new: str, left: set[int]

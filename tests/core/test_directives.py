@@ -161,6 +161,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_no_text_takes_more_than_time_in_proportion(text: str) -> None:
     """Of the thread's own time: what is linear takes half a second, what is not takes minutes."""

@@ -136,6 +136,7 @@ def test_nothing_but_the_rules_asks_which_line_wrote_a_file() -> None:
     assert asking == {"core/lcm_core/store/schema.py", "core/lcm_core/engine/rules.py"}
 
 
+@pytest.mark.long
 @given(st.sets(st.sampled_from([one[1:] for one in FEATURES])), st.booleans())
 def test_any_mix_of_tables_and_columns_has_rules(kept: set[tuple[str, str | None]], beta: bool) -> None:
     tables = {table: frozenset[str]() for table in (MARKS_OF_1X if beta else ())}
@@ -218,6 +219,7 @@ def values_of(rules) -> dict[str, object]:
     return {"name": rules.name, "estimator": rules.estimator, **grouped}
 
 
+@pytest.mark.cases(42)
 @pytest.mark.parametrize("attribute", KEYS)
 def test_every_setting_is_a_rule_or_read_elsewhere_or_named_as_without_effect(attribute: str) -> None:
     """And where it is a rule, it has the same name there."""

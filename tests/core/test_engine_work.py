@@ -322,6 +322,7 @@ def publishers(draw: st.DrawFn) -> Publisher:
     return Publisher(context, start, end, tail, nodes)
 
 
+@pytest.mark.long
 @given(publishers(), st.data())
 def test_a_batch_is_published_in_prefixes_and_what_is_left_moves_on(
     publisher: Publisher, data: st.DataObject
@@ -343,6 +344,7 @@ def test_a_batch_is_published_in_prefixes_and_what_is_left_moves_on(
         publisher.publish()
 
 
+@pytest.mark.long
 @given(publishers(), st.data())
 def test_a_context_that_changed_under_a_batch_publishes_nothing(
     publisher: Publisher, data: st.DataObject
@@ -431,6 +433,7 @@ def test_the_newest_active_batch_is_worked_on() -> None:
     assert (one.batch.row.batch_id, one.lost.row.batch_id) == ("d", "e")
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(-5, 500), st.sampled_from(FORMS), st.booleans()), max_size=30))
 def test_how_long_it_took_is_counted_by_nearest_rank(runs) -> None:
     conversations = []

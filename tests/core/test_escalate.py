@@ -219,6 +219,7 @@ async def _outcome(case: Any, rules) -> Any:
     return {"calls": len(asked), "result": {"content": done.content, "level": str(done.level)}}
 
 
+@pytest.mark.long
 @given(st.text(), st.integers(1, 60))
 def test_a_capped_text_keeps_to_its_cap(text: str, limit: int) -> None:
     cut = capped(text * 20, limit, Estimator.WEIGHTED)
@@ -304,6 +305,7 @@ TEXTS = st.lists(
 ).map(lambda pieces: "".join(pieces) * 9)
 
 
+@pytest.mark.long
 @given(TEXTS, st.integers(0, 120), st.none() | st.integers(64, 90), st.booleans())
 def test_an_own_cut_keeps_to_its_room_and_says_what_it_lost(
     text: str, target: int, limit: int | None, old: bool

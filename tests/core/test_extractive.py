@@ -65,6 +65,7 @@ def test_the_aggressive_attempt_keeps_what_lasts_in_less_room():
     assert "never deploy" in text
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(
     ("filler", "rule"),
     [
@@ -165,6 +166,7 @@ def test_facts_planted_far_apart_come_through(language: str):
     assert sparse.prohibitions is None or sparse.prohibitions >= 0.9
 
 
+@pytest.mark.long
 @given(st.text(max_size=400), st.integers(1, 400))
 def test_any_text_gives_something_smaller_or_nothing(source: str, target: int):
     request = asked(source, target)

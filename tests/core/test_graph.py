@@ -53,6 +53,7 @@ def on_cycle(graph: SummaryGraph, node) -> bool:
     return node in graph.walk(graph.sources.get(node, ()))
 
 
+@pytest.mark.long
 @given(graphs())
 def test_every_summary_is_reached_from_roots_or_orphans_or_lies_on_or_below_a_cycle(
     graph: SummaryGraph,
@@ -63,6 +64,7 @@ def test_every_summary_is_reached_from_roots_or_orphans_or_lies_on_or_below_a_cy
     assert set(graph.roots).isdisjoint(graph.orphans)
 
 
+@pytest.mark.long
 @given(graphs())
 def test_what_nothing_leads_to_is_met_from_the_cycle_heads_and_no_head_could_be_spared(
     graph: SummaryGraph,
@@ -75,6 +77,7 @@ def test_what_nothing_leads_to_is_met_from_the_cycle_heads_and_no_head_could_be_
         assert spared not in set(graph.walk(others))
 
 
+@pytest.mark.long
 @given(graphs())
 def test_a_walk_meets_everything_below_once(graph: SummaryGraph) -> None:
     for start in graph.nodes:
@@ -85,6 +88,7 @@ def test_a_walk_meets_everything_below_once(graph: SummaryGraph) -> None:
         assert closed == set(walked)
 
 
+@pytest.mark.long
 @given(graphs())
 def test_first_visits_lead_back_to_the_start_without_going_in_circles(graph: SummaryGraph) -> None:
     starts = [*graph.roots, *graph.orphans, *graph.cycle_heads, *graph.dangling]
@@ -100,6 +104,7 @@ def test_first_visits_lead_back_to_the_start_without_going_in_circles(graph: Sum
         assert way[-1] in starts
 
 
+@pytest.mark.long
 @given(acyclic())
 def test_bottom_up_puts_every_source_before_its_consumers(graph: SummaryGraph) -> None:
     for start in graph.nodes:
@@ -112,6 +117,7 @@ def test_bottom_up_puts_every_source_before_its_consumers(graph: SummaryGraph) -
     assert not any(on_cycle(graph, node) for node in graph.nodes)
 
 
+@pytest.mark.long
 @given(graphs())
 def test_bottom_up_names_everything_once_even_on_cycles(graph: SummaryGraph) -> None:
     for start in graph.nodes:
@@ -119,6 +125,7 @@ def test_bottom_up_names_everything_once_even_on_cycles(graph: SummaryGraph) -> 
         assert sorted(order) == sorted(graph.walk([start]))
 
 
+@pytest.mark.long
 @given(graphs())
 def test_sources_first_leaves_out_what_lies_on_a_cycle_or_above_one(graph: SummaryGraph) -> None:
     order = {node: at for at, node in enumerate(graph.sources_first)}
@@ -130,6 +137,7 @@ def test_sources_first_leaves_out_what_lies_on_a_cycle_or_above_one(graph: Summa
     assert graph.cyclic.isdisjoint(order)
 
 
+@pytest.mark.long
 @given(graphs())
 def test_each_ring_leads_back_to_its_beginning_and_without_them_there_is_none(graph: SummaryGraph) -> None:
     for ring in graph.rings:
@@ -141,6 +149,7 @@ def test_each_ring_leads_back_to_its_beginning_and_without_them_there_is_none(gr
     assert not graph_of([edge for edge in left if taken.isdisjoint(edge)]).cyclic
 
 
+@pytest.mark.long
 @given(graphs())
 def test_what_lies_above_is_what_has_it_below(graph: SummaryGraph) -> None:
     assert graph.live == set(graph.walk(graph.in_context)) & graph.nodes.keys()
@@ -153,6 +162,7 @@ def test_what_lies_above_is_what_has_it_below(graph: SummaryGraph) -> None:
         assert set(graph.below([start])) == set(graph.walk([start])) & graph.nodes.keys()
 
 
+@pytest.mark.long
 @given(graphs())
 def test_roots_come_in_the_order_of_the_context_and_orphans_oldest_first(graph: SummaryGraph) -> None:
     first = graph.in_context.index
@@ -182,6 +192,7 @@ def test_of_nested_cycles_only_the_outermost_has_a_head() -> None:
     assert set(graph.unreachable) == set(NAMES[:5])
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("closed", [False, True], ids=["chain", "cycle"])
 def test_ten_thousand_levels_need_no_recursion(closed: bool) -> None:
     ids = [f"sum_{number:06}" for number in range(10_000)]

@@ -119,6 +119,7 @@ def any_host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
     return kind(tmp_path)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("index", ["complete", "rebuild"])
 @pytest.mark.parametrize("ids", [True, False])
 @pytest.mark.parametrize("missing", [0, 1, 3, 100])
@@ -263,6 +264,7 @@ def status(host: Host, *more: str) -> Any:
     return run("status", "--openclaw-dir", host.folder, "--json", *more)
 
 
+@pytest.mark.cases(1)
 def test_status_says_it_and_fails_when_asked_to(any_host: Host) -> None:
     stored = any_host.turn(1)
     any_host.turn(2)
@@ -511,6 +513,7 @@ async def test_an_acknowledgement_alone_is_missing_only_when_polls_are_preserved
     assert (await any_host.one(**environ)).behind == behind
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("environ", "behind"), [({}, 2), (PRESERVED, 6)])
 def test_all_say_the_same_of_heartbeats(
     any_host: Host, environ: dict[str, str], behind: int, monkeypatch: pytest.MonkeyPatch
@@ -645,6 +648,7 @@ async def test_a_file_that_changes_is_compared_again(file_host: FileHost) -> Non
     assert (await file_host.one()).behind == 2
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("spoil", "behind", "bad"),
     [

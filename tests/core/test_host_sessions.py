@@ -89,6 +89,7 @@ def check(session, story: Story) -> None:
 # -- what real hosts left --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_session_of_a_living_host_is_read_as_its_host_sees_it(living: Path) -> None:
     expected = recorded("openclaw-sqlite-living.expected.json.xz")
     found = sessions(living)
@@ -104,6 +105,7 @@ def test_every_session_of_a_living_host_is_read_as_its_host_sees_it(living: Path
         assert said(page) == [(each["id"], each["role"], each["text"]) for each in one["messages"]]
 
 
+@pytest.mark.long
 def test_what_an_import_made_says_what_the_files_said(imported: Path, openclaw_home: Path) -> None:
     files = sessions(openclaw_home / "agents")
     tables = sessions(imported / "openclaw-sqlite" / "agents")
@@ -144,6 +146,7 @@ def test_extents_count_entries_without_the_header(living: Path) -> None:
     assert counted == {one["sessionId"]: len(one["path"]) + len(one["offPath"]) for one in expected}
 
 
+@pytest.mark.long
 def test_the_walk_agrees_with_the_list_of_the_host(living: Path, tmp_path: Path) -> None:
     """Without its own list each hot session is walked, and comes out the same."""
     home = tmp_path / "agents"
@@ -346,6 +349,7 @@ BAD_ROWS = {
 }
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("name", BAD_ROWS)
 @pytest.mark.parametrize("index", ["complete", "rebuild"])
 def test_one_bad_row_is_one_reported_row(agent: AgentFolder, name: str, index: str) -> None:
@@ -442,6 +446,7 @@ COLD = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(COLD, [*COLD][::3]))
 def test_a_damaged_cold_archive_is_one_sentence(agents: Path, agent: AgentFolder, name: str) -> None:
     damage, reason = COLD[name]
@@ -507,6 +512,7 @@ def test_a_schema_that_is_not_known_is_a_sentence(agents: Path, agent: AgentFold
     assert "no table transcript_events (its schema is 31)" in listing.problems[0].reason
 
 
+@pytest.mark.long
 def test_columns_of_other_versions_are_not_missed(agents: Path, agent: AgentFolder) -> None:
     """Before schema 23 nothing was packed; a file may lack every column that is not a key."""
     told = Story("one", 1).tell(30)
@@ -546,6 +552,7 @@ def tables_and_columns() -> Iterator[tuple[str, str]]:
 WRONG: tuple[Any, ...] = (None, -1, 2**62, 1.5, b"\xff\x00", "x" * 9000, '{"type":5}')
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", sampled(tables_and_columns(), [*tables_and_columns()][::6]), ids=".".join)
 def test_values_of_wrong_types_are_never_an_error_of_ours(tmp_path: Path, place: tuple[str, str]) -> None:
     table, column = place
@@ -604,6 +611,7 @@ def test_a_database_that_the_host_was_told_to_keep_elsewhere(
 # -- the end of a large session ----------------------------------------------------------------------------
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("place", ["cold", "blob", "deleted", "identity", "packed file", "file"])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_end_of_a_session_is_told_without_the_rest_or_not_at_all(

@@ -114,6 +114,7 @@ def tell_object(value: dict[str, Any], level: int) -> list[str]:
     return []
 
 
+@pytest.mark.long
 @given(VALUES)
 def test_a_value_says_what_the_table_says(value: Any) -> None:
     told = tell(value)
@@ -183,6 +184,7 @@ INFO = st.dictionaries(
 )
 
 
+@pytest.mark.long
 @given(INFO, st.sampled_from(["", "Delivery: x\n\n"]), st.text(max_size=20), st.permutations(range(5)))
 def test_what_a_host_varies_does_not_change_a_hash(
     info: dict[str, Any], prelude: str, rest: str, order: list[int]

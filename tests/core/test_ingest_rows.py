@@ -65,6 +65,7 @@ def ids_in(content: str) -> Callable[[], str]:
 # The transcripts of the demonstration against the rows that the engine made of them
 
 
+@pytest.mark.long
 def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
     database = openclaw_home / "lcm.db"
     compared, files = 0, 0
@@ -422,6 +423,7 @@ def test_half_a_pair_is_escaped_in_json_and_replaced_in_text() -> None:
     assert identity_of("user", "\ud800") == identity_of("user", "\ufffd")
 
 
+@pytest.mark.long
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**50), 2**50) | st.text(),

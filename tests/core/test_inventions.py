@@ -175,6 +175,7 @@ def test_planted_inventions_are_flagged_and_faithful_drafts_are_not():
     assert found.false.total() < 0.01 * found.faithful.total(), found.wrong
 
 
+@pytest.mark.long
 @given(st.text(max_size=200))
 def test_a_text_invents_nothing_of_itself(text: str):
     assert invented(text, text) == []

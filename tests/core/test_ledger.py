@@ -35,6 +35,7 @@ async def ledger(path: Path, number: int, budget: int, *, fresh_tail_count: int 
     return ledger_of(found)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_every_item_has_a_fate_and_they_add_up(version: str, database_file: DatabaseFactory):
     async def look(reader) -> None:

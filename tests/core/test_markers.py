@@ -143,6 +143,7 @@ CONTENTS = st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
 WINDOWS = st.sampled_from([("[Truncated from ", 40, "truncated"), (FALLBACK_MARKER, 80, "fallback")])
 
 
+@pytest.mark.long
 @given(CONTENTS, st.sampled_from(["m", "unknown", EMERGENCY_MODEL, None]))
 def test_the_prefilter_misses_nothing(content: str, model: str | None) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:

@@ -288,6 +288,7 @@ HOSTILE_READINGS = [
 ]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("reading", "text"), HOSTILE_READINGS)
 def test_no_text_takes_more_than_time_in_proportion(reading: Callable[[str], str], text: str) -> None:
     """Of the thread's own time: what is linear takes a tenth of a second, what is not takes minutes."""

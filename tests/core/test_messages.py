@@ -298,6 +298,7 @@ NEEDLES = [
 ]
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("needle", NEEDLES)
 async def test_what_is_searched_is_taken_as_it_is_written(database_copy: DatabaseFactory, needle: str):
     path = database_copy("0.15.3")
@@ -322,6 +323,7 @@ async def test_what_is_searched_is_taken_as_it_is_written(database_copy: Databas
         assert await find(20, forward=False) is None
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", VERSIONS[:4])
 async def test_tool_calls_are_found_wherever_a_version_keeps_them(
     database_file: DatabaseFactory, version: str

@@ -113,6 +113,7 @@ async def test_an_answer_without_a_stream_is_understood_and_counted(api: type[Sc
     assert spent.usage.is_exact
 
 
+@pytest.mark.long
 @SHAPES
 @pytest.mark.parametrize("content_type", ["text/event-stream", "text/plain", "application/json"])
 async def test_what_an_answer_is_is_seen_by_how_it_begins(api: type[ScriptedServer], content_type: str):
@@ -125,6 +126,7 @@ async def test_what_an_answer_is_is_seen_by_how_it_begins(api: type[ScriptedServ
                 assert (await writer(REQUEST)).text == "It moved."
 
 
+@pytest.mark.cases(7)
 @SHAPES
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("told", ["input", "output", "none"])
@@ -140,6 +142,7 @@ async def test_what_a_server_does_not_say_is_counted_with_the_most_it_can_be(
     assert not usage.is_exact
 
 
+@pytest.mark.cases(7)
 @SHAPES
 @pytest.mark.parametrize("lie", [-5, True, "many", 10**30, None, 1.5, [3]])
 async def test_a_count_that_is_none_is_not_believed(api: type[ScriptedServer], lie: object):
@@ -179,6 +182,7 @@ async def test_a_text_without_end_is_refused_and_not_asked_for_again(api: type[S
         assert len(server.received) == 1
 
 
+@pytest.mark.cases(1)
 @SHAPES
 @pytest.mark.parametrize(
     "goes_on",
@@ -229,6 +233,7 @@ async def test_a_length_that_is_a_lie_gives_no_draft(api: type[ScriptedServer], 
                 await writer(REQUEST)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), max_size=5),
     st.integers(1, 9),
@@ -392,6 +397,7 @@ async def paced(
     await pace.aclose()
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("in_flight", [1, 4, 8, 16])
 @pytest.mark.parametrize("named", [5.0, 2.0, 1.0, None])
 @pytest.mark.parametrize("every", [1.0, 2.0, 5.0])
@@ -439,6 +445,7 @@ async def test_the_pace_grows_again_after_whole_windows_without_a_refusal():
     await pace.aclose()
 
 
+@pytest.mark.cases(1)
 @SHAPES
 async def test_refusals_for_their_number_are_no_calls_and_all_are_answered(api: type[ScriptedServer]):
     waits = Waits()
@@ -456,6 +463,7 @@ async def test_refusals_for_their_number_are_no_calls_and_all_are_answered(api: 
     assert len(server.received) == 11
 
 
+@pytest.mark.cases(9)
 @SHAPES
 @pytest.mark.parametrize(
     ("fail", "code", "says"),
@@ -601,6 +609,7 @@ async def test_nothing_of_the_environment_reaches_a_server(
     assert sent.headers["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.cases(10)
 @SHAPES
 @pytest.mark.parametrize(
     "garbage", ["X-Ü: 1", "X-A: naïve", "no colon", "X-B: a\r\nX-C: \x07", ": empty", "Content-Length: 3"]
@@ -658,6 +667,7 @@ def test_headers_of_one_maker_are_not_those_of_another():
         assert (None if found is None else found.names) == names
 
 
+@pytest.mark.cases(6)
 @SHAPES
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
 async def test_what_a_server_repeats_of_our_headers_is_masked(api: type[ScriptedServer], status: int):
@@ -686,6 +696,7 @@ async def test_an_answer_that_holds_our_key_is_kept_nowhere(api: type[ScriptedSe
     assert KEY not in repr(reply) + repr(verdict)
 
 
+@pytest.mark.cases(9)
 @SHAPES
 @pytest.mark.parametrize("key", ["ollama", "lmstudio", "none", "test", "importer"])
 async def test_a_key_that_is_a_word_may_stand_in_an_answer(api: type[ScriptedServer], key: str):

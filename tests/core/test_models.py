@@ -160,6 +160,7 @@ async def test_a_refused_key_is_not_tried_again(api: type[ScriptedServer], statu
     assert len(server.received) == 1
 
 
+@pytest.mark.cases(3)
 @SHAPES
 @pytest.mark.parametrize("breaks", ["reset", "end", "error"])
 async def test_an_answer_that_breaks_off_is_asked_for_again_and_never_used(
@@ -201,6 +202,7 @@ async def test_cancelling_closes_the_connection(api: type[ScriptedServer]):
             assert writer.meter.budget.spent.usage.input_tokens > 0
 
 
+@pytest.mark.cases(5)
 @SHAPES
 @pytest.mark.parametrize(
     "raw",
@@ -220,6 +222,7 @@ async def test_what_is_no_answer_is_said_to_be_none(api: type[ScriptedServer], r
     assert len(caught.value.message) < 500
 
 
+@pytest.mark.cases(6)
 @SHAPES
 @pytest.mark.parametrize(
     ("say", "faults"),
@@ -379,6 +382,7 @@ async def test_nothing_for_this_machine_goes_through_a_proxy(
     assert len(server.received) == 1
 
 
+@pytest.mark.cases(1)
 @SHAPES
 async def test_the_key_appears_in_one_header_and_nowhere_else(
     api: type[ScriptedServer], caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]

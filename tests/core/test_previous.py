@@ -88,6 +88,7 @@ def write_case(path: Path, version: str, case: Any) -> None:
             rows.item(conversation, message)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("version", "case"), CASES)
 async def test_what_each_pass_was_given(version: str, case: Any, database_copy: DatabaseFactory):
     path = database_copy(version)

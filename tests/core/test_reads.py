@@ -70,6 +70,7 @@ def by_time(path: Path):
     return [row[0] for row in query(path, sql)]
 
 
+@pytest.mark.long
 async def test_a_page_reads_as_much_of_a_large_conversation_as_of_a_small_one(large: Path, tmp_path: Path):
     for roles in ((), ("user",)):
         found = []
@@ -86,10 +87,12 @@ async def test_a_page_reads_as_much_of_a_large_conversation_as_of_a_small_one(la
         assert many[1] == pytest.approx(few[1], rel=0.05)
 
 
+@pytest.mark.long
 async def test_the_pages_of_a_large_conversation_are_the_list_by_time(large: Path):
     assert await pages(large, 900) == by_time(large)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seq", [1, 5_000, LARGE - 1_200, LARGE - 800, LARGE])
 async def test_one_time_that_is_out_of_order_loses_no_message_and_repeats_none(
     seq: int, large: Path, tmp_path: Path
@@ -106,6 +109,7 @@ async def test_one_time_that_is_out_of_order_loses_no_message_and_repeats_none(
         assert found == by_time(path)
 
 
+@pytest.mark.long
 async def test_copies_at_the_front_stand_where_their_times_say(large: Path, tmp_path: Path):
     path = tmp_path / "copies.db"
     path.write_bytes(large.read_bytes())
@@ -135,6 +139,7 @@ async def test_what_was_ever_said_is_summed_in_the_order_in_which_it_lies(large:
         assert "messages_conv_seq_idx" in "".join(row[3] for row in query(large, f"EXPLAIN QUERY PLAN {sql}"))
 
 
+@pytest.mark.long
 async def test_small_conversations_are_checked_in_few_readings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -249,6 +254,7 @@ async def looked_for(path: Path, query: str, work: Work | None = None):
         return await database.read(load)
 
 
+@pytest.mark.long
 async def test_a_word_that_is_nowhere_is_looked_up_and_not_read_for(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -60,6 +60,7 @@ async def test_hits_that_weigh_the_same_are_newest_first(tmp_path: Path) -> None
         assert [int(hit.id) for hit in hits] == [number for _, number in newest]
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8),
     st.lists(
@@ -220,6 +221,7 @@ async def test_of_many_hits_the_newest_are_ranked_and_those_that_the_search_tabl
     assert {hit.id for hit in answer.hits} >= {"1", "sum_a"}  # no kind is left out
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("text", ["lease", "src/main.py", "a b", "k", "größe", "修改", "aa", "x-x"])
 @given(
     st.lists(
@@ -247,6 +249,7 @@ async def test_no_hit_says_which_term_is_nowhere_and_what_looks_like_it(tmp_path
     assert answer.near[1].spellings == ()
 
 
+@pytest.mark.long
 async def test_a_pattern_that_takes_too_long_ends_and_is_said(tmp_path: Path) -> None:
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:
@@ -273,6 +276,7 @@ def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
         parse(pattern, Mode.REGEX)
 
 
+@pytest.mark.long
 @given(st.lists(st.text(max_size=120), min_size=1, max_size=5), st.integers(1, 60))
 @settings(max_examples=25)
 def test_pages_put_together_are_every_text_whole(texts: list[str], tokens: int) -> None:
@@ -346,6 +350,7 @@ async def test_a_circle_of_summaries_ends(tmp_path: Path) -> None:
     assert (await found(path, "needle")).total == 2
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged", "1.0-next"])
 async def test_files_of_every_version_are_searched_whole(
     version: str, database_file: Callable[[str], Path]

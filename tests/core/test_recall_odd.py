@@ -47,6 +47,7 @@ def call(path: Path, name: str, asked: dict[str, Any], caller: Caller):
     return asyncio.run(once())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.8.2", "0.15.3-damaged", "1.0-next"])
 def test_every_odd_call_is_answered(version: str, database_file: Callable[[str], Path]) -> None:
     path = database_file(version)
@@ -61,6 +62,7 @@ def test_every_odd_call_is_answered(version: str, database_file: Callable[[str],
     answered()
 
 
+@pytest.mark.long
 @given(st.sampled_from(TOOLS), CALLS)
 @settings(max_examples=60)
 def test_no_argument_reaches_beyond_a_grant(path_of_grants: Path, name: str, asked: dict[str, Any]) -> None:

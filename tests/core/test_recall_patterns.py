@@ -73,6 +73,7 @@ def test_a_pattern_that_passes_the_guard_and_takes_long_is_given_up() -> None:
 WORDS = st.text(st.sampled_from("ab \t\n\"'*-:(){}^$.\\|%_é語ß🚀\x00\ud800"), max_size=30)
 
 
+@pytest.mark.long
 @given(WORDS)
 def test_every_query_is_an_expression_that_fts5_reads(query: str) -> None:
     expression = match_expression(query)
@@ -108,6 +109,7 @@ def test_runs_are_cut_into_pieces_that_stand_in_them(query: str) -> None:
         assert plan.filters.holds(query)
 
 
+@pytest.mark.long
 @given(st.text(max_size=200), st.lists(st.text(min_size=1, max_size=4), max_size=3))
 def test_a_snippet_holds_the_term_that_comes_first(text: str, terms: list[str]) -> None:
     snippet = snippet_around(text, terms)

@@ -86,6 +86,7 @@ async def test_lcm_expand_answers_as_recorded_under_one_grant(openclaw_home: Pat
             same(await tools.call("lcm_expand", call["params"], call["key"]), call)
 
 
+@pytest.mark.cases(7)
 @pytest.mark.parametrize("call", RECORDED["tools"]["expandQuery"], ids=lambda call: call["name"])
 async def test_expand_query_asks_and_answers_as_recorded(call: dict[str, Any], openclaw_home: Path) -> None:
     settings = settings_in(

@@ -264,6 +264,7 @@ RECORDS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 @given(st.lists(RECORDS, max_size=6))
 def test_every_record_that_is_stored_has_a_line_of_its_own(records: list[Any]):
     lines = [header(), *(json.dumps(one, allow_nan=False, default=str) for one in _finite(records))]

@@ -234,6 +234,7 @@ def test_any_two_texts_are_compared(source: str, draft: str):
     assert not Rulebook(source).compare(source).reversed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "piece", ["must ", "never not ", "Never do it. ", "不得", "てはいけない ", "only, ", "do "]
 )

@@ -130,6 +130,7 @@ async def test_a_recorded_database_is_taken_for_what_wrote_it(
         assert weighted == (version not in ("0.1.2", "0.3.0"))
 
 
+@pytest.mark.cases(7)
 @pytest.mark.parametrize("feature", PRESENT, ids=name_of)
 async def test_a_feature_that_is_taken_away_is_missed_and_nothing_else(
     database_copy: DatabaseFactory, feature: Feature
@@ -209,6 +210,7 @@ def test_absent_columns_are_null_and_others_have_their_type():
 # -- every mix ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_everything_can_be_asked_of_every_version(database_file: DatabaseFactory, version: str):
     _, answers = await answers_of(database_file(version))
@@ -216,6 +218,7 @@ async def test_everything_can_be_asked_of_every_version(database_file: DatabaseF
     assert answers["items"]
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
 @pytest.mark.parametrize(
     "lost", [(table, None) for table in TABLES] + [("messages", "token_count")], ids=name_of
@@ -228,6 +231,7 @@ async def test_what_every_version_has_is_missed(database_copy: DatabaseFactory, 
 FEATURES_LOST = [*PRESENT, *((table, None) for table in TABLES)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("feature", sampled(FEATURES_LOST, FEATURES_LOST[::4]), ids=name_of)
 async def test_what_a_file_does_not_record_is_none_and_the_rest_is_as_ever(
     database_file: DatabaseFactory, database_copy: DatabaseFactory, feature: Feature
@@ -311,6 +315,7 @@ async def test_a_search_table_whose_module_is_missing_breaks_nothing(database_co
     assert answers["list"]
 
 
+@pytest.mark.long
 async def test_columns_may_stand_in_any_order(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     _, expected = await answers_of(path)

@@ -398,6 +398,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("content", BROKEN)
 def test_a_broken_config_stops_only_who_named_it(home: Path, content: bytes):
     path = write_host(home, "")
@@ -663,6 +664,7 @@ WRITTEN = (
 OURS = (*_KNOWN, *(f"summary.{name}" for name in _FIELDS), "keys.reload", "unknown")
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("key", OURS)
 def test_any_value_of_any_key_of_ours_is_used_or_noted(home: Path, tmp_path: Path, key: str):
     path = tmp_path / "own.toml"
@@ -896,6 +898,7 @@ UNUSABLE: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize(("files", "words"), UNUSABLE.values(), ids=UNUSABLE)
 def test_one_bad_include_makes_a_whole_config_unusable(home: Path, files: dict[str, object], words: str):
     write_files(home, {**files, ".env": "LCM_LEAF_CHUNK_TOKENS=9"})

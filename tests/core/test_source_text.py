@@ -110,6 +110,7 @@ def recorded_message(case: Any) -> WholeMessage:
     return message(content, *parts, role=role, sender=sender, created_at=created_at)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("version", "rules"), [("0.1.2", OLD), ("0.15.3", PRESENT)])
 def test_eight_hundred_odd_messages_as_the_engine_reads_them(version: str, rules: Any) -> None:
     cases = recorded(f"wide-source-text-{version}.json.xz")["cases"]
@@ -340,6 +341,7 @@ def test_injected_context_goes_when_its_tags_are_named(text: str, left: str) -> 
     assert message_source_text(message(text), PRESENT) == message_says(text)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.sampled_from(["<t>", "</t>", "<T>", "<u>", "</u>", "a", "\n", "b "]), max_size=30).map(
         "".join

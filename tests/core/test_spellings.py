@@ -91,6 +91,7 @@ async def _searched(path: Path, query: str, mode: Mode, *, by_index: bool):
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_index", [False, True])
 @pytest.mark.parametrize("mode", [Mode.WORDS, Mode.SUBSTRING])
 def test_every_spelling_of_a_word_finds_every_other(path: Path, mode: Mode, by_index: bool) -> None:
@@ -115,6 +116,7 @@ def test_every_spelling_of_a_word_finds_every_other(path: Path, mode: Mode, by_i
                     assert fold(query) in fold(hit.snippet[one.start : one.end])
 
 
+@pytest.mark.long
 def test_it_finds_at_least_what_the_index_of_the_engine_finds(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         for word, bare in WORDS.items():
@@ -125,6 +127,7 @@ def test_it_finds_at_least_what_the_index_of_the_engine_finds(path: Path) -> Non
                 assert theirs <= {hit.id for hit in found.hits if hit.kind is DocumentKind.MESSAGE}, query
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("typed", "others"),
     [
@@ -155,6 +158,7 @@ def test_the_spelling_that_was_typed_comes_first_and_others_say_so(
     assert [hit["otherSpelling"] for hit in hits] == [not hit.spelled for hit in found.hits]
 
 
+@pytest.mark.long
 def test_a_question_finds_every_spelling(path: Path) -> None:
     def find(rows, schema, question: str) -> list[tuple[str, bool]]:
         gathered = Memory(rows, schema, settings_in(path.parent), None).find(question, 8_000)
@@ -192,12 +196,14 @@ def test_places_are_those_of_the_text_itself() -> None:
         assert [text[start:end] for start, end in term.places(text)] == places
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("query", ["\u0301", "\u0301\u0308", '"\u3099"', "\u0301*"])
 def test_marks_alone_find_nothing_and_are_no_error(query: str, path: Path) -> None:
     assert run("grep", query, "--index", "off", "--json", "--db", path).data["total"] == 0
     assert run("grep", query, "--substring", "--index", "off", "--json", "--db", path).data["total"] == 0
 
 
+@pytest.mark.long
 @given(TEXTS)
 def test_folding_is_one_rule(text: str) -> None:
     folded = fold(text)
@@ -210,6 +216,7 @@ def test_folding_is_one_rule(text: str) -> None:
         assert fold(same_spelling(text)) == folded
 
 
+@pytest.mark.long
 @given(TEXTS, st.integers(0, 30), st.integers(1, 8))
 def test_a_piece_of_a_text_is_found_where_it_is(text: str, start: int, length: int) -> None:
     piece = text[start : start + length].strip()
@@ -240,6 +247,7 @@ async def _walked(database: Database, typed: str, *, forward: bool) -> list[int]
     return found
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("word", WORDS)
 def test_every_spelling_is_found_in_a_conversation_and_a_tree(path: Path, word: str) -> None:
     number = [*WORDS].index(word)

@@ -69,6 +69,7 @@ def unsafe() -> frozenset[str]:
     return frozenset(found)
 
 
+@pytest.mark.long
 def test_no_code_point_that_a_terminal_obeys_or_hides_survives() -> None:
     survivors = [hex(ord(one)) for one in unsafe() if safe_line(f"a{one}a") == f"a{one}a"]
     assert survivors == []
@@ -91,6 +92,7 @@ def test_no_zero_width_character_stands_alone() -> None:
     assert [text for text in shown if width_of(text[1]) == 0] == []
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("make_safe", [safe_line, safe_text])
 @given(text=NASTY)
 def test_safe_text_holds_nothing_unsafe_and_is_stable(make_safe, text) -> None:

@@ -143,6 +143,7 @@ def fits(rule: ThresholdRule, key: str | None, model: RuntimeModel) -> bool:
     return key in keyed and named and wide
 
 
+@pytest.mark.long
 @given(st.lists(RULE, max_size=5), KEYS, MODELS)
 def test_the_most_specific_rule_holds_and_the_first_of_equal_ones(rules, key, model) -> None:
     found = threshold_for(0.75, rules, key, model)

@@ -78,6 +78,7 @@ def test_an_offset_names_the_same_moment(moment: datetime, minutes: int) -> None
     assert iso_z(moment.astimezone(zone)) == iso_z(moment)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(SECONDS, st.sampled_from([sql_utc, iso_z])), min_size=2, max_size=8))
 def test_order_is_that_of_julianday(mixed) -> None:
     stamps = [write(moment) for moment, write in mixed]
@@ -128,6 +129,7 @@ def test_age_of_nothing_is_empty() -> None:
     assert age(None, NOW) == ""
 
 
+@pytest.mark.long
 @given(MOMENTS, MOMENTS)
 def test_any_age_is_short(then: datetime, now: datetime) -> None:
     assert len(age(then, now)) <= 8

@@ -50,6 +50,7 @@ def as_engine_reads(text: str) -> str:
     return "".join("\ufffd" if "\udc80" <= character <= "\udcff" else character for character in text)
 
 
+@pytest.mark.long
 @given(TEXTS)
 def test_weighted_is_the_sum_over_code_points(text: str) -> None:
     expected = math.ceil(sum(map(weight, as_engine_reads(text))))
@@ -179,6 +180,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(JSON, st.dictionaries(st.text(max_size=5), JSON, max_size=3), st.booleans(), st.booleans())
 def test_raw_is_cut_out_as_it_was_written(raw, others, escaped, spaced) -> None:
     def written(value) -> str:

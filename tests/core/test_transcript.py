@@ -237,6 +237,7 @@ def test_a_long_chain_is_no_recursion(tmp_path: Path) -> None:
     assert len(open_file(write(tmp_path / "t.jsonl", *lines))) == 5000
 
 
+@pytest.mark.long
 @given(origins=st.lists(st.integers(-1, 30), min_size=1, max_size=30))
 def test_the_path_is_what_following_the_parents_gives(
     tmp_path_factory: pytest.TempPathFactory, origins: list[int]
@@ -608,6 +609,7 @@ def test_a_rewritten_file_is_noticed(tmp_path: Path) -> None:
     assert lines_of(index.refreshed()) == [1]
 
 
+@pytest.mark.long
 @given(
     origins=st.lists(st.integers(-1, 12), min_size=1, max_size=12),
     cuts=st.lists(st.integers(0, 2000), max_size=4),
@@ -731,6 +733,7 @@ def spliced_files(draw: st.DrawFn) -> tuple[str, list[str]]:
     return text + "\n", whole
 
 
+@pytest.mark.long
 @given(spliced_files())
 def test_whole_records_are_read_wherever_they_stand_in_a_line(given: tuple[str, list[str]]) -> None:
     text, whole = given
@@ -775,6 +778,7 @@ SPOILED = [
 ]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("line", "whole", "is_lost"), SPOILED, ids=range(len(SPOILED)))
 def test_an_object_within_a_record_that_is_cut_is_no_record(
     line: str, whole: list[str], is_lost: bool, tmp_path: Path

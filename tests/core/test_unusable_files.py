@@ -77,6 +77,7 @@ def bind_socket(path: Path) -> None:
             os.chdir(work)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -115,6 +116,7 @@ def _refused_to_write(path: Path) -> str:
 # -- the first page ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("size", [16, 100, 512, 4096])
 @pytest.mark.parametrize("value", [0, 0xFF, 0xE5])
 @pytest.mark.parametrize("wal", [False, True])
@@ -132,6 +134,7 @@ async def test_a_lost_first_page_is_damage_and_no_encryption(
     assert ("Keep lcm.db-wal" in error.message) == wal
 
 
+@pytest.mark.cases(11)
 @pytest.mark.parametrize("place", range(16))
 async def test_a_flipped_byte_of_the_magic_is_damage_too(database: Path, place: int):
     content = bytearray(database.read_bytes())
@@ -148,6 +151,7 @@ async def test_a_file_of_random_bytes_may_be_encrypted(tmp_path: Path):
 # -- the WAL of another file --------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("page_size", [1024, 4096, 16384])
 @pytest.mark.parametrize("shm", [False, True])
 async def test_a_file_with_the_wal_of_another_is_said_to_be_sound_without_it(

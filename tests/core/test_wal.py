@@ -94,6 +94,7 @@ def sizes_of(wal: bytes) -> tuple[int, int]:
 # -- what is found ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_a_sound_wal_is_sound_also_with_frames_of_earlier_rounds(
@@ -113,6 +114,7 @@ def test_a_sound_wal_is_sound_also_with_frames_of_earlier_rounds(
         )
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("mode", ["PASSIVE", "FULL", "RESTART"])
 @pytest.mark.parametrize("size", SIZES)
 def test_rounds_of_connections_that_come_and_go_are_explained(tmp_path: Path, size: int, mode: str):
@@ -153,6 +155,7 @@ def test_a_last_frame_with_an_earlier_salt_is_no_earlier_round(
     assert found.lost
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_sqlite_does_not_read_any_more_is_found(
@@ -313,6 +316,7 @@ def test_a_large_wal_is_examined_as_far_as_was_asked(hosts: dict[tuple[int, int]
 # -- rounds that another connection counts, and files that are written meanwhile ----------------------------
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_a_round_with_new_salts_over_earlier_ones_is_sound(
@@ -493,6 +497,7 @@ def test_an_agreement_is_for_one_wal(unread: Path):
         check_beside(unread)
 
 
+@pytest.mark.long
 def test_an_agreement_ends_with_its_wal_also_where_the_next_one_has_its_inode(unread: Path):
     wal = sidecar(unread, "-wal")
     for number in range(20):

@@ -114,6 +114,7 @@ SPLICED: dict[str, tuple[list[str], int, str]] = {
 }
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("lines", "stored", "lost"), SPLICED.values(), ids=SPLICED)
 def test_what_is_announced_is_stored_and_what_is_lost_is_named(
     lines: list[str], stored: int, lost: str, openclaw_home: Path, tmp_path: Path
@@ -227,6 +228,7 @@ def test_it_is_said_what_the_engine_would_have_kept(
     assert run(*arguments, "--json").data["import"]["engineKeeps"] is None
 
 
+@pytest.mark.long
 def test_what_is_left_out_is_said_with_its_line(openclaw_home: Path) -> None:
     shown = backfill(openclaw_home, "research", ODD, "--json").data
     assert shown["transcript"]["badLines"] == 1
@@ -276,6 +278,7 @@ def test_sessions_by_their_names(openclaw_home: Path) -> None:
         find_to_import(agents, "ops", ODD)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -398,6 +401,7 @@ async def test_a_plan_that_the_host_has_outrun_is_stale(
     assert dump(path) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("piece", [100, 1_000])
 async def test_a_host_that_goes_on_elsewhere_makes_no_part_stale(
     piece: int, database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -444,6 +448,7 @@ def test_a_file_that_the_conversation_was_not_made_from_is_refused(
     assert dump(path) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2"])
 def test_old_databases_are_imported_to_once_they_are_migrated(
     version: str, database_copy: Callable[[str], Path], openclaw_home: Path, tmp_path: Path
@@ -492,6 +497,7 @@ async def _refused_by_the_app_and_the_engine(path: Path, home: Path, unreadable:
     assert not (home / "new-files").exists()
 
 
+@pytest.mark.long
 def test_a_database_that_was_written_to_meanwhile_by_the_go_tool(openclaw_home: Path) -> None:
     """Its rows begin at seq 0 and have no entry ids: the texts prove where they end."""
     path = openclaw_home / "lcm.db"
@@ -540,6 +546,7 @@ def test_one_summary_at_the_end_and_in_front_of_another(openclaw_home: Path) -> 
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_what_is_there_already_is_compacted_when_asked(openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
     known = "d029fad2-116d-483f-a14f-4b687e0df1b3"

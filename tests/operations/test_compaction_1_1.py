@@ -91,6 +91,7 @@ def rewind(path: Path, conversation: int) -> None:
 
 
 #: Those with a recorded sweep, and two whose sweep only left its rows.
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("conversation", [1, 2, 3, 4, 5])
 async def test_a_sweep_of_1_1_makes_the_recorded_summaries(
     conversation: int, database_copy: DatabaseFactory
@@ -114,6 +115,7 @@ async def test_a_sweep_of_1_1_makes_the_recorded_summaries(
         assert report(result, created) == wanted["result"]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("conversation", sorted(UPGRADED["sweeps"], key=int))
 async def test_a_sweep_of_an_upgraded_file_gives_the_recorded_texts(
     conversation: str, database_copy: DatabaseFactory

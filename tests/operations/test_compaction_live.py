@@ -114,6 +114,7 @@ async def test_a_sweep_is_one_batch_that_can_be_undone(version: str, tmp_path: P
     assert search_faults(path) == []
 
 
+@pytest.mark.long
 async def test_a_second_sweep_finds_nothing_to_do(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
     await swept(path, Summarizer())
@@ -123,6 +124,7 @@ async def test_a_second_sweep_finds_nothing_to_do(tmp_path: Path) -> None:
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_what_a_host_appends_meanwhile_stays(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
     run(path, "PRAGMA journal_mode = wal")
@@ -142,6 +144,7 @@ async def test_what_a_host_appends_meanwhile_stays(tmp_path: Path) -> None:
     check_coverage(path)
 
 
+@pytest.mark.long
 async def test_a_chunk_that_the_host_compacted_meanwhile_is_left_alone(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
 
@@ -158,6 +161,7 @@ async def test_a_chunk_that_the_host_compacted_meanwhile_is_left_alone(tmp_path:
     check_coverage(path)
 
 
+@pytest.mark.long
 async def test_a_text_that_changed_meanwhile_is_summarised_as_it_is_now(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
     first = context_of(path, CONVERSATION)[0][1]
@@ -174,6 +178,7 @@ async def test_a_text_that_changed_meanwhile_is_summarised_as_it_is_now(tmp_path
     assert value(path, "SELECT count(*) FROM summary_messages WHERE message_id = ?", first) == 1
 
 
+@pytest.mark.long
 async def test_two_at_once_share_the_chunks(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
     run(path, "PRAGMA journal_mode = wal")
@@ -269,6 +274,7 @@ async def test_a_debt_is_paid_when_the_context_fits(tmp_path: Path, budget: int,
     assert telemetry == (0, 0, "hot", 0)
 
 
+@pytest.mark.long
 async def test_a_damaged_item_is_in_no_chunk(tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
     refs = [ref for _, ref in context_of(path, CONVERSATION)]
@@ -331,6 +337,7 @@ class Refusing:
         return SummaryReply(f"Summary {len(self.calls)}. " + "More. " * 30, "a/model")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("ends", [False, True])
 async def test_after_a_refused_key_a_sweep_condenses_unless_somebody_ends_it(
     ends: bool, tmp_path: Path
@@ -369,6 +376,7 @@ async def test_a_refused_condensation_has_nothing_behind_it(version: str, tmp_pa
     assert (running.result.auth_failure, running.result.cut_short) == (True, False)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("count", [2**63 - 1, -(2**63), "many", b"\xff", 1e300, None])
 async def test_counts_that_nobody_wrote_stop_no_sweep(count: object, tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db", wide=True)

@@ -318,6 +318,7 @@ DAMAGE: dict[str, tuple[list[str], str]] = {
 }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("case", DAMAGE)
 def test_it_is_refused_with_the_reason(database_copy, case):
     path = database_copy("0.15.3")
@@ -436,6 +437,7 @@ def comparable(rows: list[dict[str, Any]], fresh: set[str]) -> list[list[tuple[s
     )
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("case", sampled(APPLIED, APPLIED[::4]), ids="-".join)
 def test_the_rows_are_those_of_the_go_tool(database_copy, case):
     version, name = case

@@ -67,6 +67,7 @@ async def test_drafts_wait_for_a_decision_and_nothing_is_changed(path: Path) -> 
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_the_history_has_the_order_of_the_batch(path: Path) -> None:
     """Whichever answer comes first; a draft that waits for its turn takes no place from a call."""
     async with await Database.open(path) as database:
@@ -102,6 +103,7 @@ async def test_no_more_calls_in_flight_than_agreed(path: Path) -> None:
     assert (len(writer.calls), writer.most) == (8, 3)
 
 
+@pytest.mark.long
 async def test_a_writer_is_never_blocked_while_drafts_are_made(path: Path) -> None:
     written: list[int] = []
 
@@ -120,6 +122,7 @@ async def test_a_writer_is_never_blocked_while_drafts_are_made(path: Path) -> No
     assert written == [1] * 4
 
 
+@pytest.mark.long
 async def test_one_failure_fails_one_item(path: Path) -> None:
     async with await Database.open(path) as database:
         script: list[Any] = [good("One."), SummarizerError("the model is overloaded"), good("Three.")]
@@ -134,6 +137,7 @@ async def test_one_failure_fails_one_item(path: Path) -> None:
         assert set(states(again).values()) == {ItemState.COMMITTED}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("error", [ProviderAuthError("refused the key"), LimitReachedError("the limit")])
 async def test_a_refused_key_and_a_limit_end_the_run_and_keep_what_is_done(
     path: Path, error: SummarizerError
@@ -147,6 +151,7 @@ async def test_a_refused_key_and_a_limit_end_the_run_and_keep_what_is_done(
         assert len(writer.calls) == 2
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("reply", "fault"),
     [
@@ -283,6 +288,7 @@ class TestDecisions:
             await batch.run()
             assert batch.item(consumer.summary_id).state is ItemState.REVIEW
 
+    @pytest.mark.long
     async def test_ahead_consumers_are_drafted_from_drafts_and_committed_after_them(self, path: Path) -> None:
         before = dump(path)
         async with await Database.open(path) as database:
@@ -304,6 +310,7 @@ class TestDecisions:
             assert batch.finished
 
 
+@pytest.mark.long
 async def test_a_draft_that_says_what_stands_there_holds_nobody_up(path: Path) -> None:
     async with await Database.open(path) as database:
         repair = await repair_of(database)
@@ -397,6 +404,7 @@ class TestRules:
             await later.run()
             assert (states(later)[item.summary_id], len(writer.calls)) == (ItemState.COMMITTED, 1)
 
+    @pytest.mark.cases(1)
     @pytest.mark.parametrize("words", ["every", "retention 0", DEFAULT])
     async def test_no_rule_accepts_a_reversed_rule(self, path: Path, words: str) -> None:
         run(path, "UPDATE messages SET content = content || '\n\nYou must not re-index the orders table.'")
@@ -415,6 +423,7 @@ class TestRules:
             refused = found.objections(parse_rule(words))
             assert any(one.startswith("It reverses a rule of the source: ") for one in refused)
 
+    @pytest.mark.cases(1)
     @pytest.mark.parametrize(("broken", "refused"), [(False, True), (True, False)])
     async def test_a_draft_may_keep_less_than_a_broken_text(
         self, path: Path, broken: bool, refused: bool
@@ -446,6 +455,7 @@ class TestRules:
             assert item.state is ItemState.REVIEW
             assert "You must not re-index the orders table." in item.why
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("content", "words"),
         [
@@ -482,6 +492,7 @@ class TestKeeping:
     def header(self, database: Path) -> DraftsHeader:
         return DraftsHeader("batch_0123456789abcdef", "rewrite", str(database), "2026-11-21T12:00:00.000Z")
 
+    @pytest.mark.long
     async def test_a_crash_costs_nothing_that_was_paid_for(self, path: Path, tmp_path: Path) -> None:
         folder = tmp_path / "drafts"
         async with await Database.open(path) as database:

@@ -310,6 +310,7 @@ class Writer:
         return SummaryReply(f"summary {self.calls}\nExpand for details about: all", "test", "fake")
 
 
+@pytest.mark.long
 async def test_a_context_is_compacted_while_the_host_goes_on(engine: Engine) -> None:
     path = engine.database.path
     await engine.ingest_batch(KEY, [said(f"line {number} " + "word " * 60, number) for number in range(120)])
@@ -401,6 +402,7 @@ RESULT: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 async def test_a_turn_that_is_not_stored_follows_what_is(engine: Engine) -> None:
     await engine.ingest_batch(KEY, [said("question", 1), said("answer", 2, "assistant")])
     ask = {"role": "user", "content": "and now?"}
@@ -453,6 +455,7 @@ async def test_of_a_session_that_is_not_stored_the_hosts_messages_are_sent(engin
         await engine.assemble(KEY, budget=100_000, live=[])
 
 
+@pytest.mark.long
 async def test_times_are_those_of_the_zone_in_the_settings(tmp_path: Path) -> None:
     tokyo = replace(EngineSettings(), timezone=Sourced("Asia/Tokyo", SettingSource.ENVIRONMENT))
     sources: list[str] = []
@@ -534,6 +537,7 @@ async def test_a_hole_is_told_and_not_filled_from_behind(engine: Engine, tmp_pat
     assert texts(engine.database.path) == ["line 0", "line 2", "line 3"]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("budget", "kept"), [(1, 0), (99, 0), (100, 1), (249, 2), (250, 3), (10**9, 4)])
 async def test_a_first_import_keeps_the_newest_messages_that_fit(
     tmp_path: Path, budget: int, kept: int
@@ -591,6 +595,7 @@ async def test_turns_of_the_hosts_timer_go_again_when_asked(tmp_path: Path) -> N
     assert texts(tmp_path / "turn.db") == [*kept, "HEARTBEAT_OK"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("prunes", [False, True])
 async def test_what_the_hosts_timer_asked_is_preserved_when_wanted(prunes: bool, tmp_path: Path) -> None:
     turns = [

@@ -184,6 +184,7 @@ def disturb(path: Path, plan) -> None:
         connection.execute(f"INSERT INTO {table} ({', '.join(added.columns)}) VALUES ({marks})", added.cells)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("make", OPERATIONS)
 def test_what_somebody_changed_since_the_plan_is_not_overwritten(make, path: Path):
     plan = make(path)

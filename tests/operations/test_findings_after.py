@@ -34,6 +34,7 @@ async def doubtful(path: Path) -> set[tuple[str, object]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("version", "source", "target"),
     [
@@ -113,6 +114,7 @@ FURTHER = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "damage",
     [

@@ -44,6 +44,7 @@ MENDED = {"A1", "A8", "A11", "B1", "B13", "D2", "D3", "D4", "D14", "E13", "F2", 
 DECOYS = ("sum_9e5806c818acab6b", "sum_cae2105a57ab383d", "sum_da6d8a6c3e853863")
 
 
+@pytest.mark.long
 async def test_the_recorded_damages_that_need_no_model_are_mended_together(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     healthy = database_copy("0.15.3")
@@ -115,6 +116,7 @@ async def test_a_copy_that_was_cut_without_a_mark_is_a_bad_summary(
 # -- every version -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("version", "check"),
     [
@@ -195,6 +197,7 @@ async def test_a_resequencing_that_was_cut_short_is_put_in_its_true_order(
     assert not [one for one in done.after if one.check in ("A8", "A9", "A10", "A12")]
 
 
+@pytest.mark.long
 async def test_an_order_that_nothing_proves_is_not_guessed(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     run(
@@ -265,6 +268,7 @@ async def test_a_summary_is_not_taken_out_while_one_of_its_messages_is_missing(
     assert column(path, "SELECT summary_id FROM context_items WHERE summary_id IS NOT NULL") == before
 
 
+@pytest.mark.long
 async def test_summaries_on_a_circle_both_stay(database_copy: DatabaseFactory):
     """Each covers the other: what to drop would be a guess."""
     path = database_copy("0.15.3")

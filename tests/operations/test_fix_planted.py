@@ -32,6 +32,7 @@ def param(plant: Plant) -> object:
     return pytest.param(plant, marks=marks, id=plant.name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plant", map(param, DAMAGES))
 async def test_what_can_be_mended_is_gone_and_nothing_new_is_there(
     plant: Plant, database_copy: DatabaseFactory, database_file: DatabaseFactory

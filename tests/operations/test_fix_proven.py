@@ -28,6 +28,7 @@ def sources_of(path, summary: str) -> list[str]:
 # -- what is left of a summary that is gone (A2) ------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_sources_of_a_gone_summary_take_its_place(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     standing = [ref for _, ref in context_of(path, 4)]
@@ -62,6 +63,7 @@ async def test_what_is_in_sight_already_does_not_come_twice(database_copy: Datab
     assert refs[-2:] == [first, message]
 
 
+@pytest.mark.long
 async def test_a_gone_summary_that_a_live_one_covers_leaves_nothing_behind(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     top = context_of(path, 1)[0][1]

@@ -145,6 +145,7 @@ async def test_what_a_brief_is_made_from_is_what_the_engine_takes(database_file:
     } == RECORDED["perConversation"]
 
 
+@pytest.mark.long
 def test_the_recorded_sequence_row_by_row(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     log = iter(RECORDED["log"])
@@ -209,6 +210,7 @@ def test_every_recorded_step_is_repeated_here():
     assert (len(steps), len(ASSEMBLED)) == (14, 9)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("number", range(len(ASSEMBLED)))
 async def test_what_is_sent_under_a_brief_is_what_was_recorded(number: int, database_copy: DatabaseFactory):
     path, step = database_copy("0.15.3"), ASSEMBLED[number]
@@ -260,6 +262,7 @@ def head_of(message: Any, length: int) -> dict[str, str]:
     return {"role": message["role"], "head": text[:length]}
 
 
+@pytest.mark.long
 def test_the_rows_that_the_engine_left_are_made_again(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     # Not their counts: whoever filled this file gave a target of 1,200, and a quarter of the length for CJK.
@@ -425,6 +428,7 @@ def test_a_row_that_its_own_schema_forbids_comes_back_with_the_undo(database_cop
 # -- refused ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2"])
 def test_an_engine_without_briefs_is_said_to_have_none(version: str, database_copy: DatabaseFactory):
     path = database_copy(version)
@@ -438,6 +442,7 @@ def test_an_engine_without_briefs_is_said_to_have_none(version: str, database_co
         assert "has no focus briefs" in refusal(path, plan, *args).message
 
 
+@pytest.mark.long
 def test_what_cannot_be_done_says_why(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     seven, none = 7, 99

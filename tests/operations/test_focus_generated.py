@@ -30,6 +30,7 @@ async def refocus(reader):
     return await plan_brief(reader, await read_refocus(reader, ONE), BriefText("Again."))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(one, marks=pytest.mark.long) for one in range(6, 120))]
 )

@@ -120,6 +120,7 @@ async def test_all_databases_hold_what_the_engine_wrote(tmp_path: Path) -> None:
     assert not faults, told(faults)
 
 
+@pytest.mark.long
 async def test_transcripts_are_followed_as_the_engine_followed_them(tmp_path: Path) -> None:
     """Every step of every case: answers and all rows."""
     faults: dict[str, list[str]] = {}

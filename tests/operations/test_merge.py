@@ -74,6 +74,7 @@ def merged(path: Path, **options: Any) -> str:
     return done.id
 
 
+@pytest.mark.long
 def test_the_older_conversation_comes_before_the_newer_one(split):
     before = dump(split)
     operation = merged(split)
@@ -86,6 +87,7 @@ def test_the_older_conversation_comes_before_the_newer_one(split):
     assert dump(split) == before
 
 
+@pytest.mark.long
 def test_where_no_cause_is_recorded_the_operator_says_so(database_copy):
     """0.8.2: the split is there, and whether /reset made it nobody can tell."""
     path = database_copy("0.8.2")
@@ -97,6 +99,7 @@ def test_where_no_cause_is_recorded_the_operator_says_so(database_copy):
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_what_was_noted_for_compaction_before_is_asked_for_again(split):
     run(
         split,
@@ -111,6 +114,7 @@ def test_what_was_noted_for_compaction_before_is_asked_for_again(split):
     assert dump(split) == before
 
 
+@pytest.mark.long
 def test_several_rollovers_come_in_their_order(split):
     """Conversation 9 is active, 8 was rolled over as well; gaps and numbers below 1 are closed."""
     key = value(split, "SELECT session_key FROM conversations WHERE conversation_id = ?", NEW)
@@ -174,6 +178,7 @@ def test_an_entry_of_the_transcript_stays_with_the_newer_message(split):
     assert dump(split) == before
 
 
+@pytest.mark.long
 def test_rows_of_the_beta_line_go_along(split):
     run(
         split,
@@ -254,6 +259,7 @@ def test_no_split_no_merge(database_file, version):
         plan(path, 5)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("cause", ["manual-reset", "session-deleted", "cron-rotation"])
 @pytest.mark.parametrize("assume", [False, True])
 def test_what_was_meant_is_never_merged(split, cause, assume):
@@ -305,6 +311,7 @@ CASES = {
 }
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("case", CASES)
 def test_how_sure_it_is(split, case):
     statements, expected = CASES[case]
@@ -322,6 +329,7 @@ def test_how_sure_it_is(split, case):
         assert any("You assumed" in one for one in plan(split, OLD, assume_rollover=True).warnings)
 
 
+@pytest.mark.long
 def test_an_older_conversation_with_nothing_in_it_is_no_split(split):
     merged(split)
     assert listed(split) == []
@@ -342,6 +350,7 @@ def test_both_names_of_a_session_mean_one_merge(split):
     assert plan(split, OLD, NEW).edits == plan(split, NEW).edits
 
 
+@pytest.mark.long
 def test_the_preview_counts_each_context_by_itself(split):
     made = plan(split, NEW)
     shown = asyncio.run(reading(split, lambda reader: preview_plan(reader, made)))

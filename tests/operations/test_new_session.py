@@ -27,6 +27,7 @@ KEY = Session("s1", "agent:main:main")
 ROWS = "SELECT conversation_id, active, archive_cause, session_id FROM conversations ORDER BY 1"
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("case", RECORDED["newSession"], ids=lambda case: case["retainDepth"])
 def test_what_new_leaves_in_a_context(case: dict[str, Any], database_copy: DatabaseFactory) -> None:
     path, owner = database_copy("0.15.3"), case["conversation"]
@@ -41,6 +42,7 @@ def test_what_new_leaves_in_a_context(case: dict[str, Any], database_copy: Datab
     assert dump(path) == before
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", ["0.1.2", "0.8.2", "1.0-next"])
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_ordinals_stay_also_where_what_stays_is_scattered(

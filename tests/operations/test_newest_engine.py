@@ -93,6 +93,7 @@ def deletions(path: Path, conversation: int):
     return asyncio.run(planned(path, plan_delete, [conversation])).plans
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chosen", [1, 2, 6, pytest.param(None, marks=pytest.mark.long)])
 @pytest.mark.parametrize("version", sampled(FILES, ["1.1-later"]))
 def test_a_conversation_is_deleted_and_brought_back(
@@ -110,6 +111,7 @@ def test_a_conversation_is_deleted_and_brought_back(
         assert len(rows_in(after, "conversations")) == len(owners) - 1
 
 
+@pytest.mark.long
 def test_a_gap_of_another_conversation_only_loses_its_neighbours(database_copy: DatabaseFactory):
     """No engine writes that; the schema does with it what SQLite would."""
     path = database_copy("1.1-later")
@@ -144,6 +146,7 @@ def test_an_export_holds_what_is_noted_of_entries_and_nothing_of_others(
     assert json.loads(an_export(path, 2, tmp_path).read_text().splitlines()[-1])["end"][GAPS] == 1
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("conversation", [1, 2])
 def test_an_export_comes_back_as_it_was(database_copy: DatabaseFactory, tmp_path: Path, conversation: int):
     path = database_copy("1.1-later")
@@ -157,6 +160,7 @@ def test_an_export_comes_back_as_it_was(database_copy: DatabaseFactory, tmp_path
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_an_export_beside_its_original_has_its_own_gaps_keys_and_place(
     database_copy: DatabaseFactory, tmp_path: Path
 ):
@@ -216,6 +220,7 @@ def test_merging_moves_what_is_noted_of_entries(database_copy: DatabaseFactory):
     assert {row["gap_id"]: row["conversation_id"] for row in rows_in(after, GAPS)} == {1: 10, 2: 2}
 
 
+@pytest.mark.long
 def test_merging_keeps_what_the_newer_conversation_has_noted(database_copy: DatabaseFactory):
     path = database_copy("1.1-later")
     entry = value(path, f"SELECT transcript_entry_id FROM {KEYS} WHERE conversation_id = 10 LIMIT 1")
@@ -236,6 +241,7 @@ def test_merging_keeps_what_the_newer_conversation_has_noted(database_copy: Data
     assert [row["source"] for row in rows_in(after, GAPS) if row["first_entry_id"] == "a"] == ["y"]
 
 
+@pytest.mark.long
 def test_transplanting_copies_what_is_noted_of_the_copied_entries(database_copy: DatabaseFactory):
     path = database_copy("1.1-later")
     plan = asyncio.run(planned(path, plan_transplant, 1, 10, now=NOW))
@@ -252,6 +258,7 @@ def test_transplanting_copies_what_is_noted_of_the_copied_entries(database_copy:
     assert [messages[gap["prev_message_id"]]["conversation_id"], sides[1]] == [10, int(str(sides[0])) + 1]
 
 
+@pytest.mark.long
 def test_half_a_gap_is_not_transplanted_and_said(database_copy: DatabaseFactory):
     path = database_copy("1.1-later")
     run(path, f"UPDATE {GAPS} SET next_message_id = NULL WHERE gap_id = 1")
@@ -260,6 +267,7 @@ def test_half_a_gap_is_not_transplanted_and_said(database_copy: DatabaseFactory)
     assert all(row["conversation_id"] != 10 for row in rows_in(made_and_undone(path, [plan]), GAPS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(FILES, ["1.1-later", "1.1.0-shapes"]))
 def test_other_changes_and_their_undo(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -299,6 +307,7 @@ async def all_fixes(path: Path):
     return (await fixes_of(path, await findings_of(path, whole_file=False))).plan
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", FILES)
 def test_compacting_and_its_undo(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -320,6 +329,7 @@ def test_compacting_and_its_undo(database_copy: DatabaseFactory, version: str):
     assert dump(path) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", FILES)
 def test_a_backup_is_the_same_file_and_brings_it_back(tmp_path: Path, version: str):
     """After a change of ours, and after the loss of what is noted of entries and prepared."""
@@ -371,6 +381,7 @@ def rows_of(found: Rows, owner: int) -> dict[str, list[dict[str, object]]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("conversation", [1, 2, 5])
 @pytest.mark.parametrize("version", FILES)
 def test_an_export_comes_into_an_empty_file_of_the_newest_engine(
@@ -410,6 +421,7 @@ def a_transcript(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", [*FILES, "1.1-later-empty"])
 def test_an_import_writes_what_the_engine_would(database_copy: DatabaseFactory, tmp_path: Path, version: str):
     path = database_copy(version)
@@ -440,6 +452,7 @@ def test_an_import_writes_what_the_engine_would(database_copy: DatabaseFactory, 
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_dead_checkpoints_of_an_older_engine_are_no_findings(database_copy: DatabaseFactory):
     """An upgraded file keeps them; no engine of the 1.x line reads them."""
     path = database_copy("1.1.0-upgraded")
@@ -508,6 +521,7 @@ def scramble(path: Path, seed: int) -> None:
         db.execute(f"DELETE FROM {CURSORS} WHERE conversation_id = ?", (chance.choice(owners),))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", sampled(range(12), range(1)))
 def test_whatever_is_noted_of_entries_comes_back(database_copy: DatabaseFactory, tmp_path: Path, seed: int):
     path = database_copy("1.1-later")

@@ -164,6 +164,7 @@ SHAPES: Sequence[tuple[str | None, object, str | None, object, Cleaner | None]] 
 )
 
 
+@pytest.mark.long
 def test_each_cleaner_selects_its_own_and_nothing_else(path: Path):
     wanted: dict[int, Cleaner] = {}
     with building(path) as db:
@@ -226,6 +227,7 @@ def test_after_every_piece_the_database_is_sound(path: Path, monkeypatch: pytest
     assert 3 not in conversations(path)
 
 
+@pytest.mark.long
 def test_only_its_own_rows_go(path: Path):
     before = dump(path)
     delete(path, 3)
@@ -270,6 +272,7 @@ def test_a_host_that_appends_makes_it_stale(path: Path):
     assert 7 not in conversations(path)
 
 
+@pytest.mark.long
 def test_a_host_that_appends_between_pieces_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pruning, "PIECE_ROWS", 60)
     first, *rest = deletion(path, 3).plans
@@ -348,6 +351,7 @@ def test_dangling_lines_go_with_it(path: Path):
     assert value(path, "SELECT count(*) FROM summary_parents WHERE summary_id = 'sum_gone'") == 0
 
 
+@pytest.mark.long
 def test_a_cycle_of_summaries_goes(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pruning, "PIECE_ROWS", 12)
     with connect(path) as connection:
@@ -460,6 +464,7 @@ def test_ended_batches_go_with_their_conversation_and_come_back(database_copy: D
     assert changed(before, dump(path)) == set()
 
 
+@pytest.mark.long
 def test_blank_messages_come_back_without_the_search_rows_that_they_never_had(database_copy: DatabaseFactory):
     """From 0.5 on the engine gives blank messages no row; 0.5.3 notes where it stopped reading already."""
     path = database_copy("0.3.0")
@@ -491,6 +496,7 @@ def test_a_batch_that_the_engine_works_on_refuses_the_deletion(database_copy: Da
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_a_batch_that_nobody_will_end_goes_with_its_archived_conversation(database_copy: DatabaseFactory):
     """Only a lease that still runs refuses it: a worker may be about to write."""
     path = database_copy("1.0-next")
@@ -559,6 +565,7 @@ def imported(path: Path, file: Path):
     return asyncio.run(planned(path, plan_import, read_conversation_file(file), now=NOW))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(REAL, ("0.1.2",)))
 def test_exported_deleted_imported_is_the_same(database_copy: DatabaseFactory, version: str):
     path = of_version(database_copy, version)
@@ -636,6 +643,7 @@ def test_a_stopped_import_is_taken_back_and_made_again(
     assert changed(before, dump(path)) == set()
 
 
+@pytest.mark.long
 def test_a_host_that_appends_all_the_while_stops_no_import(path: Path, monkeypatch: pytest.MonkeyPatch):
     in_pieces(monkeypatch)
     file = export(path, 3)
@@ -711,6 +719,7 @@ def shape(path: Path, conversation_id: int) -> list[Any]:
         ]
 
 
+@pytest.mark.long
 def test_what_is_still_there_comes_in_under_new_ids(path: Path):
     file = export(path, 2)
     plans = imported(path, file.path)
@@ -729,6 +738,7 @@ def test_what_is_still_there_comes_in_under_new_ids(path: Path):
     assert search_faults(path) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("old", "new"), [("0.1.2", "0.15.3"), ("0.15.3", "0.1.2")])
 def test_into_a_database_of_another_version(database_copy: DatabaseFactory, old: str, new: str):
     source, target = database_copy(old), database_copy(new)
@@ -758,6 +768,7 @@ def test_a_file_is_private_whole_and_documented(path: Path):
     assert export(path, 7).path != file.path
 
 
+@pytest.mark.long
 def test_bytes_that_are_no_text_come_back(path: Path):
     with connect(path) as connection:
         connection.execute(
@@ -770,6 +781,7 @@ def test_bytes_that_are_no_text_come_back(path: Path):
     assert changed(before, dump(path)) == set()
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -896,6 +908,7 @@ def test_another_reader_keeps_the_log_from_being_emptied(path: Path):
         host.execute("COMMIT")
 
 
+@pytest.mark.long
 def test_writing_the_file_anew_makes_it_smaller(path: Path):
     before = context_of(path, 1)
     delete(path, 2, 3)
@@ -905,6 +918,7 @@ def test_writing_the_file_anew_makes_it_smaller(path: Path):
     assert search_faults(path) == []
 
 
+@pytest.mark.long
 def test_writing_the_file_anew_can_be_given_up(path: Path):
     delete(path, 2, 3)
     before, size = dump(path), path.stat().st_size

@@ -59,6 +59,7 @@ HINDRANCES: dict[str, Hinder] = {
 kinds = pytest.mark.parametrize("hinder", HINDRANCES.values(), ids=list(HINDRANCES))
 
 
+@pytest.mark.cases(1)
 @kinds
 async def test_no_draft_is_paid_for(database_copy: DatabaseFactory, monkeypatch, hinder: Hinder):
     path = database_copy("0.15.3")

@@ -44,6 +44,7 @@ async def test_the_rows_that_the_doctor_repaired_in_its_order(database_file: Dat
     assert found == changed
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", [*VERSIONS, "0.15.3-damaged"])
 async def test_what_is_bad_is_what_the_checks_say(version: str, database_file: DatabaseFactory) -> None:
     path = database_file(version)
@@ -89,6 +90,7 @@ async def test_afterwards_nothing_is_bad_and_all_of_it_can_be_taken_back(
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_a_consumer_is_made_from_the_new_texts_of_its_sources(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     async with await Database.open(path) as database:

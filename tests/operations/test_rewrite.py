@@ -157,6 +157,7 @@ async def test_a_source_that_changed_since_the_draft_is_refused(database_copy: D
             await planned(database, leaf, "another", base=replace(bases[leaf], content=fresh.content))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "change",
     [
@@ -290,6 +291,7 @@ class TestStale:
             await commit_plan(database, await database.read(plan_undo, second))
             assert await self.stale(database) == {middle: (leaf,)}
 
+    @pytest.mark.long
     async def test_one_of_several_is_given_back_its_text(self, chain) -> None:
         path, leaf, middle, top = chain
         before = dump(path)

@@ -27,6 +27,7 @@ PAIRS = ((2, 3), (5, 7), (3, 1))
 # -- what it does ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("version", "source", "target"),
     [*((version, *PAIRS[0]) for version in REAL[:-1]), *((REAL[-1], *pair) for pair in PAIRS)],
@@ -189,6 +190,7 @@ def test_a_host_that_reads_its_tail_by_seq_sees_its_own(database_copy, version):
     assert tail(path, 2)[1:] == before[:-1]
 
 
+@pytest.mark.long
 def test_a_conversation_without_messages_begins_at_one_all_the_same(database_copy):
     path = database_copy("0.15.3")
     run(path, "INSERT INTO conversations (conversation_id, session_id) VALUES (50, 'fresh')")
@@ -238,6 +240,7 @@ def test_two_plans_for_the_same_numbers_exclude_each_other(database_copy):
 # -- duplicates ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("source", "target"), [(5, 8), (3, 1)])
 def test_a_second_time_everything_is_a_duplicate(database_copy, source, target):
     """Also where texts name files, of which the copies have other ids."""
@@ -294,6 +297,7 @@ def test_only_what_the_target_lacks_is_copied(database_copy):
     assert stored_again(path, 7) == before
 
 
+@pytest.mark.long
 def test_a_text_that_stands_below_a_new_summary_comes_with_it(database_copy):
     """It would be a summary of nothing without its sources; that was said another time."""
     path = database_copy("0.15.3")

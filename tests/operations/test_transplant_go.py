@@ -35,6 +35,7 @@ def by_content(found_rows: list[Row], key: str, files: Files) -> dict[Any, str]:
     return {row[key]: bare(row, files) for row in found_rows}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", APPLIED)
 def test_the_rows_are_those_of_the_go_tool(database_copy, name):
     """But for ids and clocks, for the order and numbers of messages, and for what it forgets."""
@@ -113,6 +114,7 @@ def test_what_the_go_tool_refuses_is_refused(database_file, version):
             plan(database_file(version), int(args[1]), int(args[2]))
 
 
+@pytest.mark.long
 def test_faults_of_the_go_tool_are_not_ours(database_copy):
     """W3, W7, W12, W13, W14 and W18 at once: nothing dangles, is lost, forgotten or overwritten."""
     path = database_copy("0.15.3")

@@ -60,6 +60,7 @@ DAMAGE: dict[str, tuple[list[str], str]] = {
 }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("case", DAMAGE)
 def test_what_cannot_be_copied_whole_is_refused(database_copy, case):
     path = database_copy("0.15.3")
@@ -96,6 +97,7 @@ def test_what_is_not_there_is_told(database_file, source, target, kind):
     assert caught.value.message.endswith(".")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "table", ["message_parts", "large_files", "focus_briefs", "summary_messages", "summary_parents"]
 )
@@ -112,6 +114,7 @@ def test_a_schema_without_a_table_is_copied_as_far_as_it_goes_or_refused(databas
         assert dump(path) == before
 
 
+@pytest.mark.long
 def test_depths_that_lie_do_not_matter(database_copy):
     """The Go tool trusts them and fails; the copy is as odd as the original, and no more."""
     path = database_copy("0.15.3")
@@ -133,6 +136,7 @@ def test_depths_that_lie_do_not_matter(database_copy):
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_a_diamond_is_copied_once(database_copy):
     """W17: a source of two summaries is one row."""
     path = database_copy("0.15.3")
@@ -145,6 +149,7 @@ def test_a_diamond_is_copied_once(database_copy):
     assert Shape(path, below(path, context_summaries(path, 7))).same(original)
 
 
+@pytest.mark.long
 def test_a_message_of_two_leaves_is_copied_once(database_copy):
     """The copy tells it twice, as the source does (B15): that is no damage of the copy's own."""
     path = database_copy("0.15.3")
@@ -165,6 +170,7 @@ def test_a_message_of_two_leaves_is_copied_once(database_copy):
 # -- what else a copy could break ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_entries_that_the_target_has_are_not_claimed_twice(database_copy):
     """The host finds them by these columns, of which each value stands once in a conversation."""
     path = database_copy("0.15.3")
@@ -233,6 +239,7 @@ def test_texts_that_are_no_text_are_copied_byte_for_byte(database_copy):
     assert value(path, raw.format("summaries", "C3286162")) == 1
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("count", [1, 40])
 def test_statements_do_not_grow_with_the_source(database_copy, count):
     """Rows are read by the hundred: a conversation of 12,000 summaries takes some hundred statements."""

@@ -153,6 +153,7 @@ def test_the_command_refuses_in_one_sentence(path: Path) -> None:
     assert (done.code, done.err.count("\n"), dump(path)) == (9, 1, before)
 
 
+@pytest.mark.long
 async def test_a_host_that_begins_meanwhile_is_waited_for(path: Path) -> None:
     async def work(_) -> None:
         begin(path)
@@ -172,6 +173,7 @@ async def test_a_host_that_does_not_end_is_left_alone(path: Path) -> None:
     assert value(path, "SELECT count(*) FROM summaries") == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", ["before the plan", "behind it"])
 async def test_a_host_that_begins_at_the_last_moment_makes_the_plan_stale(
     when: str, path: Path, monkeypatch: pytest.MonkeyPatch
@@ -204,6 +206,7 @@ async def test_a_host_that_begins_at_the_last_moment_makes_the_plan_stale(
     check_coverage(path)
 
 
+@pytest.mark.long
 async def test_a_note_of_a_host_that_died_is_in_nobodys_way(path: Path) -> None:
     begin(path, ago=timedelta(minutes=11))
     steps, _ = await swept(path, Summarizer())

@@ -53,6 +53,7 @@ async def read(path: Path, owner: int, past: Past | None = None) -> dict[str, li
         return await database.read(rows_in, tables_of(path), owner)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("make", sampled(OPERATIONS, OPERATIONS[::3]), ids=lambda make: make.__name__)
 def test_all_rows_are_those_of_then(path: Path, make):
     owners = column(path, "SELECT conversation_id FROM conversations")

@@ -63,6 +63,7 @@ def append(path: Path, conversation: int, when, text: str) -> None:
 appended = st.lists(st.booleans(), min_size=8, max_size=8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(["0.1.2", "0.15.3"], ["0.1.2"]))
 @settings(max_examples=6)
 @given(script=steps, appends=appended)
@@ -175,6 +176,7 @@ def long_one(database_copy) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_what_the_host_compacts_later_is_opened_again(long_one: Path):
     times = Times(long_one)
     start = state_now(long_one, 3)
@@ -216,6 +218,7 @@ def rewrite(path: Path, summary: str, text: str) -> str:
     return commit(path, asyncio.run(plan)).id
 
 
+@pytest.mark.long
 def test_a_row_that_the_host_changed_is_said_and_what_the_history_knows_is_shown(database_copy):
     path = database_copy("0.15.3")
     times = Times(path)
@@ -242,6 +245,7 @@ def test_a_row_that_the_host_changed_is_said_and_what_the_history_knows_is_shown
 # -- the history itself -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_operations_that_were_removed_from_the_history_are_said(long_one: Path):
     times, operations, states = Times(long_one), [], []
     for text in ("one", "two", "three"):
@@ -283,6 +287,7 @@ def test_a_point_that_is_none_is_refused(long_one: Path):
         state_then(long_one, 1, before(operation))
 
 
+@pytest.mark.long
 def test_a_conversation_that_was_deleted_is_there_before(database_copy):
     path = database_copy("0.15.3")
     times = Times(path)
@@ -352,6 +357,7 @@ async def test_no_row_of_then_reaches_a_disk(long_one: Path):
     assert (store, laid > 0) == (2, True)
 
 
+@pytest.mark.long
 def test_the_journal_of_the_first_version_is_taken_back(earlier: Path):
     """A dissolve, its undo, its redo, and a deletion whose rows are in an exported file."""
     path, later = earlier / "lcm.db", earlier / "later.db"
@@ -396,6 +402,7 @@ async def test_messages_that_came_since_are_in_no_list_and_no_count(long_one: Pa
     assert await messages_of(long_one, owner, Past(owner, point)) == was
 
 
+@pytest.mark.long
 def test_the_order_of_the_history_holds_where_a_clock_was_wrong(long_one: Path):
     """One operation of the future, and one without a time, among three."""
     times = Times(long_one)
@@ -420,6 +427,7 @@ def test_the_order_of_the_history_holds_where_a_clock_was_wrong(long_one: Path):
         assert statements == ()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("deleted", [False, True])
 def test_before_a_compaction_what_an_operation_has_deleted_since_is_opened_too(database_copy, deleted):
     path = database_copy("0.15.3")

@@ -99,6 +99,7 @@ def test_a_damaged_search_table_holds_nothing_up(remnic: Path, database_file: Da
         assert db.execute("SELECT count(*) FROM lcm_messages").fetchone() == (268,)
 
 
+@pytest.mark.long
 def test_a_missing_search_table_is_no_matter(remnic: Path, database_file: DatabaseFactory):
     with opened(remnic) as db:
         db.execute("DROP TABLE lcm_messages_fts")
@@ -122,6 +123,7 @@ def previewed_after(source: Path, remnic: Path) -> Any:
     return previewed(source, empty)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", sampled(range(40), range(1)))
 def test_odd_values_in_remnic_are_read_compared_and_completed(
     seed: int, remnic: Path, tmp_path: Path, database_file: DatabaseFactory
@@ -149,6 +151,7 @@ def test_odd_values_in_remnic_are_read_compared_and_completed(
     _orderly(lambda: differences(source, remnic))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", sampled(range(40), range(1)))
 def test_odd_values_in_the_source_are_imported_once(
     seed: int, remnic: Path, tmp_path: Path, database_copy: DatabaseFactory
@@ -174,6 +177,7 @@ def test_odd_values_in_the_source_are_imported_once(
         assert all_rows(remnic) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", sampled(range(60), range(2)))
 def test_damaged_pages_end_in_a_sentence(
     seed: int, remnic: Path, tmp_path: Path, database_file: DatabaseFactory
@@ -203,6 +207,7 @@ def _orderly(work: Any) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value", [None, b"\xff", 7, "{", '{"version":1,"summaries":[],"gone":{"a":1}}'])
 def test_a_record_that_is_none_is_written_anew(value: Any, remnic: Path, database_file: DatabaseFactory):
     source = database_file("1.0-next")

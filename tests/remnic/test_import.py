@@ -25,6 +25,7 @@ from tests.support import sampled
 SOUND = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(SOUND, ("0.1.2",)))
 def test_everything_is_there_as_the_rules_say(version: str, database_file: DatabaseFactory, tmp_path: Path):
     source, remnic = database_file(version), new_remnic(tmp_path / "lcm.sqlite")

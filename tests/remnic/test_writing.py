@@ -66,6 +66,7 @@ def remnic(tmp_path: Path) -> Path:
     return new_remnic(tmp_path / "lcm.sqlite")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("transactions", "when"), [pytest.param(3, "before", marks=pytest.mark.long), (6, "after")]
 )
@@ -89,6 +90,7 @@ def test_an_import_that_was_killed_goes_on(
     assert all_rows(remnic) == before
 
 
+@pytest.mark.long
 def test_two_imports_at_once_bring_everything_once(
     database_file: DatabaseFactory, remnic: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -114,6 +116,7 @@ def test_two_imports_at_once_bring_everything_once(
         assert db.execute("SELECT count(*) FROM lcm_messages").fetchone() == (0,)
 
 
+@pytest.mark.long
 def test_remnic_may_write_between_two_transactions(
     database_file: DatabaseFactory, remnic: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -163,6 +166,7 @@ def test_undo_puts_back_what_the_other_importer_had(database_file: DatabaseFacto
         journal.find_import(remnic, None)
 
 
+@pytest.mark.long
 def test_undo_keeps_what_was_changed_since(database_file: DatabaseFactory, remnic: Path):
     source = database_file("0.1.2")
     imported(source, remnic)
@@ -182,6 +186,7 @@ def test_undo_keeps_what_was_changed_since(database_file: DatabaseFactory, remni
     assert (again.removed, again.left) == (0, 1)
 
 
+@pytest.mark.long
 def test_what_is_noted_is_private_and_holds_no_text_that_came(database_file: DatabaseFactory, remnic: Path):
     imported(database_file("1.0-next"), remnic)
     [one] = journal.imports(remnic)
@@ -216,6 +221,7 @@ def test_a_damaged_note_is_refused_or_skipped(database_file: DatabaseFactory, re
     assert journal.imports(remnic) == []
 
 
+@pytest.mark.long
 def test_a_message_that_leaves_the_source_meanwhile_is_left_out(
     database_copy: DatabaseFactory, remnic: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -98,6 +98,7 @@ def test_no_value_of_any_column_takes_anything_down(
     assert not found, "\n\n".join(found[:20])
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("place", "value"),
     [

@@ -55,6 +55,7 @@ def key_columns(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("odd", VALUES)
 @pytest.mark.parametrize("version", [pytest.param("0.15.3", marks=pytest.mark.long), "1.0-next"])
 async def test_no_check_stops_at_a_key_of_another_type(
@@ -82,6 +83,7 @@ async def test_no_check_stops_at_a_key_of_another_type(
     assert stopped(await checked(path)) == {}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("column", ["conversation_id", "seq"])
 async def test_the_rows_are_named(database_copy: DatabaseFactory, column: str):
     """The last messages of a conversation; one shares an entry with another conversation."""
@@ -109,6 +111,7 @@ async def test_the_rows_are_named(database_copy: DatabaseFactory, column: str):
     assert stopped(report) == {}
 
 
+@pytest.mark.long
 async def test_texts_are_read_in_batches_whatever_the_places_are(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with connect(path) as connection:

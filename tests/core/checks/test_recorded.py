@@ -39,6 +39,7 @@ def summary(name: str) -> RowRef:
     return RowRef("summaries", (name,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", HEALTHY)
 async def test_nothing_but_bad_summaries_is_broken_in_a_healthy_database(
     version: str, database_file: DatabaseFactory
@@ -83,6 +84,7 @@ async def test_what_new_left_out_is_by_design(database_file: DatabaseFactory) ->
         assert not report.result("A8").findings
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", ["0.8.2", "0.15.3"])
 @pytest.mark.parametrize("conversation", [1, 8])
 async def test_a_new_session_that_was_just_begun_is_no_damage(
@@ -117,6 +119,7 @@ async def damaged(database_file: DatabaseFactory):
     return await report_of(database_file("0.15.3-damaged"))
 
 
+@pytest.mark.long
 async def test_the_thirteen_damages_are_found_with_their_ids(damaged) -> None:
     assert summary("sum_3917e17da30c1e9d") in rows_of(damaged, "C3")
     assert summary("sum_4a8fbb53db7819c7") in rows_of(damaged, "C3")
@@ -133,6 +136,7 @@ async def test_the_thirteen_damages_are_found_with_their_ids(damaged) -> None:
     assert rows_of(damaged, "D14") == {summary("sum_dd9ec54d9e5e07ab")}
 
 
+@pytest.mark.long
 async def test_what_follows_from_the_damages_is_found(damaged) -> None:
     orphans = damaged.result("B13").findings
     assert [one.confidence for one in orphans] == [BROKEN, BY_DESIGN]
@@ -149,6 +153,7 @@ async def test_what_follows_from_the_damages_is_found(damaged) -> None:
     assert {row.table for row in rows_of(damaged, "G13")} == {"context_items", "message_parts"}
 
 
+@pytest.mark.long
 async def test_the_decoys_are_not_broken(damaged) -> None:
     decoys = {summary(f"sum_{name}") for name in ("9e5806c818acab6b", "cae2105a57ab383d", "da6d8a6c3e853863")}
     assert decoys <= rows_of(damaged, "C11")
@@ -170,6 +175,7 @@ async def test_every_edit_of_the_damaged_database_is_accounted_for(
     assert fresh == structure | {"C1", "C2", "C3", "C4", "C7"}
 
 
+@pytest.mark.long
 async def test_lost_sources_that_the_counters_prove_can_be_linked_again(damaged) -> None:
     proven = {row for one in damaged.findings() if one.fix is FixId.RELINK for row in one.rows}
     assert proven == {
@@ -180,6 +186,7 @@ async def test_lost_sources_that_the_counters_prove_can_be_linked_again(damaged)
     assert "made from seq 59-66" in damaged.result("B1").findings[0].sentence
 
 
+@pytest.mark.long
 async def test_a_gap_whose_message_is_still_there_is_not_merely_closed(damaged) -> None:
     [gap] = damaged.result("A8").findings
     assert (gap.confidence, gap.fix) == (BROKEN, FixId.RESTORE_MESSAGES)

@@ -57,6 +57,7 @@ async def test_whole_file_checks_can_be_left_out(database_file: DatabaseFactory)
     assert left_out == {"F1", "F2", "F3", "F4", "F5", "F6", "G13"}
 
 
+@pytest.mark.long
 async def test_one_conversation_gets_its_own_findings_only(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3-damaged")) as database:
         whole = await run_checks(database, limits=LIMITS)
@@ -93,6 +94,7 @@ async def test_an_unknown_conversation_is_an_error(database_file: DatabaseFactor
             await run_checks(database, conversation=999)
 
 
+@pytest.mark.long
 async def test_clean_means_nothing_but_by_design(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3")) as database:
         assert not (await run_checks(database, limits=LIMITS)).clean
@@ -113,6 +115,7 @@ async def test_progress_goes_on_and_ends(database_file: DatabaseFactory) -> None
     assert seen[-1].stage == "pages of the file"
 
 
+@pytest.mark.long
 async def test_a_run_reads_in_many_short_transactions(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +146,7 @@ async def test_cancelling_stops_a_run_and_leaves_the_database_usable(database_fi
         assert (await run_checks(database, only={"A1"}, limits=LIMITS)).clean
 
 
+@pytest.mark.long
 async def test_a_finding_names_no_more_rows_than_allowed_and_counts_all(
     database_file: DatabaseFactory,
 ) -> None:
@@ -154,6 +158,7 @@ async def test_a_finding_names_no_more_rows_than_allowed_and_counts_all(
     assert (len(report.result("C3").findings), report.result("C3").finding_count) == (2, 15)
 
 
+@pytest.mark.long
 async def test_a_damaged_page_stops_a_stage_and_not_the_run(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     damage_table(path, "message_parts")
@@ -315,6 +320,7 @@ async def test_a_pause_may_be_made_before_each_conversation(
     assert len(done) == len(conversations) > 1
 
 
+@pytest.mark.long
 async def test_a_small_conversation_takes_few_statements(tmp_path: Path) -> None:
     """Five hundred more of them take as many times what one takes; the host's checks ask nothing more."""
 

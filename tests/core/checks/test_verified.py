@@ -82,6 +82,7 @@ def edit(path: Path, sql: str) -> None:
     run(path, sql)
 
 
+@pytest.mark.long
 async def test_an_unchanged_file_is_not_read_for_its_texts(path: Path, tmp_path: Path, judged: list[int]):
     statements: list[int] = []
     first = await check(path, tmp_path, statements=statements)
@@ -101,6 +102,7 @@ async def test_an_unchanged_file_is_not_read_for_its_texts(path: Path, tmp_path:
     assert answers(first) == answers(second) == answers(await check(path))
 
 
+@pytest.mark.long
 async def test_of_a_file_that_grew_only_what_differs_is_judged(path: Path, tmp_path: Path, judged: list[int]):
     await check(path, tmp_path)
     with building(path) as builder:
@@ -147,6 +149,7 @@ EDITS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sql", EDITS.values(), ids=EDITS.keys())
 async def test_an_edit_in_the_past_is_noticed(sql: str, path: Path, tmp_path: Path):
     await check(path, tmp_path)
@@ -155,6 +158,7 @@ async def test_an_edit_in_the_past_is_noticed(sql: str, path: Path, tmp_path: Pa
     assert answers(await check(path, tmp_path)) == answers(await check(path))  # and what was remembered then
 
 
+@pytest.mark.long
 async def test_it_is_noticed_when_the_time_of_the_file_was_set_back(path: Path, tmp_path: Path, judged):
     await check(path, tmp_path)
     before = path.stat()
@@ -177,6 +181,7 @@ async def test_every_damage_is_found_as_without(damage, database_copy: DatabaseF
     assert answers(await check(path, tmp_path)) == alone
 
 
+@pytest.mark.long
 async def test_another_inode_of_the_same_contents_is_read_and_not_judged(path: Path, tmp_path: Path, judged):
     await check(path, tmp_path)
     copy = path.with_suffix(".copy")
@@ -192,6 +197,7 @@ async def test_another_inode_of_the_same_contents_is_read_and_not_judged(path: P
     assert again[1] < statements[0]  # and from then on its texts are not read
 
 
+@pytest.mark.long
 async def test_all_judges_everything_and_keeps_it(path: Path, tmp_path: Path, judged: list[int]):
     await check(path, tmp_path)
     judged.clear()
@@ -202,6 +208,7 @@ async def test_all_judges_everything_and_keeps_it(path: Path, tmp_path: Path, ju
     assert judged == []
 
 
+@pytest.mark.long
 async def test_fewer_checks_use_what_more_have_found_and_not_the_reverse(path: Path, tmp_path: Path, judged):
     few = await check(path, tmp_path, only=["E5"])
     judged.clear()
@@ -213,6 +220,7 @@ async def test_fewer_checks_use_what_more_have_found_and_not_the_reverse(path: P
     assert judged == []
 
 
+@pytest.mark.long
 async def test_one_conversation_keeps_what_is_known_of_the_others(path: Path, tmp_path: Path, judged):
     await check(path, tmp_path)
     with connect(path) as connection:
@@ -233,6 +241,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", DAMAGED)
 async def test_a_damaged_file_is_as_good_as_none(kind: str, path: Path, tmp_path: Path, judged: list[int]):
     await check(path, tmp_path)
@@ -255,12 +264,14 @@ async def test_it_is_private_and_holds_no_text(path: Path, tmp_path: Path):
     assert forget_cache(path, folder) == 1
 
 
+@pytest.mark.long
 async def test_a_folder_that_cannot_be_written_is_no_error(path: Path, tmp_path: Path):
     folder = tmp_path / "a file"
     folder.write_text("")
     assert answers(await check(path, folder)) == answers(await check(path))
 
 
+@pytest.mark.long
 async def test_what_is_too_much_is_judged_again(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(keeping, "MOST_BYTES", 4_096)
     await check(path, tmp_path)
@@ -277,6 +288,7 @@ async def test_a_small_file_has_none(path: Path, monkeypatch: pytest.MonkeyPatch
         assert VerifiedTexts.of(database, allowed=True) is None
 
 
+@pytest.mark.long
 async def test_a_host_that_writes_meanwhile_leaves_nothing_that_is_wrong(path: Path, tmp_path: Path, judged):
     """What it writes behind the texts that were read is noticed by the next run, in the WAL as well."""
     host = sqlite3.connect(path, isolation_level=None)

@@ -50,6 +50,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", sampled(["0.1.2", "0.3.0", "0.8.2"], ["0.1.2", "0.8.2"]))
 @pytest.mark.parametrize("check", DAMAGE)
 async def test_damage_is_found_in_every_version(
