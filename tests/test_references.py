@@ -50,9 +50,15 @@ def _name(path: Path) -> str:
 
 def _remarks(text: str) -> Iterator[str]:
     """Docstrings, and comments of neighbouring lines put together; blanks and breaks are one space."""
-    for node in ast.walk(ast.parse(text)):
+    statements: list[ast.AST] = [ast.parse(text)]
+    for node in statements:  # not of expressions, which are most of a module and have no docstrings
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield " ".join((ast.get_docstring(node) or "").split())
+        statements += (
+            part
+            for part in ast.iter_child_nodes(node)
+            if isinstance(part, ast.stmt | ast.ExceptHandler | ast.match_case)
+        )
     if not _IN_COMMENT.search(text):  # tokens take ten times as long as all the rest
         return
     last, lines = -1, list[str]()

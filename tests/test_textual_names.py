@@ -57,17 +57,26 @@ def inherited(module: ModuleType) -> Iterator[str]:
 def private_names(kind: type) -> frozenset[str]:
     """The private names that a class has, sets or uses of itself."""
     found: set[str] = set()
-    for node in ast.walk(parsed(kind.__module__)):
-        if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+    for node in classes(kind.__module__):
+        if node.name == kind.__name__:
             for each in node.body:
                 targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
                 found.update(one.id for one in targets if isinstance(one, ast.Name))
             for part in ast.walk(node):
                 if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
                     found.add(part.name)
-                elif isinstance(part, ast.Attribute) and ast.unparse(part.value) in OWN:
+                elif (
+                    isinstance(part, ast.Attribute)
+                    and is_private(part.attr)
+                    and ast.unparse(part.value) in OWN
+                ):
                     found.add(part.attr)
     return frozenset(filter(is_private, found))
+
+
+@cache
+def classes(module: str) -> tuple[ast.ClassDef, ...]:
+    return tuple(node for node in ast.walk(parsed(module)) if isinstance(node, ast.ClassDef))
 
 
 @cache

@@ -528,7 +528,6 @@ async def test_with_one_agent_nothing_is_sorted_by_agents(database_file: Databas
         assert "agent trouble" not in shown(pilot)
 
 
-@pytest.mark.long
 async def test_the_sort_key_lists_the_columns_goes_through_them_and_is_kept(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     async with open_app(path, size=NARROW) as pilot:

@@ -488,7 +488,6 @@ async def test_ten_thousand_levels_open_unfold_and_fold(database_copy: DatabaseF
 # -- moving -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
 async def test_keys_fold_unfold_and_lead_to_the_consumer(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
         await pilot.press("l", "l")

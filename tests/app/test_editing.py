@@ -27,7 +27,6 @@ SUMMARY = "sum_a8e198f2d073c00f"
 TEXT = f"SELECT content FROM summaries WHERE summary_id = '{SUMMARY}'"
 
 
-@pytest.mark.long
 async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     before = value(path, TEXT)

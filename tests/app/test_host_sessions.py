@@ -67,7 +67,7 @@ async def test_every_session_of_a_living_host_is_listed_with_its_state(living: P
     assert states == {key: words[one["storage"], one["current"]] for key, one in expected.items()}
 
 
-@pytest.mark.long
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("place", sampled(PLACES, [*PLACES][::2]))
 async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_path: Path) -> None:
     story = Story("one", 3).tell(60)

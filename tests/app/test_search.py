@@ -423,7 +423,6 @@ async def test_without_the_cache_nothing_is_kept_on_disk(
         assert any(cache_folder().rglob("*")) is kept, setting
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(EVERY, ["ContextScreen"]))
 async def test_a_word_is_three_keys_away_from_every_screen(name: str, openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"

@@ -234,7 +234,6 @@ async def test_the_cursor_stays_in_the_messages_when_the_file_changes(database_c
         assert front(pilot).selected_id() == "m61"
 
 
-@pytest.mark.long
 async def test_the_traced_sentence_is_in_sight_and_marked(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)

@@ -91,7 +91,6 @@ def test_a_single_root(database: Path) -> None:
     assert kinds == "1 summary"
 
 
-@pytest.mark.long
 def test_until_under(database: Path) -> None:
     done = compact(database, *SMALL, "--until-under", "9500", "--apply", "--yes")
     tokens = value(

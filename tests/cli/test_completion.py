@@ -113,7 +113,6 @@ def typing_in(shell: str, place: Path) -> Iterator[Typing]:
         os.close(master)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_tab_completes_what_was_begun(shell: str, place: Path):
     script = script_of(place, shell)

@@ -104,7 +104,6 @@ async def asked(client: Client, tool: str, arguments: dict[str, Any]) -> CallToo
     return await client.call_tool(f"lcm_{tool}", arguments)
 
 
-@pytest.mark.long
 async def test_every_tool_answers_by_its_schema_and_says_its_scope(memory: Path) -> None:
     async with client_of_command(memory) as client:
         tools = {one.name: one for one in (await client.list_tools()).tools}
