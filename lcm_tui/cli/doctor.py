@@ -197,6 +197,7 @@ async def _examine(
                 only=checks,
                 folders=folders_of(settings),
                 whole_file=everything or reads_whole_file(owner, size),
+                pages=reads_whole_file(None, size),
                 limits=limits_of(settings, database.schema),
                 progress=meter,
                 verified=VerifiedTexts.of(

@@ -92,7 +92,11 @@ def test_a_file_that_cannot_be_read_in_part_is_said_first(database_copy: Databas
     assert result.out.startswith("The file itself is damaged (G13). The database has ")
     assert found["message"].startswith("The file itself is damaged (G13). ")
     assert found["findings"][0]["check"] == "G13"
-    assert "message_parts cannot be read in full" in found["findings"][0]["sentence"]
+    assert "message_parts cannot be read in full (of conversation " in found["findings"][0]["sentence"]
+    for chosen in (["1", "--check", "A"], ["--check", "B1"], ["1"]):
+        result = run("doctor", *chosen, "--db", path)
+        assert result.out.startswith("The file itself is damaged (G13). "), chosen
+        assert result.code == 6
 
 
 @pytest.mark.long

@@ -6,8 +6,9 @@ Those of the file (G12 to G17, G20) read little by themselves, but for G13.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 from lcm_core.base.errors import DatabaseError
 from lcm_core.base.findings import CheckScope, FixId, RowRef
@@ -30,10 +31,12 @@ from lcm_core.checks.check import (
     finding_of,
     hit,
 )
+from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import Row, quoted
 from lcm_core.store.ownership import ROWS_AT_A_TIME, parts_without_message
 from lcm_core.store.rows import KeyRange, key_ranges, row_count
+from lcm_core.store.statistics import sums_of
 from lcm_core.store.wal import WalState, examine_wal
 
 _MIB: Final = 1024 * 1024
@@ -208,21 +211,35 @@ async def _damaged_pages(reader: Reader, limits: Limits) -> list[Hit]:
     return [hit(BROKEN, f"{what}; work on a copy.", RowRef("sqlite_master", ()), count=len(faults))]
 
 
-async def file_damage(database: Database) -> Hit:
-    """That the file is damaged: a read of it has failed. Counting finds the tables whose pages are lost."""
-    lost = []
-    for table in sorted(database.schema.tables):
-        try:
-            await database.read(_count, table)
-        except DatabaseError as error:
-            if error.code == "DATABASE_CORRUPT":
-                lost.append(table)
-    where = f": {some(lost)} cannot be read in full" if lost else ""
+async def lost_tables(database: Database) -> list[str]:
+    """The tables whose pages cannot all be read; reads each page of their rows once."""
+    return [name for name in sorted(database.schema.tables) if await _is_lost(database, _count, name)]
+
+
+async def file_damage(database: Database, lost: Sequence[str]) -> Hit:
+    """That the file is damaged, which tables are *lost* in part, and of which conversations: it reads all."""
+    owners: list[ConversationId] = []
+    with suppress(DatabaseError):
+        known = await database.read(list_conversations)
+        ids = sorted(entry.conversation.conversation_id for entry in known)
+        owners = [one for one in ids if await _is_lost(database, sums_of, one)]
+    whose = f" (of {'conversation' if len(owners) == 1 else 'conversations'} {some(owners, 8)})"
+    where = f": {some(lost)} cannot be read in full{whose if owners else ''}" if lost else ""
     what = (
         f"The file itself is damaged{where}. Copy it with its -wal, then save what is left "
         "(`sqlite3 COPY .recover`), or restore a backup (`lcm-tui restore`)."
     )
     return hit(BROKEN, what, RowRef("sqlite_master", ()))
+
+
+async def _is_lost(
+    database: Database, read: Callable[[Reader, Any], Awaitable[object]], what: object
+) -> bool:
+    try:
+        await database.read(read, what)
+    except DatabaseError as error:
+        return error.code == "DATABASE_CORRUPT"
+    return False
 
 
 async def _count(reader: Reader, table: str) -> None:

@@ -304,6 +304,7 @@ async def run_checks(
     only: Collection[str] | None = None,
     folders: Folders | None = None,
     whole_file: bool = True,
+    pages: bool = False,
     stages: Sequence[Stage] = STAGES,
     limits: Limits | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -317,7 +318,8 @@ async def run_checks(
     awaited before each conversation, or before several small ones; it is part of the time in which a check
     must get further. Cancelling the caller interrupts the statement that is running; a check that gets no
     further for `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, the
-    others go on, and G13 says that the file is damaged, whether it was named or not.
+    others go on, and G13 says that the file is damaged, whether it was named or not. With *pages* that is
+    looked for even where no check of the run meets it, which reads every table once.
 
     *verified*: what earlier runs found in texts of messages, of which those are not judged that are the same.
 
@@ -364,9 +366,8 @@ async def run_checks(
             damaged = damaged or error.code == "DATABASE_CORRUPT"
         run.progress(1, 1)
     results = [_result(check, answers[check.id]) for check in chosen]
-    if damaged:
-        results = [*(one for one in results if one.check.id != "G13"), await _of_damage(run)]
-        results.sort(key=lambda one: one.check.order)
+    if damaged or (pages and not run.wants(("G13",))):
+        results = await _with_damage(run, results, certain=damaged)
     if verified is not None:
         await verified.keep()
     return Report(
@@ -378,14 +379,18 @@ async def run_checks(
     )
 
 
-async def _of_damage(run: Run) -> CheckResult:
-    """G13 of a file that a read found damaged: that first, then what G13 itself has found."""
+async def _with_damage(run: Run, results: list[CheckResult], *, certain: bool) -> list[CheckResult]:
+    """With G13 of a damaged file: that first, then what it has found itself; *certain*: a read has failed."""
     [check] = database.PAGES
+    lost = await database.lost_tables(run.database)
+    if not (certain or lost):
+        return results
     known = run.answers.get(check.id, Answers())
-    finding = finding_of(check, await database.file_damage(run.database))
-    return CheckResult(
-        check, CheckState.RAN, "", (finding, *known.findings[: run.limits.findings - 1]), known.count + 1
-    )
+    finding = finding_of(check, await database.file_damage(run.database, lost))
+    findings = (finding, *known.findings[: run.limits.findings - 1])
+    others = (one for one in results if one.check.id != check.id)
+    of_file = CheckResult(check, CheckState.RAN, "", findings, known.count + 1)
+    return sorted((*others, of_file), key=lambda one: one.check.order)
 
 
 def _result(check: Check, answers: Answers) -> CheckResult:

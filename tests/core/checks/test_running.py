@@ -169,7 +169,8 @@ async def test_a_damaged_page_stops_a_stage_and_not_the_run(database_copy: Datab
         damage = one.result("G13").findings[0]
         assert damage.confidence is Confidence.BROKEN
         assert damage.sentence.startswith(
-            "The file itself is damaged: message_parts cannot be read in full. Copy it with its -wal, "
+            "The file itself is damaged: message_parts cannot be read in full (of conversation 1). "
+            "Copy it with its -wal, "
         )
     assert report.result("E7").state is CheckState.NOT_RUN
     assert report.result("E7").reason.startswith("it stopped halfway: ")
