@@ -260,7 +260,11 @@ def cells_of(row: Row, zone: tzinfo | None, name: str = "", scale: Scale = Scale
     if row.entry is None:
         return _disk_cells(row.session, zone) if row.session else {}
     drawing = Drawing(zone, name, scale)
-    return {column.name: column.draw(row, drawing) for column in COLUMNS}
+    cells = {column.name: column.draw(row, drawing) for column in COLUMNS}
+    if row.unreadable:  # what still waits never comes
+        lost = {name for name, cell in cells.items() if cell.text == PENDING}
+        cells |= {name: Span("unreadable" if name == "bytes" else UNRECORDED, "warn") for name in lost}
+    return cells
 
 
 def _disk_cells(session: HostSession, zone: tzinfo | None) -> dict[str, Span]:

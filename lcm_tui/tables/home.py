@@ -282,23 +282,31 @@ def _state(outlook: Outlook, width: int) -> Line:
         extent.append(f"{verdict.fixable:,} fixable")
     if verdict.at:
         extent.append(format_local(datetime.fromtimestamp(verdict.at, UTC), outlook.zone)[5:16])
-    outdated = ["before the last change"] if verdict.outdated else []
+    outdated = ["changed since"] if verdict.outdated else []
     quick, every = "", ""
     if not verdict.by_health:  # what Health finds is more
         key = outlook.keys.get(Subject.STATE)
         quick, every = "quick check", f"quick check{f', {key} runs all' if key else ''}"
-    old = ["old"] if verdict.outdated else []
-    full = (name, *verdicts, Span(" "), engine)
+    bare = (name, *verdicts, Span(" "))
+    full, short = (
+        (*bare, engine),
+        (*bare, Span(f"{engine.text.split('+')[0].split(' or')[0].strip()}  ", "dim")),
+    )
     lines = (
         (*full, Span(_extent(every, [*extent, *outdated]), "dim")),
         (*full, Span(_extent(every, [*extent[:1], *outdated]), "dim")),
         (*full, Span(_extent(every, outdated), "dim")),
         (*full, Span(_extent(quick, outdated), "dim")),
         *(
-            (name, *verdicts, Span(" "), Span(_extent(checked, how_old), "dim"))
-            for checked in (every, quick, quick[:5], "")  # without it, fewer findings look like a repair
-            for how_old in (outdated, old)[: len(old) + 1]
+            (*short, Span(_extent(checked, outdated), "dim"))
+            for checked in (every, quick, quick[:5])
+            if outdated and not said
         ),
+        *(
+            (*bare, Span(_extent(checked, outdated), "dim"))
+            for checked in (every, quick, quick[:5], "")  # without it, fewer findings look like a repair
+        ),
+        *((*bare, Span("(changed)", "dim")) for _ in outdated),
     )
     shortest = lines[-1][1:]
     room = max(1, width - _cells(shortest) - 2)

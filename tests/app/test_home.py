@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from lcm_tui.kit.spans import Span
 from lcm_tui.screens import conversation_panel as reading
 from lcm_tui.screens.preview import PlanScreen
-from lcm_tui.tables.conversation_rows import troubles, words_of
+from lcm_tui.tables.conversation_rows import cells_of, troubles, words_of
 from lcm_tui.tables.home import Changed, Filled, Outlook, PanelKey, Sized, Subject, panel_keys, panel_line
 from tests.app.support import (
     NARROW,
@@ -146,13 +146,16 @@ def test_a_verdict_says_at_every_width_that_the_file_has_changed_since(width: in
     outlook = Outlook("a-long-name-of-a-database.db", "0.15.3+main or later", verdict=verdict)
     line = "".join(span.text for span in panel_line(outlook, PanelKey(Subject.STATE), width))
     assert len(line) == width
-    assert re.search(r"9 findings \? 4 suspicious .*(old|before the last change)\)", line)
+    assert re.search(r"9 findings \? 4 suspicious .*changed( since)?\)", line)
 
 
 def test_that_a_verdict_is_of_the_quick_check_is_said_before_how_old_it_is():
     verdict = Verdict(40, 0, 9, 4, 90, outdated=True)
     line = panel_line(Outlook("a.db", "0.15.3", verdict=verdict), PanelKey(Subject.STATE), 76)
-    assert "quick check  (old)" in "".join(span.text for span in line)
+    assert "quick check  (changed since)" in "".join(span.text for span in line)
+    verdict = Verdict(40, 0, 0, 0, 90, outdated=True)
+    line = panel_line(Outlook("lcm.db", "0.15.3+main or later", verdict=verdict), PanelKey(Subject.STATE), 80)
+    assert "structure sound  LCM 0.15.3  quick check  (changed since)" in "".join(span.text for span in line)
     verdict = Verdict(40, 0, 9, 4, 90)
     line = panel_line(Outlook("lcm.db", "0.15.3", verdict=verdict), PanelKey(Subject.STATE), 60)
     assert "9 findings ? 4 suspicious  quick " in "".join(span.text for span in line)
@@ -213,7 +216,10 @@ async def test_a_file_that_cannot_be_read_in_part_is_not_called_sound(database_c
     async with open_app(path, size=WIDE) as pilot:
         await wait_for_text(pilot, "✗ damaged: cannot be read in part", " unreadable ")
         rows = first_screen(pilot).list.rows.values()
-        assert any(row.unreadable and words_of(troubles(row))[0] == "unreadable" for row in rows)
+        lost = [row for row in rows if row.unreadable]
+        assert {words_of(troubles(row))[0] for row in lost} == {"unreadable"}
+        cells = cells_of(lost[0], None)
+        assert [cells[name].text for name in ("bytes", "share", "tokens")] == ["unreadable", "–", "–"]
         assert "structure sound" not in shown(pilot)
 
 
