@@ -7,7 +7,7 @@ from itertools import groupby, islice
 from typing import Final
 
 from lcm_core.base.text import counted
-from lcm_core.change.plan import CONTEXT, Cells, Edit, RowCount, Symbol, touched_rows
+from lcm_core.change.plan import CONTEXT, Cells, Edit, RowCount, Splice, Symbol, touched_rows
 from lcm_core.change.preview import ContextTokens, Preview, Shifted, Tokens
 
 from lcm_tui.kit.spans import share_text, text_of
@@ -232,20 +232,32 @@ MOST_CHARACTERS: Final = 200_000
 #: What names a row, in the order of preference.
 _NAMES: Final = ("summary_id", "message_id", "brief_id", "file_id", "conversation_id")
 HEADING: Final = "== "
+#: Tables whose rows a change is made for come first, the others as they are edited.
+_FIRST: Final = (CONTEXT, "summaries", "messages", "summary_messages", "summary_parents")
 
 
 def row_texts(edits: Iterable[Edit]) -> tuple[str, str]:
-    """The rows before and after, a line for each column; those of a context are one line each."""
-    before: list[str] = []
-    after: list[str] = []
-    rows = ((edit, row) for edit in edits for row in touched_rows(edit))
-    for _, (table, is_there, row) in islice(rows, MOST_ROWS):
-        lines = list(_context_line(row)) if table == CONTEXT else list(_lines(table, row))
-        (after if is_there else before).extend(lines)
+    """The rows before and after, a line for each column; those of a context are one line each, and first."""
+    context: tuple[list[str], list[str]] = [], []
+    others: tuple[list[str], list[str]] = [], []
+    rows = (row for edit in sorted(edits, key=_place) for row in touched_rows(edit))
+    for table, is_there, row in islice(rows, MOST_ROWS):
+        if table == CONTEXT:
+            context[is_there].extend(_context_line(row))
+        else:
+            others[is_there].extend(_lines(table, row))
     if next(rows, None) is not None:
-        for side in (before, after):
+        for side in others:
             side.append(f"{HEADING}more rows: the edits list all")
-    return "\n".join(before), "\n".join(after)
+    # A line that both have, so that what leaves the context is beside what enters it.
+    between = [f"{HEADING}other rows"] if all(context) and any(others) else []
+    before, after = ("\n".join([*context[side], *between, *others[side]]) for side in (False, True))
+    return before, after
+
+
+def _place(edit: Edit) -> int:
+    table = CONTEXT if isinstance(edit, Splice) else edit.table
+    return _FIRST.index(table) if table in _FIRST else len(_FIRST)
 
 
 def _context_line(row: Cells) -> Iterator[str]:

@@ -36,6 +36,7 @@ from tests.app.support import (
     said,
     settled,
     shown,
+    shown_lines,
     wait_for,
     wait_for_text,
     wait_until_said,
@@ -147,19 +148,24 @@ async def test_the_panes_show_edits_and_sql_and_any_line_whole(
         await wait_for_text(pilot, NODE, "Condensed memory covering")
 
 
-async def test_enter_on_a_line_of_the_diff_shows_its_whole_row(
+async def test_the_diff_begins_with_the_context_and_enter_shows_a_whole_row(
     database_copy: DatabaseFactory, no_offer: None
 ):
     async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
         await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await pilot.press("m")
-        await wait_for_text(pilot, "[Diff")
-        await pilot.press(*"jj", "enter")
+        await wait_for_text(pilot, "[Diff", f"== summaries {NODE}")
+        lines = [line for line in shown_lines(pilot) if "== " in line]
+        assert [line.partition("== ")[2].split()[0] for line in lines] == ["context"] * 3 + [
+            "other",
+            "summaries",
+        ]
+        await pilot.press("G", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the row")
-        key = f"parent_summary_id: {SOURCES[0]}", f"summary_id: {NODE}"
+        key = f"parent_summary_id: {SOURCES[1]}", f"summary_id: {NODE}"
         whole = pilot.app.screen.query_one(TextView).text
-        assert whole.splitlines() == [f"== summary_parents {NODE}", "ordinal: 0", *key]
+        assert whole.splitlines() == [f"== summary_parents {NODE}", "ordinal: 1", *key]
 
 
 @pytest.mark.long

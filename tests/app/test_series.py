@@ -68,7 +68,7 @@ async def test_operations_are_stepped_through_in_time_and_stay_a_diff(database_c
         await pilot.press("m")
         await wait_for_text(pilot, "== summaries sum_4c4bd5292abfa225", "[Diff]", "m Ordinals")
         older = await stepped(pilot, BACK)
-        await wait_for_text(pilot, "-▌== summaries sum_4c4bd5292abfa225", "[Diff]")
+        await wait_for_text(pilot, "- == summaries sum_4c4bd5292abfa225", "[Diff]")
         assert older.where() != newest.where()
         await pilot.press(BACK)
         await wait_until_said(pilot, "This is the oldest operation.")
