@@ -104,9 +104,12 @@ class Notices:
         return None if self._standing is None or self._standing.over else self._standing
 
     def add(self, notice: Notice) -> None:
-        """Say something: the newest replaces the one before."""
-        self._last = notice
+        """Say something: the newest replaces the one before; what one key finished is said together."""
         ranks, before = list(_LOOKS), self.standing
+        if before is not None and before.at > self._key_at and before.severity == notice.severity:
+            together = not (before.passing or notice.passing or before.text in notice.text)
+            notice = replace(notice, text=f"{notice.text} {before.text}") if together else notice
+        self._last = notice
         if (
             before is None
             or before.at <= self._key_at
@@ -229,6 +232,7 @@ class TitleBar(_Bar):
         self._position = position
         self._named = 0  #: the last cell of the name of the place
         self._starts = (0, 0)  #: the cells where the position and the state of the file begin
+        self._rest: RestOfNotice | None = None
 
     async def on_click(self, event: events.Click) -> None:
         """Say which part was clicked."""
@@ -244,29 +248,57 @@ class TitleBar(_Bar):
         """Show what is said, or again what this is the title of."""
         self.help_key, self.notice = help_key, notice
         self.set_class(notice is not None, "-notice")
+        self._fit_rest()
 
-    def _notice_line(self, notice: Notice, width: int) -> Line:
-        """The notice between what this is the title of and the shortest state of the file.
+    def on_resize(self) -> None:
+        """A notice may need another number of lines."""
+        self._fit_rest()
+
+    def _fit_rest(self) -> None:
+        """Give a notice its second line, which moves nothing."""
+        needed = len(self.notice_lines(self.size.width)) > 1
+        if needed and self._rest is None and self.parent is not None:
+            self._rest = RestOfNotice(self)
+            self.screen.mount(self._rest, after=self)
+        if self._rest is not None:
+            self._rest.display = needed
+            self._rest.refresh()
+
+    def notice_lines(self, width: int) -> Sequence[Line]:
+        """The notice between what this is the title of and the shortest state of the file; the rest below.
 
         A note that counts is left out, then the name of the place is clipped. The last sentence says what
         to do next, so the others are cut first.
         """
-        text, state = safe_line(" ".join(notice.text.split())), self.live[-1]
+        if self.notice is None:
+            return ((),)
+        text, state = safe_line(" ".join(self.notice.text.split())), self.live[-1]
+        look = _LOOKS[self.notice.severity]
         note = "" if self.note[:1].isdigit() else clip(safe_line(self.note), width // 3)
         note = f"  {note}  " if note else "  " if self.where else ""
         beside = width - cell_width(note) - _width(state) - 3
         named = max(beside - cell_width(text), width // 3 - cell_width(note), width // 10)
         where = clip(safe_line(self.where), named)
         room, more = beside - cell_width(where), ""
-        if room < cell_width(text):
+        rooms = (room, width - 2) if self._has_room_below else (room,)
+        parts = _in_rooms(text, rooms)
+        if cell_width(parts[-1]) > rooms[len(parts) - 1]:
             more, (others, _, last) = f" {self.help_key} more", text.rpartition(". ")
-            room -= len(more)
-            if others and (left := room - cell_width(last) - 1) > room // 3:
-                text = f"{clip(others, left)} {last}"
-            text = clip(text, room)
-        said = Span(f"▌{text}", _LOOKS[notice.severity])
-        space = Span(" " * (room - cell_width(text) + 1))
-        return Span(" "), Span(where, "title"), Span(note, "dim"), said, Span(more, "key"), space, *state
+            left = sum(rooms) - len(more)
+            if others and "/" not in last and (others_left := left - cell_width(last) - 1) > left // 3:
+                text = f"{clip(others, others_left)} {last}"
+            parts = _in_rooms(clip(text, left), rooms)
+            parts[-1] = clip(parts[-1], rooms[len(parts) - 1] - len(more))
+        said = [(Span(f"▌{part}", look), Span(more if part is parts[-1] else "", "key")) for part in parts]
+        space = Span(" " * (room - _width(said[0]) + 2))
+        line = (Span(" "), Span(where, "title"), Span(note, "dim"), *said[0], space, *state)
+        return (line, *((Span(" "), *rest) for rest in said[1:]))
+
+    @property
+    def _has_room_below(self) -> bool:
+        """Whether the line below is no line of what has the keys; a dialog has its box there."""
+        keyed = self.screen.focused if self.is_attached else None
+        return keyed is not None and keyed.region.y > 1 and self.styles.dock == "none"
 
     def compose_line(self, width: int) -> Line:
         """The place and the note first; of the state of the file as much as has room beside them.
@@ -275,7 +307,7 @@ class TitleBar(_Bar):
         file says less than a name.
         """
         if self.notice is not None:
-            return self._notice_line(self.notice, width)
+            return self.notice_lines(width)[0]
         where = safe_line(self.where)
         note = safe_line(f"  {self.note}") if self.note else ""
         noted = cell_width(note)
@@ -299,6 +331,40 @@ class TitleBar(_Bar):
         begins = width - 1 - _width(right)
         self._starts = (begins, begins + _width(placed))
         return (Span(" "), Span(where, "title"), Span(note, "dim"), Span(space), *right)
+
+
+class RestOfNotice(_Bar):
+    """The second line of a notice, over the line below the title for as long as the notice stands."""
+
+    DEFAULT_CSS = """
+    RestOfNotice { overlay: screen; background: $primary-muted; }
+    """
+
+    def __init__(self, bar: TitleBar) -> None:
+        super().__init__()
+        self._bar = bar
+
+    def compose_line(self, width: int) -> Line:
+        """What had no room in the title."""
+        return self._bar.notice_lines(width)[-1]
+
+    async def on_click(self, event: events.Click) -> None:
+        """A click is one on the notice."""
+        del event
+        self._bar.post_message(TitleBar.Clicked(Part.NOTICE))
+
+
+def _in_rooms(text: str, rooms: Sequence[int]) -> list[str]:
+    """The parts of a text for lines of so many cells, up to the end of a word; the last may be too long."""
+    parts: list[str] = []
+    for room in rooms[:-1]:
+        if cell_width(text) > room:
+            kept = len(clip(text, room)) - 1
+            at = text.rfind(" ", kept // 2, kept + 1)
+            at = at if at > 0 else kept
+            parts.append(text[:at])
+            text = text[at:].lstrip()
+    return [*parts, text]
 
 
 def _width(spans: Iterable[Span]) -> int:

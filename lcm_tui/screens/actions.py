@@ -111,7 +111,7 @@ def dissolve_key(
         from lcm_tui.kit.dialogs import Question
 
         said = f"{selected(screen)} is not in the context; {held} is, and was made from it."
-        answers = (("enter", f"preview dissolving {held}"),)
+        answers = (("a", f"preview dissolving {held}"),)
         question = Question("Dissolve what was made from it?", (Block(said),), answers, decides=False)
         screen.app.push_screen(question, lambda answer: preview(screen, [held]) if answer else None)
 

@@ -51,6 +51,7 @@ from lcm_tui.screens.reading import RELOAD_SECONDS, DataScreen, Series, rest_aft
 from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.context import columns, fate_at
 from lcm_tui.tables.items import SHOWN, between_document, cut, item_document, load_item
+from lcm_tui.tables.messages import below_home
 from lcm_tui.tables.sent import (
     FRESH_TAIL,
     SUMMARIES,
@@ -331,7 +332,8 @@ def _export(
     text = markdown(ledger.assembled, title) if to_read else request_text(ledger.assembled)
     written = write_private(Path(name).expanduser(), text, replace=replace, never=database_files(database))
     form = "Markdown" if to_read else "JSON for an API call"
-    return f"{counted(len(ledger.assembled.messages), 'message')} as {form}, readable only by you: {written}"
+    count = counted(len(ledger.assembled.messages), "message")
+    return f"{count} as {form}, readable only by you: {below_home(written)}"
 
 
 # -- the screen ------------------------------------------------------------------------------------------

@@ -465,9 +465,9 @@ Drafts are saved on disk: leave at any time and continue later.
             f"A batch of {kept.header.made_at[:16].replace('T', ' ')} UTC has {kept.open_items:,} of "
             f"{len(kept.items):,} summaries left; its drafts are kept."
         )
-        answers = (("enter", "continue it"), ("n", "start a new batch; the old drafts are kept"))
+        answers = (("a", "continue it"), ("n", "start a new batch; the old drafts are kept"))
         question = Question("Continue an earlier batch?", (said,), answers, decides=False)
-        if await self.app.push_screen_wait(question) == "enter":
+        if await self.app.push_screen_wait(question) == "a":
             self._begin_work(kept.items, kept)
         self._say()
 
@@ -653,6 +653,7 @@ Drafts are saved on disk: leave at any time and continue later.
         )
         answers = (("a", "start"), ("w", "choose another writer (model)…"))
         question = Question(f"Draft {counted(len(chosen), 'summary')}?", said, answers)
+        self._host.notices.clear()  # that it follows
         answer = await self.app.push_screen_wait(question)
         if answer == "w":
             await self.preparation.choose_author(author)
@@ -798,7 +799,7 @@ Drafts are saved on disk: leave at any time and continue later.
             if text is None:
                 return
             rule = parse_rule(text)
-        if not answer or not await backup_settled(self.app, self.session, answer=answer == "enter"):
+        if not answer or not await backup_settled(self.app, self.session, answer=answer == "a"):
             return
         work.batch.accept_by(rule)
         self._by_rule = True
@@ -824,9 +825,9 @@ Drafts are saved on disk: leave at any time and continue later.
                 Block("Truncated and faulty drafts are never accepted. Each becomes one undoable operation."),
             )
 
-        answers = [("enter", "accept"), ("e", "other conditions…")]
+        answers = [("a", "accept"), ("e", "other conditions…")]
         if await wants_backup(self.session):
-            answers[:1] = [("enter", "back up the database, then accept"), ("n", "accept without a backup")]
+            answers[:1] = [("a", "back up the database, then accept"), ("n", "accept without a backup")]
         question = Question("Accept drafts on these conditions?", said(), answers, leave="cancel")
         self._say_passing = lambda: question.say(said())
         return await self.app.push_screen_wait(question)

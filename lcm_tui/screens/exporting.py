@@ -90,7 +90,7 @@ async def export_rows(screen: CommandScreen, name: str, found: ShownRows) -> Non
 
     async def write(typed: str, replace: bool) -> str:
         written = await asyncio.to_thread(_write, typed, _text_of(found, typed), database, replace)
-        return f"{counted(len(found.items), 'row')}, readable only by you: {written}"
+        return f"{counted(len(found.items), 'row')}, readable only by you: {below_home(written)}"
 
     label = f"to a file; enter: {in_this_folder(f'{name}.md')}; or .json, .csv"
     await export(screen, label, f"{name}.md", write, ENDINGS)
@@ -108,10 +108,11 @@ async def export_conversation(screen: CommandScreen, conversation: Conversation)
             made = await session.read(
                 export_to, conversation, Path(path), session.database.path, replace=replace
             )
-            return f"{counted(made.rows, 'row')} that import reads, readable only by you: {made.path}"
+            rows = counted(made.rows, "row")
+            return f"{rows} that import reads, readable only by you: {below_home(made.path)}"
         text, count = await session.read(_conversation_text, conversation, typed)
         written = await asyncio.to_thread(_write, typed, text, session.database.path, replace)
-        return f"{counted(count, 'message')}, readable only by you: {written}"
+        return f"{counted(count, 'message')}, readable only by you: {below_home(written)}"
 
     label = f"to a file; enter: {in_this_folder(f'{name}.md', 25)}; .json, .csv, .jsonl (import)"
     await export(screen, label, f"{name}.md", write, (*ENDINGS, ".jsonl"))

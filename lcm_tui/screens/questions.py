@@ -26,6 +26,7 @@ from textual.widgets import Input, Static
 
 from lcm_tui.flows.change import Choice
 from lcm_tui.flows.drafts import CUT, Asked
+from lcm_tui.kit.bars import DONE_SECONDS
 from lcm_tui.kit.commands import DIVIDER_BACK, DIVIDER_ON
 from lcm_tui.kit.dialog import BESIDE, TEXT, TYPING, Answers, Dialog, answer_rows, key_row
 from lcm_tui.kit.dialogs import Question
@@ -47,6 +48,7 @@ from lcm_tui.kit.text import TextView
 from lcm_tui.tables.asked import MARGIN, blocks_of, passage_at, passages_in
 from lcm_tui.tables.blocks import size_text
 from lcm_tui.tables.composition import gauge
+from lcm_tui.tables.messages import below_home
 
 # -- how drafts are requested ----------------------------------------------------------------------------
 # Who writes them, where, with which prompts and which instructions.
@@ -491,7 +493,8 @@ class BackupOffer(Dialog[bool], Decision[bool]):
             return
         finally:
             stop.set()  # when the app ends meanwhile, so does the copy
-        self.app.notify(f"{made.path}, {size_text(made.bytes)}", title="Backup made", timeout=12)
+        said = f"{below_home(made.path)}, {size_text(made.bytes)}"
+        self.app.notify(said, title="Backup made", timeout=DONE_SECONDS)
         self.dismiss(True)
 
     def _told(self, progress: CopyProgress) -> None:
@@ -518,9 +521,9 @@ async def wal_settled(app: App[int], session: Session) -> bool:
         f"commits in it. A copy would be kept in {wals_folder()}, readable only for you."
     )
     asked = Question(
-        "The WAL is not read", (Block(spans=(Span(text),)),), (("k", "keep a copy and continue"),)
+        "The WAL is not read", (Block(spans=(Span(text),)),), (("a", "keep a copy and continue"),)
     )
-    if await app.push_screen_wait(asked) != "k":
+    if not await app.push_screen_wait(asked):
         return False
     kept = await asyncio.to_thread(keep_wal, path)
     if kept is not None:

@@ -112,7 +112,7 @@ def test_7_what_is_broken_repaired_without_a_model(path: Path, home: Path) -> No
         operator.press("P", "Draft 4 summaries?", "No network call, no cost")
         operator.press("enter", "to review")
         operator.press("A", "Accept drafts on these conditions?")
-        operator.press("enter", "Auto-accept when", "applied", "Backup made")
+        operator.press("a", "Auto-accept when", "applied", "Backup made")
         assert operator.keys <= 7
     after = query(path, "SELECT summary_id, content FROM summaries ORDER BY summary_id")
     changed = {one for (one, old), (_, new) in zip(before, after, strict=True) if old != new}

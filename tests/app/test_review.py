@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from lcm_tui.flows.drafts import Wanted, Work
+from lcm_tui.kit.bars import Notices
 from lcm_tui.kit.dialog import PromptLine
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.dag import DagScreen
@@ -563,6 +564,7 @@ async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_i
         return await real(work, *given)
 
     monkeypatch.setattr(Work, "forecast", late)
+    monkeypatch.setattr(Notices, "leave", lambda *_: None)
     async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
         screen = await go_to(pilot, DraftingScreen(Wanted("repair", 2), "Repair"))
         await wait_for(pilot, lambda: screen.preparation.items, "the broken summaries")
@@ -570,6 +572,8 @@ async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_i
         await wait_for(pilot, lambda: screen._begins, "a start that waits")
         assert "the question follows" in str(screen.why_not("apply"))
         known.set()
+        await wait_for_text(pilot, "enter a  start")
+        assert pilot.app.notices.standing is None, "the question has come"
         await asked(pilot, "enter a  start", "enter")
         await wait_for(pilot, lambda: screen.work is not None, "the batch")
         await wait_for(pilot, lambda: not screen.work or not screen.work.batch.running, "its drafts")
@@ -579,7 +583,7 @@ async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_i
         await wait_for_text(pilot, f"{drafts} drafts to review")
         await pilot.press("R")
         await asked(pilot, f"continue with {drafts} drafts that wait for review", "enter")
-        await asked(pilot, "Continue an earlier batch?", "enter")
+        await asked(pilot, "Continue an earlier batch?", "a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DraftingScreen))
         screen = pilot.app.screen
         assert isinstance(screen, DraftingScreen)

@@ -104,6 +104,22 @@ async def test_escape_never_quits(database_file: DatabaseFactory):
         await wait_for(pilot, lambda: pilot.app.notices.standing is None)
 
 
+def test_what_one_key_finished_is_said_in_one_notice():
+    notices = Notices(lambda: None)
+    made, applied, copied = (
+        "Backup made: ~/lcm.db.backup, 3 KB.",
+        "Applied: Dissolve. To undo it: u.",
+        "Copied.",
+    )
+    for text in (made, applied):
+        notices.add(Notice(text, "information", DONE_SECONDS, None, time.monotonic()))
+    assert notices.standing
+    assert notices.standing.text == f"{applied} {made}"
+    notices.note_key()
+    notices.add(Notice(copied, "information", DONE_SECONDS, None, time.monotonic()))
+    assert notices.standing.text == copied
+
+
 def test_the_help_repeats_what_was_done_last_for_a_minute_and_other_notices_while_they_stand():
     notices, before = Notices(lambda: None), time.monotonic() - 20
     notices.add(Notice("Done.", "information", DONE_SECONDS, None, before))
@@ -495,6 +511,12 @@ async def test_a_notice_takes_no_row_and_is_there_once(database_file: DatabaseFa
         assert shown_lines(pilot)[1:] == before[1:], "list, head and keys are as they were"
         pilot.app.notices.clear()
         await wait_for(pilot, lambda: shown_lines(pilot) == before)
+        pilot.app.notify("What has no room beside the name of a place has a second line, which moves nothing")
+        await wait_for_text(pilot, " Conversations  ▌What has no room", "which moves nothing.")
+        assert shown_lines(pilot)[1].startswith(" ▌")
+        assert shown_lines(pilot)[2:] == before[2:], "the list and the keys are as they were"
+        pilot.app.notices.clear()
+        await wait_for(pilot, lambda: shown_lines(pilot) == before)
 
 
 LONG = "A sentence that says at length what was wrong with the last key, and what would help. " * 2
@@ -511,7 +533,8 @@ async def test_a_notice_that_is_cut_is_whole_in_the_help(
         pilot.app.notify(LONG.strip(), severity="warning")
         await wait_for_text(pilot, "▌A sentence that says")
         assert shown_lines(pilot)[0].startswith(" Conversation")
-        assert shown_lines(pilot)[0].endswith("… F1 more live")
+        await wait_for(pilot, lambda: shown_lines(pilot)[1].endswith("… F1 more"), "the second line")
+        assert shown_lines(pilot)[0].endswith(" live")
         await pilot.press("f1")
         await wait_for(pilot, lambda: LONG.strip() in " ".join(" ".join(text_in_frame(pilot)).split()))
         assert "The first one." not in shown(pilot)
