@@ -8,14 +8,17 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
+from lcm_core.base.times import format_local
 from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import WAIT_SECONDS, Committed
 from lcm_core.change.plan import Moved
 from lcm_core.change.preview import Planned, batch_of, plan_for
 from lcm_core.store.database import Database
+from textual import on
 from textual.app import ComposeResult
 from textual.notifications import SeverityLevel
 from textual.widget import Widget
@@ -24,18 +27,21 @@ from lcm_tui.flows.change import BlockedError, Change, ChangeState, Notice, appl
 from lcm_tui.kit import commands
 from lcm_tui.kit.bars import keys_back
 from lcm_tui.kit.commands import Key
+from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.session import rest_after
-from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_lines
+from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, choices_lines, text_of
 from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.frame import DONE_SECONDS
 from lcm_tui.screens.questions import BackupFirst, wal_settled
 from lcm_tui.screens.reading import DataScreen
-from lcm_tui.tables.change import Shown, shown_of
+from lcm_tui.tables.change import Shown, head_lines, shown_of
 from lcm_tui.tables.preview import done_text
 
 #: The digits that turn choices.
 MOST_CHOICES: Final = 3
+#: Cells in which no line of a head is broken.
+WIDE: Final = 1000
 #: What is applied sooner needs no words about it, which would only come and go.
 SLOW_SECONDS: Final = 0.5
 
@@ -81,6 +87,7 @@ if there are any; before the first change of a day b decides whether the databas
         self._blocked: BlockedError | None = None  #: the same, when another choice makes it possible
         self._failure = ""  #: why what is shown was not applied
         self._moved: tuple[Moved, ...] = ()  #: why it must be planned anew
+        self._anew, self._anew_at = "", 0.0  #: that it was, without being stale, until the next key
         self._select: str | int | None = None
         self._spent = 0.0  #: seconds that the last look took
         self._state = ChangeState()  #: how far it is
@@ -171,11 +178,38 @@ if there are any; before the first change of a day b decides whether the databas
         """Show it; what has not changed stays as it is."""
         if self.committing or data.wish != self._wish:
             return  # another look follows
+        if self._planned is not None and data.shown is not None:
+            self._say_anew(self.view.shown, data.shown)
         self._moved = ()
         self._planned, self._refusal, self._inode = data.planned, data.refusal, data.inode
         self._blocked = data.blocked
         self.view.show_change(data.shown, empty=self._empty())
         self._say_state()
+
+    def _say_anew(self, before: Shown | None, shown: Shown) -> None:
+        """Say what was shown before another process wrote; a stale plan says what moved."""
+        if before is None or before is shown or shown.moved:
+            return
+        old, new = (
+            [text_of(line).strip() for line in head_lines(one, self.session.budget, WIDE)]
+            for one in (before, shown)
+        )
+        if was := next((line for line in old if line not in new), ""):
+            at = format_local(datetime.now(UTC), self.session.zone)[11:19]
+            self._anew, self._anew_at = f"planned again {at}; before: {was}", time.monotonic()
+
+    @on(LineView.Highlighted)
+    @on(LineView.Scrolled)
+    def _forget_anew(self) -> None:
+        """A key was pressed since: it is no news."""
+        if self._anew and self.session.key_at > self._anew_at:
+            self._anew = ""
+            self.view.head.again()
+
+    async def action_run(self, command: str) -> None:
+        """Do what a key does."""
+        self._forget_anew()
+        await super().action_run(command)
 
     def _empty(self) -> str:
         """What is said in the place of a change that is refused."""
@@ -222,6 +256,8 @@ if there are any; before the first change of a day b decides whether the databas
             said = Span(
                 f"It may have to wait until no other process writes; {self.key_of('back')} stops it.", "warn"
             )
+        elif self._anew and not said.text:
+            said = Span(self._anew, "warn")
         lines: list[Line] = []
         if said.text:
             block = WrappedBlock(Block(spans=(Span(" "), said), indent=3), max(width - 1, 12))
