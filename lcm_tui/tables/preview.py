@@ -28,7 +28,9 @@ MOST_CONTEXTS = 6
 def preview_blocks(shown: Preview, budget: int) -> list[OutputBlock]:
     """What a plan would do, for people."""
     effect = effect_text(shown.shift, shown.tokens, budget)
-    blocks: list[OutputBlock] = [Prose(effect, title=shown.plan.title), Facts(list(_facts(shown, budget)))]
+    blocks: list[OutputBlock] = [Prose(effect, title=shown.plan.title)]
+    if facts := list(_facts(shown, budget)):
+        blocks.append(Facts(facts))
     if words := list(_in_runs(shown.words())):
         blocks.append(Prose("\n".join(some(words)), title="What happens"))
     blocks += _ordinals(shown)

@@ -190,6 +190,11 @@ def test_what_only_may_be_damage_is_mended_when_it_is_named(database_copy: Datab
     assert dump(path) == rows
 
 
+def test_a_fix_tells_what_was_counted_wrong_from_the_sums_above(damaged: Path):
+    shown = run("doctor", "--fix", "D1", "--db", damaged).out
+    assert "Fix of conversation 1: correct 10 summaries, correct 7 sums above them" in shown
+
+
 def test_search_tables_alone_make_no_operation(database_copy: DatabaseFactory):
     path = database_copy("0.8.2")
     change_behind(path, "DELETE FROM messages_fts WHERE rowid < 5")

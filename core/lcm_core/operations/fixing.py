@@ -19,7 +19,17 @@ from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import sql_utc
 from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.change.place import Listing, Place, carry_out, carry_out_moves, moves_from_zero
-from lcm_core.change.plan import Cells, Edit, Move, Plan, Splice, fault_key, renumbering, row_counts
+from lcm_core.change.plan import (
+    Cells,
+    Edit,
+    Move,
+    Plan,
+    RowChange,
+    Splice,
+    fault_key,
+    renumbering,
+    row_counts,
+)
 from lcm_core.checks.check import Limits
 from lcm_core.checks.messages import load_messages
 from lcm_core.checks.repetitions import Repetition
@@ -353,7 +363,20 @@ class _Fixing(Record, frozen=True):
         self.done.count("delete", "link or edge", sum(one.delete for one in counts))
         self.done.count("number", "source", sum(one.update for one in counts), "again")
         self.done.count("link", "lost source", sum(one.insert for one in counts), "again")
-        self.done.count("correct", "summary", len(summaries))
+        self._count_summaries(
+            now, {edit.key["summary_id"] for edit in summaries if isinstance(edit, RowChange)}
+        )
+
+    def _count_summaries(self, now: Structure, changed: Collection[object]) -> None:
+        """Those of the findings, and what follows from them: sums change above, or are right again."""
+        asked = {key for one in self.fixes.values() for key in one.keys} & now.nodes.keys()
+        every = any(one.everything for one in self.fixes.values())
+        above = 0 if every else len({*changed} - asked)
+        counters = self.fixes.get(FixId.RECOMPUTE_COUNTERS, NOTHING).keys
+        right = (counters & now.nodes.keys()) - {*changed}
+        self.done.count("correct", "summary", len(changed) - above)
+        self.done.count("correct", "sum", above, "above them")
+        self.done.count("leave", "summary", len(right), "that is right then")
 
     async def _context(self, now: Structure, spare: Collection[int]) -> None:
         rows = items_of(await context_rows(self.reader, now.id))
