@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from enum import Enum
+from itertools import groupby
 from typing import Final, Protocol, runtime_checkable
 
 from lcm_core.base.text import cell_width, clip, safe_line
@@ -167,8 +168,8 @@ SHORTEST_PLACE = 22
 ALWAYS = frozenset({"help", "back", "quit", "palette"})
 #: In a bar of so many cells the key that just opens what is selected gives its room to the others.
 NARROW = 80
-#: What leads to the commands that had no room.
-REST, MORE = "palette", "…"
+#: What leads to the commands that have no room, and the key beside it, which then lends it its word.
+REST, BESIDE_REST = "palette", "help"
 
 
 class _Bar(Drawn):
@@ -375,20 +376,15 @@ class KeyHint(Record, frozen=True):
     """A key of the bar below."""
 
     key: str
-    title: str
+    title: str  #: "" before a neighbour that has the same: they are drawn as one, "[ ] Change"
     command: str
     available: bool
     shown: bool = True  #: it can be used now, or on another row
 
     @property
-    def written(self) -> str:
-        """The key as drawn; brackets are parenthesised, else `[` and `]` read as a pair."""
-        return f"({self.key})" if self.key in "[]{}()" else self.key
-
-    @property
-    def width(self) -> int:
-        """Cells of key and title with the blanks around them."""
-        return 2 + cell_width(f"{self.written} {self.title}")
+    def drawn(self) -> str:
+        """Key and title with the blanks around them."""
+        return f" {self.key} {self.title} " if self.title else f" {self.key}"
 
 
 class KeyBar(_Bar):
@@ -405,10 +401,11 @@ class KeyBar(_Bar):
         """
         spans: list[Span] = []
         for _, hint in self._placed(width):
+            before, key, title = hint.drawn.partition(hint.key)
             spans += [
-                Span(" "),
-                Span(hint.written, "key" if hint.available else "dim"),
-                Span(f" {hint.title} ", "text" if hint.available else "dim"),
+                Span(before),
+                Span(key, "key" if hint.available else "dim"),
+                Span(title, "text" if hint.available else "dim"),
             ]
         if _width(spans) > width:
             spans[-1] = replace(spans[-1], text=spans[-1].text.rstrip())
@@ -417,31 +414,52 @@ class KeyBar(_Bar):
     async def on_click(self, event: events.Click) -> None:
         """Do what the key does that was clicked."""
         for start, hint in self._placed(self.size.width):
-            if start <= event.x < start + hint.width:
+            if start <= event.x < start + cell_width(hint.drawn):
                 await self.screen.run_action(f"run('{hint.command}')")
                 return
 
     def _placed(self, width: int) -> list[tuple[int, KeyHint]]:
         hints = [hint for hint in self._hints() if hint.shown]
         left = width + 1  # the last one needs no blank behind it
-        if sum(hint.width for hint in hints) > left:
-            hints = [replace(hint, title=MORE) if hint.command == REST else hint for hint in hints]
-        fitting: set[str] = set()
+        groups = _sharing(hints)
+        if sum(map(_cells, groups)) > left:
+            groups = _sharing(_with_rest(hints))
+        fitting: list[Sequence[KeyHint]] = []
         # Sorting is stable: of those that come next alike, the order is that of the screen.
         opens = "Open" if width <= NARROW else None
-        for hint in sorted(
-            hints, key=lambda one: (one.command not in ALWAYS, not one.available, one.title == opens)
-        ):
-            if hint.command in ALWAYS or hint.width <= left:
-                left -= hint.width
-                fitting.add(hint.command)
+
+        def rank(group: Sequence[KeyHint]) -> tuple[bool, bool, bool]:
+            available = any(one.available for one in group)
+            return group[-1].command not in ALWAYS, not available, group[-1].title == opens
+
+        for group in sorted(groups, key=rank):
+            if group[-1].command in ALWAYS or _cells(group) <= left:
+                left -= _cells(group)
+                fitting.append(group)
         placed: list[tuple[int, KeyHint]] = []
         at = 0
-        for hint in hints:
-            if hint.command in fitting:
-                placed.append((at, hint))
-                at += hint.width
+        for hint in (one for group in groups if group in fitting for one in group):
+            placed.append((at, hint))
+            at += cell_width(hint.drawn)
         return placed
+
+
+def _sharing(hints: Iterable[KeyHint]) -> list[Sequence[KeyHint]]:
+    """Those together that stand side by side and have the same word, which only the last of them keeps."""
+    groups = [list(group) for _, group in groupby(hints, lambda one: one.title)]
+    return [[*(replace(one, title="") for one in group[:-1]), group[-1]] for group in groups]
+
+
+def _with_rest(hints: Sequence[KeyHint]) -> Sequence[KeyHint]:
+    """The way to the commands that have no room, beside the help and with its word."""
+    rest = [one for one in hints if one.command == REST]
+    others = [one for one in hints if one.command != REST]
+    at = next((at for at, one in enumerate(others) if one.command == BESIDE_REST), len(others))
+    return [*others[:at], *(replace(one, title=others[at].title) for one in rest), *others[at:]]
+
+
+def _cells(group: Iterable[KeyHint]) -> int:
+    return sum(cell_width(one.drawn) for one in group)
 
 
 def refresh_bars(root: Widget) -> None:

@@ -47,6 +47,7 @@ class Key(Record, Generic[S], frozen=True):
     of_row: bool = False  #: depends on the selected row: the bar keeps its place where a row refuses it
     opens: bool = False  #: may read something before another screen comes: the next keys are for that one
     general: Key[Any] | None = None  #: what it is made from: the same on every screen
+    bar: str = ""  #: its word in the key bar, if that is not the title: neighbours with the same one share it
 
     def does(
         self,
@@ -58,6 +59,7 @@ class Key(Record, Generic[S], frozen=True):
         title_now: Callable[[T], str] | None = None,
         hidden: bool | None = None,
         of_row: bool | None = None,
+        bar: str = "",
     ) -> Key[T]:
         """The same key with what it does on a screen, in that screen's words where it says them itself."""
         return Key(
@@ -76,6 +78,7 @@ class Key(Record, Generic[S], frozen=True):
             self.of_row if of_row is None else of_row,
             self.opens,
             self.general or self,
+            bar or self.bar,
         )
 
     @property
@@ -152,9 +155,11 @@ COMPARE = Key[object]("compare", "D", "Compare",
     "Compare with another budget, prompt, conversation, time or draft.",
     words="diff; difference; versus; what differs", where="the context, snapshots, a review and the messages")
 HUNK_PREVIOUS = Key[object]("hunk-previous", "left_square_bracket", "Previous change",
-    "Go to the previous change. Where a screen shows one row of a list, show the row before it.")
+    "Go to the previous change. Where a screen shows one row of a list, show the row before it.",
+    bar="Change")
 HUNK_NEXT = Key[object]("hunk-next", "right_square_bracket", "Next change",
-    "Go to the next change. Where a screen shows one row of a list, show the row after it.")
+    "Go to the next change. Where a screen shows one row of a list, show the row after it.",
+    bar="Change")
 LAYOUT = Key[object]("layout", "v", "Side-by-side", "Toggle unified and side-by-side.")
 MARK = Key[object]("mark", "space", "Mark", "Mark or unmark the row; changes apply to the marked rows.",
     words="select; choose several; tick; multiple", of_row=True)

@@ -562,12 +562,14 @@ STEPS: Final[Sequence[Key[Any]]] = (
     commands.HUNK_PREVIOUS.does(
         lambda s: s.steps.press(1),
         title="Older",
+        bar="Past",
         help="Go to the past: as it was before the previous change or compaction.",
     ),
     commands.HUNK_NEXT.does(
         lambda s: s.steps.press(-1),
         lambda s: _NO_NEWER if s.then is None and not s.moving else None,
         title="Newer",
+        bar="Past",
         help="Come back from the past: as it was before the next change or compaction, at last as it is now.",
     ),
 )

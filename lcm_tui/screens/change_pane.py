@@ -461,7 +461,9 @@ def _turn(screen: Any) -> None:
 
 
 #: Look at a line whole, and go from ordinals to edits and SQL, on a screen whose `view` is a `ChangePane`.
-OPEN_LINE: Final[Key[Any]] = commands.OPEN.does(_open_line, lambda s: s.view.why_not_open())
+OPEN_LINE: Final[Key[Any]] = commands.OPEN.does(
+    _open_line, lambda s: s.view.why_not_open(), title="Whole line"
+)
 NEXT_VIEW: Final[Key[Any]] = commands.PANE.does(lambda s: s.view.next_pane())
 ROWS_OR_DIFF: Final[Key[Any]] = commands.OTHER_VIEW.does(
     _turn,

@@ -748,12 +748,14 @@ previews; in the messages as sent it finds text.
             title_now=lambda s: "Stored items" if s._as_sent else "",
         ),
         *actions.edit_keys(summary_id, hidden=False),
-        actions.trace_key(item, hidden=False),
-        commands.BUDGET.does(_ask_budget),
         commands.COMPARE.does(
             lambda s: compare(s, s.conversation, s.assembly), lambda s: s.assembly.why_none()
         ),
         actions.dissolve_key(summary_id, _why_unread),
+        *actions.STEPS,
+        picks.AS_IT_WAS,
+        actions.trace_key(item, hidden=False),
+        commands.BUDGET.does(_ask_budget),
         actions.ITS_COMPACT,
         Key(
             "prompt",
@@ -797,8 +799,6 @@ previews; in the messages as sent it finds text.
             words="ninety percent; 90 percent; final trim",
             hidden=True,
         ),
-        picks.AS_IT_WAS,
-        *actions.STEPS,
     )
     COMMON: ClassVar[Sequence[Key[ContextScreen]]] = (
         commands.SEARCH.does(

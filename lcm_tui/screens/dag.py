@@ -667,7 +667,7 @@ focus (tab); n and N go to the next and the previous match.
             _unfold_all,
             hidden=True,
         ),
-        picks.AS_IT_WAS,
         *actions.STEPS,
+        picks.AS_IT_WAS,
     )
     COMMON: ClassVar[Sequence[Key[DagScreen]]] = (actions.ITS_ENGINE, actions.BACK_FROM_PAST)

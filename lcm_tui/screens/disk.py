@@ -265,6 +265,8 @@ day stay. This cannot be undone.
         commands.OPEN.does(
             lambda s: s._show_files(),
             lambda s: s._why_no_files(),
+            title="Numbers",
+            title_now=lambda s: "List files" if s._row and s._row.paths else "",
             help="Show the numbers of this table, or list the files of this row.",
         ),
         commands.MARK.does(_mark, lambda s: s._why_no_file(), hidden=True),

@@ -128,6 +128,8 @@ _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 class SeriesOf(Protocol):
     """What a screen shows one of (`screens/reading.py`)."""
 
+    one: str  #: what it shows one of, "operation"
+
     def words(self, direction: int) -> tuple[str, str]:
         """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""
 
@@ -473,12 +475,12 @@ class CommandScreen(Screen[None], Still):
     def told(self, command: str) -> Key[Any]:
         """A key in the words that this screen has for it now."""
         key = self._key(command)
-        title, text = key.title, key.help
+        title, text, bar = key.title, key.help, key.bar
         if command in _STEPS and self.among is not None:
-            title, text = self.among.words(_STEPS[command])
+            (title, text), bar = self.among.words(_STEPS[command]), self.among.one.capitalize()
         elif key is EVERYWHERE[0] and isinstance(self.finder(), Filter):
             title, text = _FILTER
-        return replace(key, title=(key.title_now and key.title_now(self)) or title, help=text)
+        return replace(key, title=(key.title_now and key.title_now(self)) or title, help=text, bar=bar)
 
     def key_hints(self) -> list[KeyHint]:
         """What the key bar shows; while something is typed, the keys that are no text."""
@@ -489,10 +491,12 @@ class CommandScreen(Screen[None], Still):
                 KeyHint("F1", "Help", "help", True),
                 KeyHint("esc", left, "back", True),
             ]
-        can = {name: self.why_not(name) is None for name in self.in_key_bar()}
+        told = [(self.told(name), self.why_not(name) is None) for name in self.in_key_bar()]
         return [
-            KeyHint(self.key_of(name), self.told(name).title, name, able, able or self._keeps_its_place(name))
-            for name, able in can.items()
+            KeyHint(
+                self.key_of(one.id), one.bar or one.title, one.id, able, able or self._keeps_its_place(one.id)
+            )
+            for one, able in told
         ]
 
     def _keeps_its_place(self, name: str) -> bool:

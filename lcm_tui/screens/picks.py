@@ -231,6 +231,7 @@ AS_IT_WAS: Final[Key[Any]] = Key(
     _ask_moment,
     words="past; before; older; earlier; time; time machine; time travel; rewind; yesterday",
     where="the context and the summary DAG",
+    bar="Past",
 )
 
 

@@ -758,10 +758,10 @@ The truncated source is never accepted automatically.
             words="start from the present text; reject all; none of them",
             hidden=True,
         ),
+        commands.EDIT.does(_edit, _why_not_edited),
         commands.HUNK_PREVIOUS.does(lambda s: s._go(-1, "That was the first change."), _why_no_hunk),
         commands.HUNK_NEXT.does(lambda s: s._go(1, "That was the last change."), _why_no_hunk),
         layout_key(lambda s: s.view),
-        commands.EDIT.does(_edit, _why_not_edited),
         commands.EDIT_OUTSIDE.does(_edit_outside, _why_not_edited),
         commands.REWRITE.does(
             _ask_again,

@@ -81,12 +81,11 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str], 
 
     *step*: the how manieth of how many it is.
     """
-    taken, changed = len(found.cut.taken), since(found.earlier)
+    changed = ", ".join(_counts(since(found.earlier), len(found.cut.taken)))
     parts = [
         f"{key_of('hunk-previous')} {key_of('hunk-next')} step{f' {step}' if step else ''}",
-        *([counted(taken, "operation") + " since"] if taken else ()),
-        *_counts(changed),
         *([f"{key_of('help')} more"] if any(one.doubt in SHORT for one in found.statements) else ()),
+        *([f"then to now: {changed}"] if changed else ()),
     ]
     lines: list[Line] = [
         (Span(f" {_moment(found, zone, titled=True)}", "warn"),),
@@ -110,13 +109,17 @@ def _moment(found: Found, zone: tzinfo | None, *, titled: bool = False) -> str:
     return f"as it was before the compaction of {when(found.compaction)}"
 
 
-def _counts(changed: Since) -> Iterator[str]:
-    if changed.left or changed.joined:
-        yield f"context -{len(changed.left):,} +{len(changed.joined):,}"
-    if changed.made or changed.gone:
-        yield f"summaries -{len(changed.gone):,} +{len(changed.made):,}"
+def _counts(changed: Since, operations: int) -> Iterator[str]:
+    for what, less, more in (
+        ("items", changed.left, changed.joined),
+        ("summaries", changed.gone, changed.made),
+    ):
+        if less or more:
+            yield what + (f" -{len(less):,}" if less else "") + (f" +{len(more):,}" if more else "")
     if changed.changed:
         yield f"{len(changed.changed):,} rewritten"
+    if operations:
+        yield counted(operations, "operation")
 
 
 def past_text(found: Found, zone: tzinfo | None) -> str:

@@ -88,7 +88,7 @@ async def test_editing_and_tracing_a_summary_stand_in_the_key_bar(database_file:
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("c")
-        await wait_for_text(pilot, " m As sent  e Edit  L Lines ")
+        await wait_for_text(pilot, " m As sent  e Edit ", " L Lines ")
         await pilot.press("L")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Lines of "), "where its lines come from")
 

@@ -266,7 +266,9 @@ async def test_a_compaction_of_ours_is_one_step_and_the_first_to_compare_with(
         screen = pilot.app.screen
         after = items_of(screen)
         await pilot.press("[")
-        await wait_for_text(pilot, ": Compact 10 messages", "[ ] step 1 of ", "context -10 +1")
+        await wait_for_text(
+            pilot, ": Compact 10 messages", "[ ] step 1 of ", " · then to now: items -10 +1, summaries +1, "
+        )
         assert len(items_of(screen)) == len(after) + 9
         await pilot.press("[")
         await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "step 2 of ")

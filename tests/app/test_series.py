@@ -60,7 +60,7 @@ async def test_operations_are_stepped_through_in_time_and_stay_a_diff(database_c
         await pilot.press("enter")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Operation "))
         await settled(pilot)
-        await wait_for_text(pilot, "([) Older operation", "(]) Newer operation")
+        await wait_for_text(pilot, " [ ] Operation ")
         await pilot.press(ON)
         await wait_until_said(pilot, "This is the newest operation.")
         newest = pilot.app.screen

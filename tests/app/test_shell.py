@@ -254,13 +254,13 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
             await pilot.press("tab")
         assert not [command for command in screen.commands if not done_by(screen, command)]
         bar = f"{shown_lines(pilot)[-1]} "
-        shown = [hint for hint in screen.key_hints() if f" {hint.written} {hint.title} " in bar]
-        assert {"help", "quit" if screen.is_first else "back"} <= {hint.command for hint in shown}
+        shown = {hint.command for _, hint in screen.query_one(KeyBar)._placed(160)}
+        assert {"help", "quit" if screen.is_first else "back"} <= shown
         assert " : " in bar
-        missing = [hint for hint in screen.key_hints() if hint.shown and hint not in shown]
+        missing = [hint for hint in screen.key_hints() if hint.shown and hint.command not in shown]
         missing = [hint for hint in missing if hint.command != "palette"]
         room = 160 - len(bar.rstrip()) - 1  # a blank ends the last one
-        assert [hint.title for hint in missing if len(f" {hint.written} {hint.title} ") <= room] == [], bar
+        assert [hint.title for hint in missing if len(hint.drawn) <= room] == [], bar
         text = await help_text(pilot)
         assert pilot.app.screen is screen
         assert len(screen.HELP.split()) > 20
@@ -281,7 +281,7 @@ async def test_every_screen_has_its_head_three_rows_and_whole_keys_at_60x15(open
         assert lines[0][1:].startswith(screen.title_bar.where[:6])
         bar = text_of(screen.query_one(KeyBar).compose_line(60))
         assert bar.strip() == lines[-1].strip(), "no key is cut"
-        assert " …  " in bar, "the way to the others"
+        assert " : ? Help " in bar or " ^p F1 Help " in bar, "the way to the others"
         assert bar.split()[-1] in ("esc", "q", "Back", "Quit")
         rows = len(main.keys) if isinstance(main, LineView) else 3
         assert main.size.height >= min(3, rows)
