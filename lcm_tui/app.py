@@ -182,7 +182,7 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
         case places.Trace():
             from lcm_tui.screens.trace import TraceScreen
 
-            return TraceScreen(place.conversation, place.summary_id, place.line)
+            return TraceScreen(place.conversation, place.summary_id, place.line, place.message_id)
         case places.MessageTrace():
             from lcm_tui.screens.trace import MessageTraceScreen
 

@@ -101,6 +101,7 @@ class Trace(NamedTuple):
     conversation: Conversation
     summary_id: SummaryId
     line: str = ""  #: empty or none of them: the first that a message says
+    message_id: MessageId | None = None  #: the one that led there, which stands first
 
 
 class MessageTrace(NamedTuple):

@@ -62,7 +62,7 @@ line that a message says is selected.
 enter opens the best message at the words that both share; tab moves to the messages, to choose another one.
 
 There, arrows select, enter opens, / finds text and esc leads back to the lines. Messages that share less than
-half of the line are folded into one row: enter unfolds it.
+half of the line are folded into one row: enter unfolds it. The message that led here stands first.
 
 Nothing records where a line comes from: it is found by what both say, identifiers, numbers, names and rare
 words. The share is how much of the line is in the message; the words are marked, and those that stand
@@ -70,12 +70,19 @@ elsewhere in the message are named below. A line that no message says may be a h
 context, or it was made up.
 """
 
-    def __init__(self, conversation: Conversation, summary_id: SummaryId, line: str = "") -> None:
-        """*line*: where to stand."""
+    def __init__(
+        self,
+        conversation: Conversation,
+        summary_id: SummaryId,
+        line: str = "",
+        message_id: MessageId | None = None,
+    ) -> None:
+        """*line*: where to stand; *message_id*: the message that led here, which stands first."""
         super().__init__()
         self.conversation = conversation
         self._summary_id = summary_id
         self._line = safe_text(line)
+        self._led_here = message_id
         self.lines = LineView[int](self._draw, tall=True, empty="Reading the messages …", id="lines")
         self.messages = LineView[MessageRow](self._draw_message, tall=True, id="messages")
         self._finder = MarkingFinder[MessageRow](
@@ -137,6 +144,7 @@ context, or it was made up.
         if source is None or key is None:
             return
         found = await asyncio.to_thread(source.of_line, source.lines[key])
+        found.sort(key=lambda one: one.message.message_id != self._led_here)
         again, self._found_for = key == self._found_for, key
         self._unfolded = again and self._unfolded
         self._found = {one.message.message_id: one for one in found}
@@ -148,7 +156,8 @@ context, or it was made up.
 
     def _list_messages(self, select: MessageId | None) -> None:
         rows: list[MessageRow] = list(self._found)
-        strong = 1 + sum(one.share >= _STRONG for one in list(self._found.values())[1:])
+        first = 2 if rows[:1] == [self._led_here] else 1
+        strong = first + sum(one.share >= _STRONG for one in list(self._found.values())[first:])
         if strong < len(rows) and not self._unfolded:
             rows[strong:] = [_WEAKER]
         self.messages.replace(rows, select=select)
@@ -164,6 +173,7 @@ context, or it was made up.
             Span(f"{message_name(key, message.seq)}  ", "key"),
             Span(message.role, role_style(message.role)),
             Span(f"  {minute_text(message.created_at, self.session.zone)}", "dim"),
+            Span("  led here" if key == self._led_here else "", "match"),
         )
         excerpt, _, elsewhere = _excerpt(found.text, found.common, _EXCERPT * width)
         lines = [head, *_wrapped(excerpt, width)[:_EXCERPT]]
@@ -277,7 +287,7 @@ lines.
 
     def _open(self) -> None:
         if (key := self.summaries.selected) is not None:
-            self.open(places.Trace(self.conversation, key, self._found[key].line))
+            self.open(places.Trace(self.conversation, key, self._found[key].line, self._message_id))
 
     KEYS: ClassVar[Sequence[Key[MessageTraceScreen]]] = (
         commands.OPEN.does(

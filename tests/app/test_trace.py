@@ -96,7 +96,12 @@ async def test_a_message_lists_the_lines_of_the_summaries_that_tell_of_it(databa
         rows = [row for row in shown_lines(pilot) if "sum_" in row]
         assert [row.split("sum_")[0].split()[-1] for row in rows] == ["leaf", "D1", "D2", "D3"]
         assert f"100 %  D3 {CONDENSED}" in shown(pilot)
-        await pilot.press("end")
+        await pilot.press("home", "enter")  # which tells more of another message
+        await wait_for_text(pilot, f"Lines of {leaf}", " led here", "▸ weaker: ")
+        sources = re.findall(r"(\d+) %  (m\d+) ", shown(pilot))
+        assert sources[0][1] == "m14"
+        assert int(sources[0][0]) < int(sources[1][0])
+        await pilot.press("escape", "end")
         await settled(pilot)
         assert front(pilot).selected_id() == CONDENSED
         await pilot.press("enter")
