@@ -782,7 +782,7 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
     sensitive = ", changing the prompt would lose it" if meta.cache.mutation_sensitive else ""
     rows: list[tuple[str, str]] = [
         ("source", f"{meta.source}{reason}, {authority} for the size of the prompt"),
-        ("rules", f"{one.rules}, {one.selection.words}"),
+        ("engine", f"as engine {one.rules} sends it; {one.selection.words}"),
         ("context", f"{counted(meta.context_items, 'item')}, {meta.raw_messages:,} of them raw messages"),
         ("sent", f"{counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
         ("estimated", f"{one.estimated_tokens:,} tokens before adjustments; stored {one.stored_tokens:,}"),

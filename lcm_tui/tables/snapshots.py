@@ -48,7 +48,7 @@ def _noted(one: Snapshot, time: str) -> Iterator[Block]:
     debt = value_of(one, "rawHistoryDebtTokens")
     rows = (
         ("sent at", time),
-        ("budget", f"{one.budget:,} tokens; rules {one.rules}, {one.selection}"),
+        ("budget", f"{one.budget:,} tokens, as engine {one.rules} sends it: {one.selection}"),
         ("source", value_of(one, "source") + (f": {reason}" if reason else "")),
         ("sent", f"{counted(len(one.sent), 'message')}, {one.sent_tokens:,} tokens"),
         ("not sent", f"{counted(one.evicted, 'item')}, {len(one.cut):,} of them by the hard limit"),

@@ -673,7 +673,10 @@ async def test_the_shares_and_the_rules_stand_in_the_whole_request(database_file
         await opened(pilot, 1)
         await pilot.press("m", "home", "enter")
         await wait_for_text(
-            pilot, "rules       0.15", "shares      always sent 3,079 (70%), recent 0", "root 702"
+            pilot,
+            "engine      as engine 0.15 sends it; ",
+            "shares      always sent 3,079 (70%), recent 0",
+            "root 702",
         )
 
 
