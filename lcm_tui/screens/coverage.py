@@ -311,10 +311,13 @@ class CoverageFoot(Lines):
         chosen = rows.chosen
         if self._cut is None or self._cut[0] is not coverage or self._cut[1] != scale:
             self._cut = coverage, scale, cut_line(coverage, scale)
+        signs = legend(coverage, plain=plain, reading=self.reading, chosen=chosen, short=True)
+        if self.more > 1:  # the legend is below
+            signs = []
         lines = (
             (gutter("context"), *self._cut[2]),
             (gutter(""), *axis_line(coverage, scale, plain=plain)),
-            block_line(coverage, chosen, scale, width) if chosen is not None else (),
+            block_line(coverage, chosen, scale, width, signs) if chosen is not None else (),
             *((Span(" "), *line) for line in self._legend(width - 1, plain=plain)),
         )
         return lines[: 2 + self.more]

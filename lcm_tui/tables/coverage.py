@@ -162,17 +162,23 @@ def _number(value: float) -> str:
 
 
 def legend(
-    coverage: Coverage, *, plain: bool, reading: bool = False, chosen: Block | None = None
+    coverage: Coverage,
+    *,
+    plain: bool,
+    reading: bool = False,
+    chosen: Block | None = None,
+    short: bool = False,
 ) -> list[Line]:
     """What the signs mean, with counts, an entry each; *reading*: broken and stale are not known yet.
 
-    *chosen*: the block that is drawn in letters.
+    *chosen*: the block that is drawn in letters. *short*: only what is wrong, and that block.
     """
     entries: list[Line] = []
-    for state in (State.IN_CONTEXT, State.CONSUMED, State.ORPHAN, State.BROKEN, State.STALE):
+    sound = () if short else (State.IN_CONTEXT, State.CONSUMED)
+    for state in (*sound, State.ORPHAN, State.BROKEN, State.STALE):
         look, count = LOOKS[state], coverage.counts[state]
         unknown = reading and state in {State.BROKEN, State.STALE}
-        if count or unknown or state in {State.IN_CONTEXT, State.CONSUMED}:
+        if count or unknown or state in sound:
             sign = look.letter if plain else look.pattern
             number = "…" if unknown else f"{count:,}"
             entries.append((Span(sign, look.style), Span(f" {state_text(state)} "), Span(number, "dim")))
@@ -180,12 +186,13 @@ def legend(
         (look.letter.upper() if plain else look.edge)
         for look in (LOOKS[State.IN_CONTEXT], LOOKS[State.CONSUMED])
     )
-    entries.append((Span(begins), Span(" a summary begins")))
+    if not short:
+        entries.append((Span(begins), Span(" a summary begins")))
     if chosen is not None and not plain:
-        look = LOOKS[chosen.state]
-        entries.append(
-            (Span(look.letter.upper() + look.letter * 2, look.style), Span(" the selected summary"))
-        )
+        look, selected = LOOKS[chosen.state], " selected" if short else " the selected summary"
+        entries.append((Span(look.letter.upper() + look.letter * 2, look.style), Span(selected)))
+    if short:
+        return entries
     depths = sorted({row.depth for row in coverage.cut if row.depth is not None})
     deep = [depth for depth in depths if depth > 0]
     signs: list[Line] = [(Span("L", "leaf"), Span(" leaf"))] if 0 in depths else []
@@ -240,8 +247,10 @@ def wrapped(entries: Sequence[Line], width: int) -> list[Line]:
     return lines
 
 
-def block_line(coverage: Coverage, block: Block, scale: Scale, width: int) -> Line:
-    """A summary in one line: place, state, which messages it covers, the scale; as much as has room."""
+def block_line(
+    coverage: Coverage, block: Block, scale: Scale, width: int, signs: Sequence[Line] = ()
+) -> Line:
+    """A summary in one line: place, state, *signs*, which messages it covers, the scale; what has room."""
     level = coverage.levels[coverage.level_of(block.summary_id) or 0]
     at, number = level.blocks.index(block) + 1, len(level.blocks)
     name: Line = (
@@ -252,6 +261,7 @@ def block_line(coverage: Coverage, block: Block, scale: Scale, width: int) -> Li
     parts = [name]
     if block.state is not State.IN_CONTEXT and block.summary_id in coverage.graph.in_context:
         parts.append((Span(state_text(State.IN_CONTEXT)),))
+    parts += signs
     parts += [(Span(runs_text(coverage, block.runs)),), (Span(counted(block.messages, "message")),)]
     [first, *_] = scale.cells_of((block.first, block.first + 1)) or [None]
     if first is not None and (number := cells_of(level, scale)[first].summaries) > 1:
