@@ -160,7 +160,9 @@ HUNK_PREVIOUS = Key[object]("hunk-previous", "left_square_bracket", "Previous ch
 HUNK_NEXT = Key[object]("hunk-next", "right_square_bracket", "Next change",
     "Go to the next change. Where a screen shows one row of a list, show the row after it.",
     bar="Change")
-LAYOUT = Key[object]("layout", "v", "Side-by-side", "Toggle unified and side-by-side.")
+LAYOUT = Key[object]("layout", "v,m", "Side by side",
+    "Switch between both texts in one, changes marked with - and +, and beside each other.",
+    words="beside each other; two columns; split view; unified; other view", where="comparisons and reviews")
 MARK = Key[object]("mark", "space", "Mark", "Mark or unmark the row; changes apply to the marked rows.",
     words="select; choose several; tick; multiple", of_row=True)
 REWRITE = Key[object]("rewrite", "r", "Rewrite", "Draft a new text for this summary, and review it.",

@@ -506,22 +506,13 @@ class DiffView(LineView[Piece]):
 
 
 # -- the layout ------------------------------------------------------------------------------------------
-# How the texts are arranged: `v` says it on a diff, and so does `m`, the other view of it.
+# How the texts are arranged.
 
 
 def layout_key(view: Callable[[Any], DiffView]) -> Key[Any]:
-    """`v`."""
-    return commands.LAYOUT.does(lambda s: view(s).switch())
-
-
-def other_layout_key(view: Callable[[Any], DiffView]) -> Key[Any]:
-    """`m`, which does the same; the key bar says once that there is another layout."""
-    return commands.OTHER_VIEW.does(
-        lambda s: view(s).switch(),
-        title="Side by side",
-        help="Switch between one text under the other and both side by side.",
-        title_now=lambda s: "Unified" if view(s).side_by_side else "Side by side",
-        hidden=True,
+    """`v` and `m`."""
+    return commands.LAYOUT.does(
+        lambda s: view(s).switch(), title_now=lambda s: "Unified" if view(s).side_by_side else ""
     )
 
 

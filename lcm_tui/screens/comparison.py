@@ -31,7 +31,6 @@ from lcm_tui.kit.diff import (
     DiffView,
     Naming,
     layout_key,
-    other_layout_key,
 )
 from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
@@ -90,7 +89,7 @@ def _side(
     if one is None:
         return [*parts, (Span(f"under {side.budget:,}"),)]
     figures: Line = (Span(f"{counted(len(one.messages), 'message')}, {counted(one.sent_tokens, 'token')}"),)
-    partial: list[Line] = [(Span("partial", "warn"),)] if unsure else []
+    partial: list[Line] = [(Span("incomplete", "warn"),)] if unsure else []
     under: Line = (Span(f"under {one.budget:,}"),)
     parts += [figures, *partial, under] if side.budget == other.budget else [under, figures, *partial]
     if taken is not None and (doubt := doubt_of(taken)):
@@ -278,7 +277,8 @@ the previous and the next change. / finds text.
 A side is a context as it is now under a budget, reloaded when the database changes; or a snapshot that an
 engine saved when it sent the context (asm_…). A snapshot stores numbers and references; its texts are read
 from the database as it is now. "rows changed" and "missing" mean that what was sent differs from what is
-shown; "partial", that not all of a moment of the past is known.
+shown; "incomplete", that not all of a moment of the past is known: the help of the context as it was then
+says what.
 
 From the messages of a conversation D compares it with the Codex session that it was held in: what was said,
 called and returned, in the order of each. "elsewhere" counts rows that both have at different places. Lines
@@ -373,7 +373,6 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
         commands.HUNK_PREVIOUS.does(lambda s: s._go(-1), _why_no_change),
         commands.HUNK_NEXT.does(lambda s: s._go(1), _why_no_change),
         layout_key(lambda s: s.table),
-        other_layout_key(lambda s: s.table),
     )
 
 

@@ -44,7 +44,7 @@ from lcm_tui.kit import commands, places
 from lcm_tui.kit.bars import keys_back
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question
-from lcm_tui.kit.diff import DiffFinder, DiffView, layout_key, other_layout_key
+from lcm_tui.kit.diff import DiffFinder, DiffView, layout_key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Head, TwoPanes
@@ -789,6 +789,5 @@ The truncated source is never accepted automatically.
         ),
         commands.COMPARE.does(_compare, lambda s: s.subject.why_no_other_pair()),
         commands.HISTORY,
-        other_layout_key(lambda s: s.view),
     )
     COMMON: ClassVar[Sequence[Key[ReviewScreen]]] = (commands.PANE.does(_next_pane),)

@@ -43,7 +43,7 @@ TABLE = {
     "f": "files",
     "plus": "budget-more",
     "minus": "budget-less",
-    "m": "other-view",
+    "m": "other-view",  # in a comparison and a review also "layout"
     "space": "mark",
     "H": "health",
     "U": "history",

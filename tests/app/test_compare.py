@@ -97,8 +97,10 @@ async def test_the_change_that_is_counted_is_marked_and_in_sight(database_file: 
             lines, room = seen(screen, number - 1)
             assert len(lines) == room
             assert lines[0] == screen.table.region.y + screen.table.cursor - screen.table.scroll_offset.y
+        assert [one for one in screen.commands if "side" in screen.told(one).title] == ["layout"], "one key"
         await pilot.press("v")
         await wait_for(pilot, lambda: screen.table.laid and screen.table.laid.side_by_side)
+        await wait_for_text(pilot, "v Unified")
         await settled(pilot)
         lines, room = seen(screen, 4)
         assert len(lines) == room > 0
