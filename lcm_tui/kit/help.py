@@ -67,6 +67,14 @@ def group_of(key: Key[object]) -> str:
     return "Go" if key.id in _GOING else "Look"
 
 
+class KeyList(LineView[str]):
+    """The keys. While the list has the focus, letters are no filter."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "screen.give_key", "Rebind", show=False, id="help-key-in-list"),
+    ]
+
+
 class HelpMenu(Dialog[str]):
     """The keys of a screen; the result is the name of the one to run, or empty."""
 
@@ -81,9 +89,10 @@ class HelpMenu(Dialog[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Run", tooltip="Run the selected key.", id="help-run"),
-        Binding("f2", "give_key", "Other key", tooltip="Give it another key, and keep that.", id="help-key"),
+        Binding("f2", "give_key", "Rebind", tooltip="Give it another key, and keep that.", id="help-key"),
         Binding("tab", "whole", "All help", tooltip="Read all about this screen.", id="help-whole"),
         Binding("escape,f1", "leave", "Back", tooltip="Close the help.", id="help-back"),
+        Binding("shift+tab", "switch", "List", show=False, id="help-switch"),
         Binding("up", "move(-1)", "Up", show=False, id="help-up"),
         Binding("down", "move(1)", "Down", show=False, id="help-down"),
         Binding("pageup", "page(-1)", "Page up", show=False, id="help-page-up"),
@@ -107,7 +116,7 @@ class HelpMenu(Dialog[str]):
         self._most = 4  #: lines of the text about the screen
         self._rows: dict[str, HelpRow] = {}
         self._titled = 0  #: cells of the titles
-        self._list = LineView[str](self._draw, tall=True, empty="No key of this screen says that.", id="keys")
+        self._list = KeyList(self._draw, tall=True, empty="No key of this screen says that.", id="keys")
         self._more = TextView(id="help-more")
 
     def compose_box(self) -> ComposeResult:
@@ -206,6 +215,10 @@ class HelpMenu(Dialog[str]):
     def action_leave(self) -> None:
         """Close it."""
         self.dismiss("")
+
+    def action_switch(self) -> None:
+        """Let letters be keys of the list, or filter it again."""
+        (self.query_one(Input) if self._list.has_focus else self._list).focus()
 
     def action_move(self, step: int) -> None:
         """Select the row above or below."""

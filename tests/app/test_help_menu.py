@@ -105,7 +105,8 @@ async def test_another_key_is_given_kept_and_used_at_once(database_file: Databas
         await pilot.press("escape")
         await wait_for(pilot, lambda: "c is the key of Context" not in shown(pilot))
         assert tomllib.loads(config.read_text())["keys"] == {"files": "f6"}
-        await pilot.press("f2")
+        await wait_for_text(pilot, "F2 Rebind")
+        await pilot.press("shift+tab", "k")
         await wait_for_text(pilot, "Press the key for “Disk”")
         await pilot.press("f8")
         await wait_until_said(pilot, "config.toml keeps it")
