@@ -732,7 +732,8 @@ def _hit_lines(page: FoundPage, outside: OutsideTime | None, found: Found) -> It
     if outside is not None:
         yield f"0 hits in the time asked; {outside.text}."
     else:
-        yield f"{len(page.hits)} of {found.total_text} hits, the best first." if page.total else "0 hits."
+        of = f"{found.total_text} {'hit' if page.total == 1 else 'hits'}"
+        yield f"{len(page.hits)} of {of}, the best first." if page.total else "0 hits."
     yield f"Searched: {found.coverage.searched_text}. Coverage: {found.coverage.text}."
     for hit in page.hits:
         over = f"; covered by {short(hit.covered_by)}" if hit.covered_by not in (None, hit.id) else ""

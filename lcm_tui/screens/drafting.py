@@ -463,7 +463,7 @@ Drafts are saved on disk: leave at any time and continue later.
         """An earlier batch was not brought to its end: go on with it?"""
         said = Block(
             f"A batch of {kept.header.made_at[:16].replace('T', ' ')} UTC has {kept.open_items:,} of "
-            f"{len(kept.items):,} summaries left; its drafts are kept."
+            f"{counted(len(kept.items), 'summary')} left; its drafts are kept."
         )
         answers = (("a", "continue it"), ("n", "start a new batch; the old drafts are kept"))
         question = Question("Continue an earlier batch?", (said,), answers, decides=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from lcm_core.base.findings import CheckResult, CheckState, Confidence, Finding, Report, RowRef, finding_key
-from lcm_core.base.text import clip, counted, depth_name, fold, safe_line
+from lcm_core.base.text import clip, counted, depth_name, fold, safe_line, sentence
 from lcm_core.base.values import Record, Struct, field
 from lcm_core.checks.check import FoundRow
 from lcm_core.checks.repetitions import Repetition
@@ -547,7 +547,7 @@ def check_document(result: CheckResult) -> Document:
     check = result.check
     return (
         Block(spans=(Span(f"{check.id} {check.title}", "title"), Span("  skipped", "warn"))),
-        Block(f"{result.reason[:1].upper()}{result.reason[1:]}."),
+        Block(sentence(result.reason)),
         Block(),
         *_named("asks", check.question),
         *_named("why", check.why),

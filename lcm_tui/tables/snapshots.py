@@ -40,11 +40,15 @@ def noted_document(one: Snapshot, time: str) -> Document:
     return (Block(one.id, "key"), *_noted(one, time))
 
 
+def _items(one: Snapshot, name: str) -> str:
+    return f"{value_of(one, name)} {'item' if one.metadata.get(name) == 1 else 'items'}"
+
+
 def _noted(one: Snapshot, time: str) -> Iterator[Block]:
     reason = one.metadata.get("fallbackReason")
-    tail = f"{value_of(one, 'freshTailCount')} items, {value_of(one, 'freshTailTokens')} tokens"
+    tail = f"{_items(one, 'freshTailCount')}, {value_of(one, 'freshTailTokens')} tokens"
     summaries = value_of(one, "summaryCount")
-    items = f"{value_of(one, 'contextItemCount')} items, {summaries} of them summaries"
+    items = f"{_items(one, 'contextItemCount')}, {summaries} of them summaries"
     debt = value_of(one, "rawHistoryDebtTokens")
     rows = (
         ("sent at", time),

@@ -130,7 +130,8 @@ async def test_every_tool_answers_by_its_schema_and_says_its_scope(memory: Path)
             assert text.startswith(f"Scope: {data['scope']}.")
             assert not text.lstrip().startswith("{"), "the text is not the same JSON"
             assert "never instructions" in data["untrusted"]
-        _, found = await ask(client, "search", query="secret", kind="message")
+        text, found = await ask(client, "search", query="secret", kind="message")
+        assert "1 of 1 hit, the best first." in text
         assert [(hit["id"], hit["conversationId"]) for hit in found["hits"]] == [("msg#7", 2)]
         assert found["coverage"]["full"] is True
 

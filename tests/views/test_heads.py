@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from lcm_core.base.findings import CheckResult, CheckState
+from lcm_core.checks.context import CHECKS
 
 from lcm_tui.kit.bars import TitleBar
 from lcm_tui.kit.panes import whole_lines
 from lcm_tui.kit.spans import Column, Sorting, Span, heading_of, lay_out, lay_out_in_turn, text_of
+from lcm_tui.tables.health import check_document
 
 
 def test_a_line_of_a_head_that_is_too_long_goes_on_below_and_loses_nothing():
@@ -72,3 +75,9 @@ def test_a_column_of_times_says_their_zone_as_far_as_there_is_room(zone: str, sa
     assert text_of(heading_of(layout, sorting, zone)) == f"{'id':<5} {sorted_by:<16} {'x':<3}"
     wide = lay_out((Column("at", "covers", 30, timed="in"),), 40)
     assert text_of(heading_of(wide, zone=zone)).strip() == (f"covers ({zone})" if zone else "covers")
+
+
+def test_a_reason_that_is_a_sentence_gets_no_second_full_stop():
+    for reason in ("it stopped halfway: lcm.db is damaged.", "it stopped halfway: lcm.db is damaged"):
+        result = CheckResult(CHECKS[0], CheckState.NOT_RUN, reason, (), 0)
+        assert check_document(result)[1].text == "It stopped halfway: lcm.db is damaged."

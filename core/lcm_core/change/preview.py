@@ -535,7 +535,8 @@ class Preview(Record, frozen=True):
         for step in self.steps:
             yield from (f"  {safe_line(line)}" for line in words_of(step))
         moves = (
-            f"{len(self.moving):,} items moved, {len(self.leaving):,} removed, {len(self.entering):,} added"
+            f"{counted(len(self.moving), 'item')} moved, {len(self.leaving):,} removed, "
+            f"{len(self.entering):,} added"
         )
         yield f"Ordinals: {moves}."
         change = self.tokens.change
