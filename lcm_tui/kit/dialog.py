@@ -47,6 +47,7 @@ class PromptLine(Drawn):
     """
     label: reactive[str] = reactive("", layout=False)
     problem: reactive[str] = reactive("", layout=False)
+    awaited: reactive[str] = reactive("", layout=False)  #: what is being read for the list below
 
     def watch_problem(self) -> None:
         """As tall as what it says."""
@@ -69,9 +70,10 @@ class PromptLine(Drawn):
         """The label, and the problem behind it; one that has no room there is wrapped below it."""
         width = max(self.size.width or self.app.size.width, 12)
         problem, label = safe_line(abridged(self.problem)), safe_line(self.label)
+        awaited = Span(safe_line(self.awaited), "dim")
         if not problem or cell_width(label) + cell_width(problem) + 4 <= width:
             label = clip(label, max(width - cell_width(problem) - 4, 0))
-            return ((Span(" "), Span(label, "title"), Span("  "), Span(problem, "error")),)
+            return ((Span(" "), Span(label, "title"), Span("  "), Span(problem, "error"), awaited),)
         told = wrap(problem, width - 2)[: self.app.size.height // 3 or 1]
         said = (Span(" "), Span(clip(label, width - 2), "title"))
         return (said, *((Span(" "), Span(line, "error")) for line in told))
@@ -140,6 +142,7 @@ class Prompt(Input, Still):
         self._typed, self._check = typed, check
         self._answer = asyncio.get_running_loop().create_future()
         self.line.label, self.line.problem = label, problem
+        self.line.awaited = "the list below is being read …" if picks is None else ""
         self.line.display = self.display = True
         with self.prevent(Input.Changed):
             self.value = value
@@ -151,7 +154,7 @@ class Prompt(Input, Still):
         """List what can be picked, unless it was answered or asks for something else by now."""
         if asked is not self._answer or not self._awaits_picks:
             return
-        self._picks, self._awaits_picks = picks, False
+        self._picks, self._awaits_picks, self.line.awaited = picks, False, ""
         self._list_picks(self.value)
         if self._submits:
             self.call_later(self.action_submit)

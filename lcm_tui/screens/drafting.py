@@ -15,7 +15,7 @@ from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed
 from lcm_core.operations.batch import BatchOptions
 from lcm_core.operations.drafting import SETTLED, BatchItem, ItemState, select_items
-from lcm_core.operations.drafts import DEFAULT, EXAMPLES, AcceptanceRule, SavedDrafts, parse_rule, unfinished
+from lcm_core.operations.drafts import DEFAULT, AcceptanceRule, SavedDrafts, parse_rule, unfinished
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import context_ordinals, texts_of
@@ -56,6 +56,7 @@ from lcm_tui.tables.blocks import cells_of
 from lcm_tui.tables.drafts import (
     ITEM_COLUMNS,
     BatchState,
+    Outcome,
     Passing,
     head_lines,
     reason_text,
@@ -221,6 +222,17 @@ async def summaries_in_contexts(reader: Reader, owners: Iterable[ConversationId]
 # A batch that has not started: found, chosen by the operator, and estimated before any call.
 
 
+async def load_outcome(reader: Reader, items: Sequence[BatchItem]) -> Outcome:
+    """What the drafts that were applied did to the contexts, and what is stale in their conversations now."""
+    from lcm_core.change.journal import get
+    from lcm_core.operations.stale import stale_in
+
+    done = [one for one in items if one.operation is not None]
+    tokens = [(await reader.run(get, one.operation)).tokens for one in done if one.operation]
+    owners = {one.conversation_id for one in done}
+    return Outcome(sum(tokens), sum([len(await stale_in(reader, owner)) for owner in owners]))
+
+
 class Preparation:
     """What was found, what of it is marked, who is to write it, and what that takes."""
 
@@ -323,7 +335,7 @@ class Preparation:
 
 #: How often rate and remaining time are drawn.
 SECONDS: Final = 0.5
-ASK_RULE: Final = f"accept when: {EXAMPLES}"
+ASK_RULE: Final = "accept when (commas combine; F1 explains)"
 #: Conditions that can be picked, with the number of drafts that pass each.
 OFFERED: Final = (DEFAULT, "nothing invented, no rule lost", "nothing invented", "no worse", "every")
 RULES: Final = """
@@ -380,6 +392,7 @@ Drafts are saved on disk: leave at any time and continue later.
         self._pausing = False
         self._cancelling = False
         self._begins = False  #: asks whether to begin as soon as the cost is known
+        self._outcome = Outcome()  #: of what was applied when it last ran
         self._by_rule = False  #: a rule was set that the drafts were not judged by yet
         self._say_passing: Callable[[], object] = lambda: None  #: how many drafts pass the rule in question
 
@@ -527,6 +540,7 @@ Drafts are saved on disk: leave at any time and continue later.
             running=work is not None and work.batch.running,
             ready=work is not None and work.batch.ready,
             rule="" if rule is None else rule.words.removeprefix("accept "),
+            outcome=self._outcome,
             trouble=self._trouble(),
         )
         return tuple(head_lines(state))
@@ -670,6 +684,7 @@ Drafts are saved on disk: leave at any time and continue later.
                 self.list.table.redraw()
                 self._say()
         self._stand_on_first_to_review()
+        await self._read_outcome(work)
         if trouble := self._trouble():
             self.app.notify(trouble, title="The batch stopped", severity="error", timeout=12)
 
@@ -697,6 +712,10 @@ Drafts are saved on disk: leave at any time and continue later.
         items = self.work.batch.items
         if first := next((one.summary_id for one in items if one.state is ItemState.REVIEW), None):
             self.list.table.select(first)
+
+    async def _read_outcome(self, work: Work) -> None:
+        self._outcome = await self.session.read(load_outcome, work.batch.items)
+        self.head.again()
 
     def _go_on(self) -> None:
         """Draft what may be drafted now that something was decided."""
@@ -761,6 +780,7 @@ Drafts are saved on disk: leave at any time and continue later.
             self.list.table.redraw()
             self._say()
             self._go_on()
+            self.work_on("outcome", self._read_outcome, self.work)
 
     def _why_not_leave_out(self) -> str | None:
         item = self.list.item

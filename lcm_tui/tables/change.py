@@ -318,9 +318,7 @@ def head_lines(
     """
     warned = [warning_lines(text, width) for text in warnings_of(shown)]
     effect = _wrapped(_effect_text(shown, budget).replace(" %", "\N{NO-BREAK SPACE}%"), "text", width)
-    differs = shown.planned is not None and shown.planned.rows != shown.rows
-    edits = f" ({counted(len(shown.steps), 'edit')})" if differs else ""
-    rows = _wrapped(f"rows    {rows_text(shown.rows)}{edits}", "text", width)
+    rows = _wrapped(f"rows    {rows_text(shown.rows)}", "text", width)
     lines: list[Line] = []
     cut = [line for one in warned for line in _one_line(one)]
     unfolded = [line for one in warned for line in one]

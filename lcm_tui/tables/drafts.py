@@ -438,6 +438,13 @@ def whole_text(item: BatchItem) -> str:
     return " · ".join(filter(None, (f"{reason}, {state_text(item.state)}".lstrip(", "), why_text(item))))
 
 
+class Outcome(Record, frozen=True):
+    """What applied drafts brought."""
+
+    tokens: int = 0  #: by which contexts grew
+    stale: int = 0  #: summaries made from a text that was replaced, in the same conversations
+
+
 class BatchState(Record, frozen=True):
     """What is known of a batch."""
 
@@ -452,6 +459,7 @@ class BatchState(Record, frozen=True):
     spent: Usage
     running: bool
     ready: bool  #: there is something to draft before a decision
+    outcome: Outcome
     rule: str  #: by which drafts are accepted unseen; empty: by none
     trouble: str  #: why it stopped
 
@@ -478,18 +486,20 @@ def head_lines(state: BatchState) -> Iterator[Line]:
     if state.trouble:
         yield (Span(f" {state.trouble}", "error"),)
     elif state.rule:
-        yield _by_rule(progress, state.rule)
+        yield from _by_rule(state, progress)
 
 
-def _by_rule(progress: BatchProgress | None, rule: str) -> Line:
-    """What is accepted unseen, as long as something can be; then how it is taken back."""
+def _by_rule(state: BatchState, progress: BatchProgress | None) -> Iterator[Line]:
+    """What is accepted unseen, as long as something can be; what came of it, and how it is taken back."""
+    applied = 0 if progress is None else progress.counts.get(ItemState.COMMITTED, 0)
     if progress is None or progress.done < progress.total:
-        return (Span(f" Auto-accept {rule}; new drafts too.", "warn"),)
-    applied = progress.counts.get(ItemState.COMMITTED, 0)
-    if progress.counts.get(ItemState.REVIEW, 0) or not applied:
-        return (Span(f" Auto-accept {rule}.", "warn"),)
-    what = "it" if applied == 1 else "all of them"
-    return (Span(f" Done: {counted(applied, 'draft')} applied; U, then u undoes {what}.", "ok"),)
+        yield (Span(f" Auto-accept {state.rule}; new drafts too.", "warn"),)
+    elif progress.counts.get(ItemState.REVIEW, 0) or not applied:
+        yield (Span(f" Auto-accept {state.rule}.", "warn"),)
+    if applied and not state.running:
+        stale = f", {counted(state.outcome.stale, 'summary')} stale now" if state.outcome.stale else ""
+        said = f"{applied:,} applied, {state.outcome.tokens:+,} tokens{stale}"
+        yield (Span(f" {said}; U, then u undoes {'it' if applied == 1 else 'all of them'}.", "ok"),)
 
 
 def _chosen(state: BatchState) -> str:

@@ -366,7 +366,7 @@ async def test_what_stands_on_a_batch_is_named_and_goes_with_it(
         await wait_for_text(
             pilot,
             "Undo: 3 changes of conversation 1; 1 summary changed",
-            "rows    summaries ~1 (3 edits)",
+            "rows    summaries ~1",
             "preview: not applied yet",
         )
         await settled(pilot)

@@ -400,10 +400,13 @@ async def test_who_costs_something_is_asked_only_after_a_question(
         assert not screen.subject.item.drafts
 
 
+IN_CONTEXTS = "SELECT sum(token_count) FROM context_items JOIN summaries USING (summary_id)"
+
+
 @pytest.mark.long
 async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
-    before = dump(path)
+    before, tokens = dump(path), value(path, IN_CONTEXTS)
     async with open_app(path, size=NARROW) as pilot:
         screen = await queue_of(pilot, 1, "R", "enter")
         contaminated = {
@@ -429,7 +432,10 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         await wait_for_text(pilot, "Accept every draft without fault.", "9 of 9 drafts pass.")
         await pilot.press("enter")
         await wait_for(pilot, lambda: work.batch.finished, "all committed")
-        await wait_for_text(pilot, "11 applied", "Done: 11 drafts applied; U, then u undoes all of them.")
+        grown = value(path, IN_CONTEXTS) - tokens
+        await wait_for_text(
+            pilot, f" 11 applied, {grown:+,} tokens, 5 summaries stale now; U, then u undoes all of them."
+        )
         assert dump(path) != before
         await pilot.press("escape")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
@@ -656,7 +662,8 @@ async def test_a_rule_that_is_none_is_refused_with_those_that_are(database_copy:
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
         await pilot.press("A")
         await asked(pilot, "nothing is invented", "e")
-        await wait_for_text(pilot, "accept when: every, nothing invented")
+        await wait_for_text(pilot, "accept when (commas combine; F1 explains)", "drafts pass")
+        assert not screen.prompt.line.awaited
         await pilot.press(*"good ones", "enter")
         line = screen.query_one(PromptLine)
         await wait_for(pilot, lambda: DEFAULT in line.problem)
