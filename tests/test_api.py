@@ -158,7 +158,7 @@ def test_the_core_is_loaded_when_it_is_used():
     assert modules_after_importing("lcm_core.api").isdisjoint(later)
 
 
-@pytest.mark.cases(57)
+@pytest.mark.cases(30)
 @pytest.mark.parametrize("name", api.__all__)
 def test_a_public_name_is_there_says_what_it_is_and_stands_on_the_page(name: str):
     value = getattr(api, name)
@@ -206,7 +206,7 @@ def test_what_is_not_public_is_no_attribute():
 FUNCTIONS = [name for name in api.__all__ if inspect.isroutine(getattr(api, name))]
 
 
-@pytest.mark.cases(43)
+@pytest.mark.cases(27)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_has_an_example_that_runs(name: str):
     assert re.search(rf"\bapi\.{name}\b", "".join(code for code, _ in EXAMPLES))
@@ -281,6 +281,7 @@ async def test_what_the_checks_found_is_mended(database: Path):
         assert (await api.check(opened, one, only=["B9"])).clean
 
 
+@pytest.mark.long
 async def test_a_draft_is_committed_over_the_text_that_it_was_made_from_alone(database: Path):
     async with api.open(database) as opened:
         graph = await api.graph(opened, api.ConversationId(1))

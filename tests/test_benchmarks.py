@@ -46,6 +46,7 @@ def test_generated_database_is_sound_and_of_the_asked_size(db, tiny):
     assert sizes == [TINY.conversations, TINY.messages, TINY.summaries, TINY.context_items]
 
 
+@pytest.mark.long
 def test_generated_schema_is_that_of_the_engine(db, tmp_path):
     engine = sqlite3.connect(unpack_demo(tmp_path).database)
     query = "SELECT type, name, tbl_name, sql FROM sqlite_master"

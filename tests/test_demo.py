@@ -16,6 +16,7 @@ def demo(tmp_path: Path):
     return unpack_demo(tmp_path)
 
 
+@pytest.mark.long
 def test_the_database_is_what_the_script_makes(demo, tmp_path: Path):
     assert dump(demo.database) == dump(build(tmp_path / "made.db")), "python -m tests.demonstration"
 

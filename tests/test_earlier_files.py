@@ -108,6 +108,7 @@ def test_its_exported_conversation_is_imported(earlier: Path):
     assert value(path, "SELECT count(*) FROM messages") == 61
 
 
+@pytest.mark.long
 def test_its_drafts_on_their_way_are_found_and_go_on(earlier: Path):
     path = restored(earlier)
     [file] = earlier.glob("batch_*.drafts")

@@ -45,6 +45,7 @@ def modules_after_importing(*names: str) -> set[str]:
     return set(run.stdout.split())
 
 
+@pytest.mark.long
 def test_the_libraries_of_models_and_of_the_server_for_agents_stay_unimported():
     loaded = modules_after_importing(
         *(
@@ -59,6 +60,7 @@ def test_the_libraries_of_models_and_of_the_server_for_agents_stay_unimported():
     assert loaded.isdisjoint({"anthropic", "mcp", "mcp_types", "openai", "pydantic"})
 
 
+@pytest.mark.long
 def test_the_core_needs_no_terminal():
     loaded = modules_after_importing(
         *("lcm_core.api", "lcm_core.store.context", "lcm_core.operations.compact"),
@@ -80,6 +82,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "code", "most"),
     [
@@ -111,6 +114,7 @@ def test_help_refusals_and_completion_import_what_they_need(line: str, code: int
     imported(words, most, code, environment)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "most"),
     [
@@ -168,6 +172,7 @@ for line in sys.stdin.read().splitlines():
 """
 
 
+@pytest.mark.long
 def test_commands_print_and_change_without_the_libraries_of_the_app(database_copy: DatabaseFactory):
     database = database_copy("0.15.3")
     with closing(sqlite3.connect(database)) as connection:
@@ -188,6 +193,7 @@ def test_commands_print_and_change_without_the_libraries_of_the_app(database_cop
     assert answers == expected  # 6: the checks found something
 
 
+@pytest.mark.long
 def test_the_first_screen_imports_what_it_needs():
     assert LATER & modules_after_importing(*STARTING) == set()
 
@@ -205,6 +211,7 @@ def test_connections_to_files_are_made_in_one_module_of_the_core():
     assert [file.relative_to(core).as_posix() for file in makers] == ["store/opening.py"]
 
 
+@pytest.mark.long
 def test_no_module_imports_itself_through_others():
     packages = ("lcm_prompts", "lcm_core", "lcm_recall", "lcm_remnic", "lcm_host", "lcm_tui")
     found = grimp.build_graph(*packages, cache_dir=None)  # imports in functions count, and those for types

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 
+import pytest
+
 import lcm_tui
 
 #: Each has no public way; the place that uses it says what for.
@@ -20,6 +22,7 @@ USED = {
 OWN = {"self", "cls", "super()"}
 
 
+@pytest.mark.long
 def test_the_private_names_of_textual_in_use_are_these():
     used: set[tuple[str, str]] = set()
     for info in pkgutil.walk_packages(lcm_tui.__path__, "lcm_tui."):

@@ -68,7 +68,7 @@ def test_without_a_note_the_size_of_the_file_gives_way_to_a_name_up_to_half_of_t
     assert said(LONG, "", 56).rstrip().endswith("live changed 10:11:12")
 
 
-@pytest.mark.cases(139)
+@pytest.mark.cases(57)
 @pytest.mark.parametrize("width", [1, 5, 12, 20, 40, 41, 79, 80, 81, 200])
 @pytest.mark.parametrize("note", ["", "short", "x" * 100, "日本" * 30], ids=["none", "short", "long", "wide"])
 @pytest.mark.parametrize("where", ["", "Files", LONG, "日本" * 30], ids=["none", "short", "long", "wide"])
@@ -150,7 +150,7 @@ async def test_a_narrow_bar_says_what_enter_opens_and_keeps_the_own_keys(
         assert f" {said} " in shown(pilot).splitlines()[-1]
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("size", [NARROW, WIDE])
 async def test_a_bar_leaves_out_what_no_row_allows_at_every_width(
     database_file: DatabaseFactory, size: tuple[int, int]

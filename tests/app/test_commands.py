@@ -150,7 +150,7 @@ def test_a_key_of_a_screen_is_the_same_key_as_elsewhere_and_is_bound(screen: typ
         )
 
 
-@pytest.mark.cases(26)
+@pytest.mark.cases(21)
 @pytest.mark.parametrize("screen", screens())
 def test_every_screen_gives_what_its_bases_ask_of_it(screen: type[CommandScreen]):
     # Python itself would let an abstract screen be made: Textual's classes have a metaclass of their own.

@@ -206,6 +206,7 @@ def test_a_long_line_is_wrapped_and_the_word_that_changed_is_marked(tmp_path: Pa
 # -- a conversation and its Codex session ----------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_conversation_is_compared_with_its_codex_session(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     session = value(path, "SELECT session_id FROM conversations WHERE conversation_id = 7")

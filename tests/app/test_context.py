@@ -490,6 +490,7 @@ async def test_an_item_as_text_and_as_the_model_gets_it(database_file: DatabaseF
         assert screen.selected_id() == item
 
 
+@pytest.mark.long
 async def test_a_message_as_the_model_gets_it(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         await settled(pilot)
@@ -634,7 +635,7 @@ async def test_no_key_typed_right_behind_the_key_of_a_prompt_is_lost(database_co
 # -- the head --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("size", [WIDE, NARROW, (60, 15)])
 async def test_the_head_is_two_lines_where_nothing_is_wrong(
     database_file: DatabaseFactory, size: tuple[int, int]

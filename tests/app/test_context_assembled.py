@@ -314,6 +314,7 @@ async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
         await wait_until_last_said(pilot, "The file is damaged.")
 
 
+@pytest.mark.long
 async def test_what_is_typed_before_a_context_is_assembled_is_not_lost(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -384,6 +385,7 @@ async def test_what_is_in_no_summary_and_what_is_a_note_is_said(
         await wait_for_text(pilot, "only this note is sent, not what the user pasted")
 
 
+@pytest.mark.long
 async def test_a_summary_of_this_turns_tools_is_said_to_be_the_assistants(database_file: DatabaseFactory):
     async with open_app(database_file("1.1.0-shapes"), size=WIDE) as pilot:
         await assembled(pilot, 7)

@@ -435,6 +435,7 @@ async def test_a_jump_goes_to_a_message_id_of_this_conversation_only(path: Path)
         assert screen.messages.selected == 100
 
 
+@pytest.mark.long
 async def test_what_is_new_is_counted_also_where_a_jump_has_left_the_newest_page(long_path: Path):
     with Host(long_path) as host:
         async with open_app(long_path, size=NARROW) as pilot:

@@ -131,7 +131,7 @@ async def filter_by(pilot: Pilot[int], text: str) -> None:
 # -- what is said ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory, version: str):
     path = database_file(version)
@@ -158,6 +158,7 @@ async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory,
             assert drawn["share"] == share_text(int(drawn["context_tokens"].replace(",", "")) / 10_000)
 
 
+@pytest.mark.long
 async def test_agent_session_and_state_come_from_the_database(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=ALL) as pilot:
         await settled(pilot)
@@ -426,6 +427,7 @@ def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
     return int(text.replace(",", "").replace("✗", "") or 0)
 
 
+@pytest.mark.long
 async def test_a_click_on_a_heading_sorts_and_a_second_one_turns(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = first_screen(pilot)
@@ -554,6 +556,7 @@ async def test_the_sort_key_lists_the_columns_goes_through_them_and_is_kept(data
         await wait_for_text(pilot, "by trouble ↑")
 
 
+@pytest.mark.long
 async def test_a_start_stands_on_the_first_row_until_a_key_is_pressed(database_file: DatabaseFactory):
     path = database_file("0.15.3-damaged")
     async with open_app(path, size=NARROW) as pilot:

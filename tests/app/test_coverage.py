@@ -212,6 +212,7 @@ async def test_arrows_zoom_and_the_mouse_choose_a_block(database_file: DatabaseF
         assert chosen(screen) == screen.lines.summary
 
 
+@pytest.mark.long
 async def test_a_block_is_dissolved_and_followed_to_its_messages(database_file: DatabaseFactory):
     async with map_of(database_file("0.15.3"), select=NEWEST) as (pilot, screen):
         await press(pilot, "M")

@@ -194,6 +194,7 @@ async def test_what_is_broken_and_what_it_hides_stand_in_one_column(database_fil
         assert {"✗ +2 below", "  5 below", "✗ fallback"} <= {*marks}, "itself and below, below, itself"
 
 
+@pytest.mark.long
 async def test_what_a_repair_mends_is_no_longer_counted(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with dag_of(path, size=NARROW) as (pilot, screen):

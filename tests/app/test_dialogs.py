@@ -71,6 +71,7 @@ async def help_opens(pilot: Pilot[int], key: str, *said: str) -> None:
     await wait_for(pilot, lambda: pilot.app.screen is below)
 
 
+@pytest.mark.long
 async def test_arrows_select_every_passage_and_the_answer_takes_the_lines_that_it_needs(
     database_file: DatabaseFactory,
 ):

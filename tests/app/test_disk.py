@@ -33,6 +33,7 @@ async def test_the_columns_are_the_same_whatever_lies_beside_the_file(database_c
         await wait_for_text(pilot, "size ", "share", "message_parts", "indexes", "files", "folder")
 
 
+@pytest.mark.long
 async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
     path = with_space(database_copy("0.15.3"))
     size = path.stat().st_size

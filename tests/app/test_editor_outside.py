@@ -56,7 +56,7 @@ async def test_what_the_editor_leaves_is_a_draft(
     assert terminal == ["given away", "back"]
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["s", "c", "c enter", "H", "F"])
 async def test_the_editor_is_opened_wherever_a_summary_is_listed(
     where: str,

@@ -122,6 +122,7 @@ def test_how_it_looks(
     assert snap_compare(app, terminal_size=size, run_before=walk)
 
 
+@pytest.mark.long
 async def test_engine_and_compact_say_one_thing_of_debt_below_its_threshold(tmp_path: Path) -> None:
     said = "noted as due 2026-03-02 23:26:47Z, below the threshold now (2,235 of 96,000 tokens)"
     async with open_app(unpack_demo(tmp_path / "home").database, size=WIDE) as pilot:

@@ -205,6 +205,7 @@ def test_a_defect_ends_in_one_sentence_and_its_traceback_is_in_the_log(
     assert "the app failed" in logged
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     sampled([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], [signal.SIGHUP]),

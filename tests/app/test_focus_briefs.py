@@ -91,6 +91,7 @@ async def undone(path: Path, batch: str) -> None:
         commit(path, plan)
 
 
+@pytest.mark.long
 async def test_a_text_of_ones_own_goes_through_the_preview(path: Path):
     before = dump(path)
     async with open_app(path, size=NARROW) as pilot:

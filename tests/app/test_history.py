@@ -315,6 +315,7 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_an_undo_taken_back_is_called_a_redo(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     [done] = await changed(path, (1, NODE))
@@ -342,6 +343,7 @@ async def test_an_undo_taken_back_is_called_a_redo(database_copy: DatabaseFactor
         await wait_for_text(pilot, "Undo, conversation 1", f"Undo: Dissolve summary {NODE}")
 
 
+@pytest.mark.long
 async def test_what_stands_on_a_batch_is_named_and_goes_with_it(
     database_copy: DatabaseFactory, no_offer: None
 ):

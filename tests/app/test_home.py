@@ -210,6 +210,7 @@ async def test_what_is_left_of_a_bar_is_its_track(database_file: DatabaseFactory
         await wait_for_text(pilot, "████ 5", "▏░░   1.7 %")
 
 
+@pytest.mark.long
 async def test_a_file_that_cannot_be_read_in_part_is_not_called_sound(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     damage_table(path, "message_parts")

@@ -275,6 +275,7 @@ async def test_sessions_in_files_are_compared_too(openclaw_home: Path) -> None:
         assert pilot.app.screen.head.styles.height == height, "its room was kept"
 
 
+@pytest.mark.long
 async def test_without_sessions_of_the_host_nothing_is_said(openclaw_home: Path) -> None:
     shutil.rmtree(openclaw_home / "agents")
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:

@@ -428,7 +428,7 @@ async def test_a_key_can_be_selected_with_the_new_keys():
 # -- moving ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [

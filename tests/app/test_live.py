@@ -89,6 +89,7 @@ async def test_messages_appear_below_while_the_selection_stays(
             await wait_for_text(pilot, "the host is here")
 
 
+@pytest.mark.long
 async def test_a_screen_follows_the_file_also_while_keys_come_without_a_pause(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:

@@ -79,6 +79,7 @@ async def test_enter_on_a_short_message_shows_its_columns(database_file: Databas
         await wait_for_text(pilot, f"message_id {screen.selected_id()} · seq ", "token_count ")
 
 
+@pytest.mark.long
 async def test_a_part_of_the_head_leads_to_its_first_item(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await open_screen(pilot, "ContextScreen")

@@ -79,6 +79,7 @@ async def test_a_screen_whose_rows_are_late_is_painted_without(
         await wait_for(pilot, lambda: (DagScreen, True) in painted)
 
 
+@pytest.mark.long
 async def test_behind_another_screen_the_list_reads_nothing_that_costs(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3")) as pilot:
         screen = pilot.app.screen
@@ -96,6 +97,7 @@ async def test_behind_another_screen_the_list_reads_nothing_that_costs(database_
         await wait_for(pilot, lambda: not counting._wanted)
 
 
+@pytest.mark.long
 async def test_a_letter_of_the_filter_lays_out_and_sorts_nothing(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

@@ -135,6 +135,7 @@ PHRASES = {
 }
 
 
+@pytest.mark.long
 async def test_a_stranger_finds_what_is_meant_among_the_first_three(openclaw_home: Path) -> None:
     assert len(PHRASES) >= 60
     missed: dict[str, list[str]] = {}

@@ -218,6 +218,7 @@ async def test_without_a_history_there_is_no_past(database_copy: DatabaseFactory
         await wait_for(pilot, lambda: any("No change by lcm-tui" in one for one in said(pilot)))
 
 
+@pytest.mark.long
 async def test_a_change_waits_until_the_other_moment_is_shown(
     dissolved: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ):

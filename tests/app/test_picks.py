@@ -22,6 +22,7 @@ from tests.app.test_plan_screen import NODE
 from tests.conftest import DatabaseFactory
 
 
+@pytest.mark.long
 async def test_a_budget_is_picked(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         await opened(pilot, 1)
@@ -77,6 +78,7 @@ async def test_before_the_last_compaction_is_three_keys_away(database_file: Data
         )
 
 
+@pytest.mark.long
 async def test_what_a_context_can_be_compared_with(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)

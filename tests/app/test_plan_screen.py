@@ -316,6 +316,7 @@ async def test_esc_gives_up_the_wait_for_the_lock(
         assert dump(path) != before
 
 
+@pytest.mark.long
 async def test_esc_ends_a_batch_and_what_was_done_stays(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):

@@ -198,6 +198,7 @@ async def test_a_summary_deleted_by_the_host_stays_readable_and_is_said_to_be_go
         assert not said(pilot)
 
 
+@pytest.mark.long
 async def test_what_the_first_version_did_not_record_is_said_so(database_file: DatabaseFactory):
     async with previous_of(database_file("0.1.2"), "sum_2b83f72988f3e63d") as (pilot, screen):
         await wait_for_text(pilot, "as given (reconstructed): 2 summaries")

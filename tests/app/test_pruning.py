@@ -136,6 +136,7 @@ async def test_a_deletion_offers_the_space_and_the_large_files(database_copy: Da
     assert sorted(one.stem for one in folder.glob("[13]/*")) == sorted([other, "file_00112233aabbccde"])
 
 
+@pytest.mark.long
 async def test_the_space_is_not_offered_over_a_screen_that_was_opened_meanwhile(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -171,6 +172,7 @@ async def test_beside_a_host_a_deletion_says_why_no_space_is_given_back(database
         assert pilot.app.screen is screen
 
 
+@pytest.mark.long
 async def test_what_a_cleaner_of_the_engine_selects_is_marked(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     run(path, "UPDATE conversations SET active = 0 WHERE conversation_id = 4")

@@ -110,6 +110,7 @@ async def test_what_was_changed_in_place_is_not_shown_as_before(
         assert shown == await database.read(sums_of, shown.conversation_id)
 
 
+@pytest.mark.long
 async def test_messages_in_sight_that_somebody_rewrote_in_place_are_read_again(
     database_copy: DatabaseFactory,
 ):

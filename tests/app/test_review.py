@@ -560,6 +560,7 @@ async def test_somebody_else_writes_a_batch_once_the_question_named_them(databas
             assert "Name the tickets." in str(server.received[0].body)
 
 
+@pytest.mark.long
 async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_is_free(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

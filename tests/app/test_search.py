@@ -106,6 +106,7 @@ async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"), "the summary")
 
 
+@pytest.mark.long
 async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_path: Path):
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:

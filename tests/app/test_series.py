@@ -150,6 +150,7 @@ async def test_hits_and_findings_lead_on_to_the_next_one(database_file: Database
             assert str(health.list.finding_key).startswith(before)
 
 
+@pytest.mark.long
 async def test_a_snapshot_leads_to_the_older_one(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     newest, older = await keep(path, 1, [6_000, 3_500])

@@ -562,7 +562,7 @@ async def test_a_dialog_shows_a_notice_in_the_same_place(database_file: Database
 # -- hostile words -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "text", ["[/", "[/]", "[red]x[/red]", "[@click=app.quit]x[/]", "\x1b[2J\x9b31m\u202e"]
 )

@@ -339,7 +339,7 @@ def test_a_driver_that_is_none_is_a_sentence(database_file: DatabaseFactory, nam
     assert re.fullmatch(r"TEXTUAL_DRIVER is .+, which is no driver of Textual.+\.\r\n", left), left
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "size",
     sampled(

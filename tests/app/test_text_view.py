@@ -185,6 +185,7 @@ def test_a_name_as_wide_as_its_place_never_runs_into_its_value(name: str, width:
 # -- moving ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [

@@ -81,6 +81,7 @@ async def test_enter_in_the_text_of_a_summary_traces_the_line_in_sight(database_
         await wait_for_text(pilot, "Lines of sum_", "100 %  m14 #14")
 
 
+@pytest.mark.long
 async def test_a_message_lists_the_lines_of_the_summaries_that_tell_of_it(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     [leaf] = column(path, "SELECT summary_id FROM summary_messages WHERE message_id = 14")

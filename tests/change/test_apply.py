@@ -90,6 +90,7 @@ async def test_a_copy_is_the_same_as_one_by_one(
     assert dump(path) == before
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("content", ["text", "ü 漢字 \U0001f600", "half \udcff"])
 def test_ids_follow_those_that_are_there(content: str, database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")

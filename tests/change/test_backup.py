@@ -95,7 +95,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "STEP_BYTES", 65_536)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_copy_has_the_same_rows_and_leaves_no_trace(version: str, database_copy: DatabaseFactory):
     path = database_copy(version)
@@ -126,6 +126,7 @@ def test_a_copy_is_told_from_beginning_to_end(small_steps: None, database_copy: 
     assert told[-1].step is CopyStep.VERIFY
 
 
+@pytest.mark.long
 def test_a_host_that_writes_never_waits_nor_begins_the_copy_again(
     small_steps: None, database_copy: DatabaseFactory
 ):
@@ -153,6 +154,7 @@ def test_a_host_that_writes_never_waits_nor_begins_the_copy_again(
     assert value(target, "PRAGMA quick_check") == "ok"
 
 
+@pytest.mark.long
 def test_a_host_that_begins_to_write_into_a_file_at_rest_is_noticed(
     small_steps: None, database_copy: DatabaseFactory
 ):
@@ -449,6 +451,7 @@ def test_a_copy_that_is_not_what_was_read_is_removed(
     assert beside(path) == {"lcm.db"}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("pragma", ["page_size = 8192", "auto_vacuum = FULL"])
 def test_files_of_any_shape_are_copied(pragma: str, database_copy: DatabaseFactory):
     path = database_copy("0.8.2")

@@ -379,7 +379,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("case", CASES)
 def test_what_would_add_an_error_is_refused_with_that_error(database_copy, case):
     path = database_copy("0.15.3")
@@ -394,7 +394,7 @@ def test_what_would_add_an_error_is_refused_with_that_error(database_copy, case)
     assert any(f"({key.partition(':')[0]})" in caught.value.message for key in expected)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("case", sampled(CASES, [*CASES][::3]))
 def test_what_a_plan_means_to_leave_is_let_through_and_what_removes_it_can_be_undone(database_copy, case):
     """The damage is made with leave; taking that back removes it, and undoing that brings it back."""
@@ -413,7 +413,7 @@ def test_what_a_plan_means_to_leave_is_let_through_and_what_removes_it_can_be_un
     assert dump(path) == damaged
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("case", CASES)
 def test_an_error_that_is_there_already_is_in_nobodys_way(database_copy, case):
     """A change of the same rows that leaves the damage as it is."""
@@ -442,6 +442,7 @@ def test_taking_out_one_of_three_leaves_two(database_copy):
     assert two.operation.removed == {f"A4:1:message:{message}"}
 
 
+@pytest.mark.long
 def test_what_was_read_raw_and_summarised_may_be_read_in_two_summaries(database_copy):
     """Compacting what an earlier sweep left behind is no new damage: the model reads it twice as before."""
     path = database_copy("0.15.3")

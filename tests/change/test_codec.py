@@ -93,6 +93,7 @@ def test_values_come_back(values):
     assert with_types(decode_values(json.loads(json.dumps(encode_values(values))))) == with_types(values)
 
 
+@pytest.mark.long
 @given(sql_values)
 def test_the_values_are_those_that_sqlite_gives_back(value):
     bound = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
@@ -120,6 +121,7 @@ def test_what_takes_edits_back_touches_the_same_rows_the_other_way_round(plan):
     assert sorted(map(repr, back)) == sorted(map(repr, there))
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.lists(edits, max_size=4).map(tuple))
 def test_symbols_are_mapped_everywhere_and_nothing_else_is(plan):

@@ -114,7 +114,7 @@ def test_rows_change_as_planned_and_nothing_else(database_copy):
     assert search_faults(path) == []
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_new_rows_get_ids_seq_and_ordinals_of_the_moment(database_copy, version):
     path = database_copy(version)
@@ -195,6 +195,7 @@ def test_a_new_conversation_takes_rows_that_refer_to_it(database_copy):
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_text_that_is_no_utf8_and_blobs_go_and_come_back_as_bytes(database_copy):
     path = database_copy("0.15.3")
     run(
@@ -317,7 +318,7 @@ STALE = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("case", STALE)
 def test_a_plan_whose_rows_have_changed_is_stale(database_copy, case):
     path = database_copy("0.15.3")
@@ -343,7 +344,7 @@ def test_a_stale_plan_lists_everything_that_moved(database_copy):
     assert "and 2 more" in error.message
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 @pytest.mark.parametrize("step", ["opened", "looked up", "checked before"])
 @pytest.mark.parametrize("harmless", [True, False])
@@ -520,7 +521,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("mode", "held"),
     [

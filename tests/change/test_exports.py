@@ -125,6 +125,7 @@ def test_a_file_that_grows_while_it_is_read_is_read_as_far_as_it_was_looked_at(
     assert read_export(export) == BYTES
 
 
+@pytest.mark.long
 def test_undo_and_prune_of_a_hostile_row_touch_nothing_else(database_copy, tmp_path: Path):
     path = database_copy("0.15.3")
     done = commit(path, plan_of(update(path, "messages", "message_id", 5, content="changed")))

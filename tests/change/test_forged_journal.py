@@ -157,7 +157,7 @@ def forge(path: Path, edit: Json, *, resolved: bool = False) -> None:
         )
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", list(FORGED))
 @pytest.mark.parametrize("resolved", [False, True], ids=["as planned", "as committed"])
 def test_what_no_commit_wrote_is_refused_when_it_is_decoded(changed, kind, resolved):
@@ -187,7 +187,7 @@ def test_a_splice_that_a_commit_may_have_made_is_decoded(changed):
     asyncio.run(planned(path, lambda reader: reader.run(lambda db: edits_of(db, get(db, operation)))))
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", SOME)
 def test_every_command_exits_with_5_and_names_the_row(changed, kind):
     path, operation = changed

@@ -257,6 +257,7 @@ def test_search_tables_are_rebuilt_without_triggers(database_copy, work, shadow)
     assert search_faults(path) == []
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "work",
     [lambda path: prune_history(path, keep=0), lambda path: forget_history(path, 3)],

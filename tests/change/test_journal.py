@@ -70,7 +70,7 @@ def effective(path: Path, operation: str) -> bool:
 # -- the table -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", REAL)
 def test_the_table_comes_with_the_first_commit_and_not_with_browsing(database_copy, version):
     path = database_copy(version)
@@ -201,6 +201,7 @@ def test_the_one_that_was_undone_last_is_found(database_copy):
     assert (last(undone=False), last(undone=True)) == (two, three)
 
 
+@pytest.mark.long
 def test_an_operation_on_top_is_undone_first(database_copy):
     path = database_copy("0.15.3")
     before = dump(path)

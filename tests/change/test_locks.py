@@ -49,7 +49,7 @@ def copy_it(path: Path) -> None:
     remove_copy(private_copy(path, lambda: False))
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("mode", "look", "by_hand"),
     [("wal", choose_access, False), ("delete", choose_access, True)]

@@ -169,6 +169,7 @@ def test_on_the_command_line_with_a_backup(version: str, database_copy: Callable
     )
 
 
+@pytest.mark.long
 def test_the_backup_goes_where_it_is_told_and_comes_back_to_the_same_file(
     database_copy: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -114,7 +114,7 @@ async def test_a_batch_of_nothing_is_refused(database_file: DatabaseFactory):
         await look(database_file("0.15.3"), Planner())
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["delete", "forget", "rewrite", "undo"])
 async def test_the_sentence_of_several_plans_counts_their_rows(database_copy: DatabaseFactory, kind: str):
     path = database_copy("0.15.3")

@@ -188,6 +188,7 @@ def test_a_compaction_of_ours_says_what_of_the_engine_s_own_is_lost(path: Path) 
     assert compaction_warnings(path, 5) == (), "nothing is prepared there"
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("conversation", "said"),
     [

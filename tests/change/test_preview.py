@@ -57,7 +57,7 @@ def a_dissolve(path: Path, number: int = 0, **options: object):
     return asyncio.run(planned(path, plan_dissolve, conversation, [summary], **options))
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", REAL)
 @pytest.mark.parametrize("number", [0, -1])
 def test_ordinals_and_tokens_are_those_after_the_commit(database_copy, version, number):
@@ -197,6 +197,7 @@ def test_warnings_of_the_plan_are_shown(database_copy):
     assert any("exceed the budget" in line for line in one.text())
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("version", "warned"), [("0.1.2", True), ("0.3.0", True), ("0.8.2", False), ("0.15.3", False)]
 )

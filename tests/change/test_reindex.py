@@ -153,7 +153,7 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("edit", "name", "able"), ELSEWHERE.values(), ids=list(ELSEWHERE))
 def test_what_the_preview_says_of_search_tables_is_done(database_copy: DatabaseFactory, edit, name, able):
     path = database_copy("0.15.3")

@@ -107,6 +107,7 @@ def test_a_restored_database_has_the_same_rows_in_the_same_file(
     assert value(path, "PRAGMA integrity_check") == "ok"
 
 
+@pytest.mark.long
 def test_a_preview_says_what_would_happen_and_leaves_no_trace(saved: tuple[Path, Path]):
     path, backup = saved
     run(path, "DELETE FROM messages WHERE message_id > 800")
@@ -162,6 +163,7 @@ def test_a_host_that_cannot_be_named_is_in_the_way_too(
     assert rows(path) == before
 
 
+@pytest.mark.long
 def test_a_host_that_goes_in_time_is_waited_for(saved: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch):
     path, backup = saved
     with holding(path, "SELECT count(*) FROM messages") as host:
@@ -429,6 +431,7 @@ def test_the_wal_of_a_missing_database_is_not_taken_for_that_of_the_backup(saved
     assert beside(path) == {"lcm.db-wal"}
 
 
+@pytest.mark.long
 def test_a_damaged_database_is_replaced_and_kept_as_it_is(saved: tuple[Path, Path]):
     path, backup = saved
     damaged(path)

@@ -47,6 +47,7 @@ def test_the_recorded_databases_are_in_step(database_copy, version):
     assert search_faults(database_copy(version)) == []
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("version", REAL)
 def test_messages_are_indexed_as_their_engine_does(database_copy, version):
     """Blank ones before 0.8 only."""
@@ -194,6 +195,7 @@ def test_messages_are_deleted_beside_a_broken_table(database_copy):
     assert search_faults(path) == []
 
 
+@pytest.mark.long
 def test_a_row_of_the_index_that_has_moved_since_it_was_looked_up_is_told(database_copy):
     """The host rebuilds its search table right before the lock is ours."""
     path = database_copy("0.15.3")

@@ -206,6 +206,7 @@ async def test_a_snapshot_of_before_the_cut_was_noted_is_read(database_copy: Dat
     assert (data["exact"], data["finalClamp"]) == (True, [])
 
 
+@pytest.mark.long
 async def test_pages_and_beginnings_of_ids(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     async with await opened(path) as engine:

@@ -244,6 +244,7 @@ SHARED = tuple(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(VERSIONS, ("0.1.2", "0.15.3")))
 def test_what_is_foreseen_comes_true(version: str, database_copy: DatabaseFactory) -> None:
     path = database_copy(version)

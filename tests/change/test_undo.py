@@ -50,6 +50,7 @@ def summaries(path: Path) -> list[str]:
     return column(path, "SELECT summary_id FROM summaries WHERE kind = 'condensed' ORDER BY rowid")
 
 
+@pytest.mark.long
 def test_who_changed_the_same_number_since_is_named_and_goes_with_it(path: Path) -> None:
     one, other, *_ = summaries(path)
     before = dump(path)
@@ -159,6 +160,7 @@ def test_what_was_undone_stands_on_nothing_and_an_undo_may(path: Path) -> None:
     assert [plan.undoes for plan in asyncio.run(planned(path, plan_undo_with_later, third.id))] == [third.id]
 
 
+@pytest.mark.long
 def test_a_batch_that_is_taken_back_is_a_batch(path: Path) -> None:
     before = dump(path)
     one, other, *_ = summaries(path)

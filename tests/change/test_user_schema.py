@@ -83,7 +83,7 @@ def with_worked_out_column(path: Path, table: str, kind: str) -> None:
         connection.execute("DROP TABLE aside")
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("table", ["context_items", "Context_Items"])
 @pytest.mark.parametrize("name", ["rowid", "ROWID"])
 def test_a_column_that_hides_the_numbers_of_rows_is_named(database_copy, table, name):
@@ -104,7 +104,7 @@ PARTS = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("sql", PARTS.values(), ids=list(PARTS))
 @pytest.mark.parametrize(("table", "operation"), [("context_items", "dissolve"), ("messages", "transplant")])
 def test_what_only_another_program_has_is_named_before_the_preview(database_copy, sql, table, operation):

@@ -484,7 +484,7 @@ def test_what_is_proposed_for_an_id_works(group: str, database_file: DatabaseFac
 KEYS = ("x", "x ", " x", "\tx", "x\u3000", "x\u00a0")
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("typed", [*KEYS, "  x  ", "x\n"])
 def test_a_session_key_is_found_as_it_was_listed(database_copy: DatabaseFactory, typed: str):
     path = database_copy("0.15.3")
@@ -503,7 +503,7 @@ def test_a_session_key_is_found_as_it_was_listed(database_copy: DatabaseFactory,
     assert missing.code == 3
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("number", [2**53 - 1, 2**53, 2**53 + 1, 2**62 + 7, 2**63 - 1])
 def test_what_is_listed_with_a_large_id_can_be_shown(database_copy: DatabaseFactory, number: int):
     path = database_copy("0.15.3")

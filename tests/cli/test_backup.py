@@ -190,6 +190,7 @@ def test_a_host_is_named_before_it_is_too_late(saved: tuple[Path, Path], monkeyp
     assert messages(path) == 800
 
 
+@pytest.mark.long
 def test_a_missing_and_an_unreadable_database_are_shown_as_such(saved: tuple[Path, Path]):
     path, backup = saved
     path.write_text("Dear diary,\n" * 50)
@@ -318,6 +319,7 @@ def test_a_person_is_asked_before_a_restore(saved: tuple[Path, Path]):
     assert messages(path) == 865
 
 
+@pytest.mark.long
 def test_a_person_is_asked_before_a_long_backup(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -356,7 +358,7 @@ def test_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch):
     assert "\x1b[?25h" in shown.getvalue()[len(drawn) :], "and the cursor is back"
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -59,7 +59,7 @@ BAD: dict[str, tuple[Make, str]] = {
 }
 
 
-@pytest.mark.cases(7)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("command", [["status"], ["conversations", "list"], ["context", "1"]], ids=" ".join)
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_database_is_named_in_one_sentence(

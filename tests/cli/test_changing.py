@@ -155,6 +155,7 @@ def test_people_see_both_ordinals_tokens_and_rows(path: Path):
     assert "DELETE FROM" not in shown
 
 
+@pytest.mark.long
 def test_a_long_list_is_cut_for_people_and_whole_for_machines(path: Path):
     rows = column(path, "SELECT summary_id FROM summaries")
 
@@ -444,6 +445,7 @@ def test_ctrl_c_ends_a_batch_between_two_commits(path: Path, monkeypatch: pytest
     assert "Cancelled. Earlier changes stay." in text(told)
 
 
+@pytest.mark.long
 def test_a_batch_that_goes_stale_half_way_goes_on_with_the_rest(path: Path, monkeypatch: pytest.MonkeyPatch):
     wanted = one_each(path)
     calls = itertools.count(1)

@@ -156,7 +156,7 @@ def test_a_refused_key_makes_nothing(database: Path, monkeypatch: pytest.MonkeyP
     assert dump(database) == before
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "goes_on"), [((), True), (("--single-root",), False)])
 def test_a_key_that_is_refused_halfway_ends_it_and_says_what_the_engine_would_do(
     mode: tuple[str, ...], goes_on: bool, database: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,6 +228,7 @@ def test_options_that_do_not_fit(database: Path, arguments: tuple[str, ...], opt
     assert (done.code, done.error["details"]["option"]) == (2, option)
 
 
+@pytest.mark.long
 def test_finished_tool_calls_of_the_current_turn_are_compacted_when_asked_for(
     database_copy: DatabaseFactory,
 ) -> None:

@@ -84,7 +84,7 @@ def traces(folder: Path) -> dict[str, tuple[int, int, int]]:
     }
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_counts_and_sums_are_those_of_plain_queries(version: str, database_file: DatabaseFactory):
     path = database_file(version)
@@ -192,6 +192,7 @@ def test_what_a_version_does_not_record_is_null_and_named(database_file: Databas
     assert "lcmTui" not in run("status", "--db", database_file("0.15.3"), "--json").document["meta"]
 
 
+@pytest.mark.long
 def test_a_database_with_the_two_essential_tables_alone_is_shown(tmp_path: Path):
     path = tmp_path / "lcm.db"
     database = sqlite3.connect(path)
@@ -258,7 +259,7 @@ def test_values_of_the_wrong_type_break_nothing(database_copy: DatabaseFactory):
                 json.loads(answer.out)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("written_out", [False, True], ids=["as bytes", "as it is shown"])
 def test_an_id_that_is_no_utf8_can_be_asked_for(database_copy: DatabaseFactory, written_out: bool):
     """SQLite and Python count the characters of such bytes differently."""

@@ -98,7 +98,7 @@ def test_what_is_declared_without_the_core_is_what_the_core_has():
     assert tuple(Cleaner) == conversations.CLEANERS
 
 
-@pytest.mark.cases(17)
+@pytest.mark.cases(14)
 @pytest.mark.parametrize("one", tree.every(), ids=lambda one: one.path)
 def test_help_of_every_command_names_what_it_takes(one: Command):
     shown = run(*one.path.split(), "--help")

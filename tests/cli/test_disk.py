@@ -83,6 +83,7 @@ def sizes(path: Path) -> dict[str, int]:
     return {row["name"]: row["bytes"] for row in disk(path)["items"]}
 
 
+@pytest.mark.long
 def test_all_that_belongs_to_a_database_is_listed_what_can_be_given_back_first(path: Path):
     found = disk(path)
     names = [row["name"] for row in found["items"]]
@@ -95,6 +96,7 @@ def test_all_that_belongs_to_a_database_is_listed_what_can_be_given_back_first(p
     assert sizes(path)["large files"] == 15_000
 
 
+@pytest.mark.long
 def test_the_texts_of_a_large_file_are_measured_when_that_is_asked_for(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_vacuum_gives_the_free_pages_to_the_disk_and_changes_no_row(path: Path
     assert sizes(path)["free pages of the file"] == 0
 
 
+@pytest.mark.long
 def test_the_log_counts_as_given_back_before_and_after(path: Path):
     pages = "(page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count"
     used = value(path, f"SELECT {pages}, pragma_page_size")

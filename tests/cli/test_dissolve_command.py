@@ -87,6 +87,7 @@ def test_ctrl_c_behind_the_commit_does_not_say_that_nothing_was_changed(
     assert (other.code, other.err) == (shown.code, shown.err)
 
 
+@pytest.mark.long
 def test_a_conversation_and_a_summary_have_several_names(path: Path):
     conversation, summary = dissolvable(path)[0]
     key = value(path, "SELECT session_key FROM conversations WHERE conversation_id = ?", conversation)

@@ -54,6 +54,7 @@ def test_a_healthy_database_has_bad_summaries_and_nothing_broken_besides(
     assert {one["check"] for one in found["notRun"]} >= {"E16", "G16", "G17"}
 
 
+@pytest.mark.long
 def test_what_is_by_design_is_no_reason_to_fail(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     result = run("doctor", "--all", "--check", "A,B", "--check", "D", "--db", path, "--json")
@@ -195,6 +196,7 @@ def test_a_fix_tells_what_was_counted_wrong_from_the_sums_above(damaged: Path):
     assert "Fix of conversation 1: correct 10 summaries, correct 7 sums above them" in shown
 
 
+@pytest.mark.long
 def test_search_tables_alone_make_no_operation(database_copy: DatabaseFactory):
     path = database_copy("0.8.2")
     change_behind(path, "DELETE FROM messages_fts WHERE rowid < 5")
@@ -208,7 +210,7 @@ def test_search_tables_alone_make_no_operation(database_copy: DatabaseFactory):
     assert data(run("history", "list", "--db", path, "--json"))["items"] == []
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

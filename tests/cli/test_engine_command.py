@@ -43,7 +43,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", sorted(EXPECTED.keys() - NOT_STATE - {"conversations"}))
 def test_the_recorded_states(name: str, database_file: DatabaseFactory) -> None:
     data = run("engine", "--db", database_file("1.0-next"), *CLOCK, "--json").data
@@ -116,7 +116,7 @@ def test_the_part_that_is_ready_can_be_published_before_the_rest(
     assert "0-11 can be published at the threshold" in run("engine", "1", "--db", path, *CLOCK).out
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "change",
     [

@@ -12,6 +12,7 @@ from tests.conftest import DatabaseFactory
 from tests.databases import building, new_database
 
 
+@pytest.mark.long
 def test_an_export_is_private_and_imported_again(tmp_path: Path, database_copy: DatabaseFactory) -> None:
     path, target = database_copy("0.15.3"), tmp_path / "talk.jsonl"
     before = path.read_bytes()

@@ -77,6 +77,7 @@ def test_briefs_are_listed_and_shown_with_what_came_since(path: Path):
         assert not set("\x1b\x07\u202e") & set(shown.out)
 
 
+@pytest.mark.long
 def test_what_is_not_there_says_so(path: Path, database_copy: DatabaseFactory):
     assert focus(path, "show", "focus_nobody").code == 3
     assert focus(path, "show", "focus_").code == 2
@@ -101,6 +102,7 @@ def test_what_is_not_there_says_so(path: Path, database_copy: DatabaseFactory):
 # -- by hand ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_text_of_ones_own_is_previewed_committed_and_undone(path: Path, tmp_path: Path):
     text = tmp_path / "brief.md"
     text.write_text("The lease is 45 s.", encoding="utf-8")
@@ -285,6 +287,7 @@ def test_sql_holds_the_whole_change_or_is_refused(
     assert focus(path, "create", 2, "--prompt", "q", "--model", "claude-haiku-4-5", "--sql").code == 2
 
 
+@pytest.mark.long
 def test_a_sweep_that_fails_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
     before = dump(path)
@@ -295,6 +298,7 @@ def test_a_sweep_that_fails_leaves_nothing(path: Path, monkeypatch: pytest.Monke
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_a_draft_is_written_reviewed_and_used(path: Path, tmp_path: Path):
     draft = tmp_path / "draft.json"
     before = path.read_bytes()

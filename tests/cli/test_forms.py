@@ -59,7 +59,7 @@ def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -92,7 +92,7 @@ LISTS = (
 )
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("command", LISTS)
 def test_csv_of_an_empty_list_has_the_names_of_a_full_one(
     command: str, database_file: DatabaseFactory, openclaw_home: Path

@@ -130,6 +130,7 @@ def test_the_list_comes_in_pages_and_by_conversation(path: Path):
     assert history(path, "list", "--cursor", "x", "--json").error["code"] == "INVALID_CURSOR"
 
 
+@pytest.mark.long
 def test_one_operation_is_shown_whole(path: Path):
     conversation, summary = dissolvable(path)[0]
     operation = dissolve(path)
@@ -144,6 +145,7 @@ def test_one_operation_is_shown_whole(path: Path):
     assert "undone, can be redone" in history(path, "show", operation).out
 
 
+@pytest.mark.long
 def test_what_takes_an_undo_back_is_a_redo(path: Path):
     first = dissolve(path)
     undone = history(path, "undo", first, "--apply", "--yes").out
@@ -452,6 +454,7 @@ def test_after_an_undo_it_says_what_is_left(path: Path) -> None:
     assert third != second
 
 
+@pytest.mark.long
 def test_a_batch_is_undone_with_what_depends_on_it(path: Path) -> None:
     before, done = dump(path), []
     for tokens, batch in ((5620, "batch_x"), (5621, "batch_x"), (6018, None)):

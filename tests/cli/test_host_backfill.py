@@ -168,6 +168,7 @@ def test_a_large_session_is_planned_a_few_parts_at_a_time_and_is_one_batch(
     assert stored_in(parts) == []
 
 
+@pytest.mark.long
 def test_a_rollout_of_codex_is_imported_once_under_its_thread(tmp_path: Path) -> None:
     rollout, database = tmp_path / "rollout.jsonl", new_database(tmp_path / "lcm.db")
     lines = [

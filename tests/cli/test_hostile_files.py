@@ -39,7 +39,7 @@ def test_a_flipped_bit_in_the_header_leaves_nothing_beside_the_file(
             assert path.read_bytes() == bytes(bad), what
 
 
-@pytest.mark.cases(20)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(
     "words",
     [["status"], ["backup"], ["doctor"], ["history", "list"], ["migrate", "--apply", "--yes"], ["disk"]],

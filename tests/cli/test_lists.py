@@ -45,7 +45,7 @@ def walk(arguments: list[str], path: Path, limit: int) -> list[dict[str, Any]]:
         cursor = ["--cursor", pages["nextCursor"]]
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("limit", sampled([1, 2, 3, 7, 19, 20, 115, 116, 117, 500], (1, 20, 116)))
 @pytest.mark.parametrize("name", LISTS)
 def test_pages_are_the_list(name: str, limit: int, database_file: DatabaseFactory):
@@ -129,7 +129,7 @@ def test_after_is_inclusive_and_before_exclusive(database_file: DatabaseFactory)
     assert run(*base, "--before", given).data["items"][0]["createdAt"] < time
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("form", [("--json",), ("--format", "table"), ("--format", "csv"), ()])
 @pytest.mark.parametrize(
     "given",
@@ -167,6 +167,7 @@ def test_a_cursor_says_where_a_page_ended(timestamp: str | None, row_id: int):
     assert cursors.decode("summaries", cursors.encode("summaries", position)) == position
 
 
+@pytest.mark.long
 @given(st.text(max_size=60))
 def test_junk_is_no_cursor(text: str):
     with pytest.raises(UsageError) as refusal:

@@ -136,6 +136,7 @@ async def test_every_tool_answers_by_its_schema_and_says_its_scope(memory: Path)
         assert found["coverage"]["full"] is True
 
 
+@pytest.mark.long
 async def test_hostile_text_is_written_out(memory: Path) -> None:
     async with client_of(memory) as client:
         for tool, arguments in (
@@ -233,6 +234,7 @@ async def test_a_conversation_is_read_in_its_order_from_any_place(memory: Path) 
         )
 
 
+@pytest.mark.long
 async def test_status_names_broken_summaries(memory: Path) -> None:
     with building(memory) as rows:
         rows.summary(2, "sum_empty", " ")

@@ -42,6 +42,7 @@ def test_a_key_is_in_no_output_file_database_or_journal(tmp_path: Path, monkeypa
     assert [path for path in written if KEY.encode() in path.read_bytes()] == []
 
 
+@pytest.mark.long
 def test_the_prompts_of_the_operator_are_used_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GATEWAY_KEY", KEY)
     monkeypatch.setenv("LCM_TUI_CONFIG", str(tmp_path / "config" / "config.toml"))

@@ -139,7 +139,7 @@ def test_colours_are_as_the_environment_says(database_file: DatabaseFactory, mon
             assert "\x1b" not in run(*arguments).out
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_json_means_the_same_on_a_terminal_and_in_a_pipe(command: list[str], hostile: Path):
     arguments = [*command, "--db", str(hostile), "--json"]
@@ -175,6 +175,7 @@ def test_colour_goes_to_a_terminal_that_wants_it(
 any_text = st.text(st.characters(exclude_categories=[]), max_size=60)
 
 
+@pytest.mark.long
 @given(any_text)
 def test_json_on_a_terminal_is_safe_and_the_same_value(text: str):
     shown = json_text({"text": text}, for_terminal=True)

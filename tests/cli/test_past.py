@@ -65,6 +65,7 @@ def test_a_context_before_an_operation_is_shown_with_what_changed_since(changed)
     assert f"Left the context    1: {summary}" in said
 
 
+@pytest.mark.long
 def test_two_points_are_compared(changed):
     path, operation, summary = changed
     found = data(

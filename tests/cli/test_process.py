@@ -38,6 +38,7 @@ def start(*arguments: object, **options: object) -> subprocess.CompletedProcess[
     )
 
 
+@pytest.mark.long
 def test_the_app_refuses_without_a_terminal():
     result = start()
     assert (result.returncode, result.stdout) == (2, "")
@@ -63,7 +64,7 @@ def test_a_given_database_still_needs_a_terminal(database_file: DatabaseFactory)
     assert result.stderr.startswith("The app needs a terminal")
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("term", ["dumb", ""])
 def test_the_app_refuses_a_terminal_that_cannot_draw(term: str):
     controller, terminal = pty.openpty()
@@ -185,6 +186,7 @@ def test_a_closed_output_is_no_error(database_file: DatabaseFactory):
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+@pytest.mark.long
 def test_a_closed_input_is_one_without_a_terminal():
     command = ["sh", "-c", 'exec "$0" -m lcm_tui <&-', PROGRAM[0]]
     result = subprocess.run(command, capture_output=True, check=False, text=True)

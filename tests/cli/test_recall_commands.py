@@ -83,6 +83,7 @@ def test_wrong_options_are_refused(options: tuple[str, ...], memory: Path) -> No
     assert run("grep", "needle", *options, "--db", memory).code == 2
 
 
+@pytest.mark.long
 def test_reading_down_gives_the_messages_with_their_tool_calls(memory: Path) -> None:
     data = run("expand", "sum_a", "--json", "--db", memory).data
     assert [one["text"] for one in data["passages"]] == [
@@ -114,6 +115,7 @@ def test_as_the_engine_is_the_engines_own_text(memory: Path) -> None:
     assert "needle" not in text
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize(
     "options",
     [

@@ -116,6 +116,7 @@ def arguments_for(database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatc
     return complete
 
 
+@pytest.mark.cases(60)
 @pytest.mark.parametrize(
     "call",
     [one for one in ALL if " ".join(one["args"]) not in SHORTER],
@@ -235,7 +236,7 @@ def test_summarized_tokens_never_exceed_the_messages(arguments_for):
     assert all(item["summarizedSourceTokens"] <= item["messageTokens"] for item in items)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("number", [3, 7, 9, 12, 15])
 def test_a_cursor_of_the_engine_continues_its_list_here(number: int, arguments_for):
     call = CALLS[number]

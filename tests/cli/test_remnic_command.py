@@ -93,6 +93,7 @@ def test_remnic_s_database_is_told_from_lossless_claw_s(remnic: Path):
     assert "lcm-tui remnic list" in refused.err
 
 
+@pytest.mark.long
 def test_an_import_that_is_stopped_says_what_it_did(
     database_file: DatabaseFactory, remnic: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -57,7 +57,7 @@ def host_appends(path: Path, conversation_id: int) -> None:
 # -- listing -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", REAL)
 def test_disk_says_which_conversations_take_the_space(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -172,6 +172,7 @@ def test_a_deletion_says_what_it_frees_and_what_it_writes(path: Path, monkeypatc
     assert path.stat().st_size == pytest.approx(freed["fileBytesAfter"], rel=0.1)
 
 
+@pytest.mark.long
 def test_what_a_small_deletion_frees_is_not_said_too_high(path: Path):
     freed = conversations(path, "delete", 8, "--json").data["freed"]
     assert conversations(path, "delete", 8, "--apply", "--yes").code == 0
@@ -212,6 +213,7 @@ def test_exports_go_to_our_own_folder_by_default(path: Path):
     assert f"lcm-tui disk --free strays --apply --db {path}" in done.out
 
 
+@pytest.mark.long
 def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch):
     real, calls = committing.commit, []
 
@@ -279,6 +281,7 @@ def test_without_an_export_nothing_is_deleted(path: Path, tmp_path: Path):
 # -- archiving ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_archive_and_back(path: Path):
     rows = dump(path)
     done = conversations(path, "archive", 7, 5, "--apply", "--yes", "--json").data
@@ -323,6 +326,7 @@ def test_what_is_forgotten_is_in_no_file(database_copy: DatabaseFactory, version
     assert not [one for one in files if one.suffix == ".jsonl"]
 
 
+@pytest.mark.long
 def test_what_is_gone_of_the_history_is_said_also_when_nothing_else_is(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -467,6 +471,7 @@ def test_a_file_that_is_none_is_refused(path: Path, tmp_path: Path):
 # -- mistakes ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -136,6 +136,7 @@ def test_it_never_writes_over_a_file(report: tuple[Path, dict[str, object]], dat
     assert target.read_bytes() == before
 
 
+@pytest.mark.long
 def test_where_nothing_can_be_written_it_names_the_option(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -144,6 +144,7 @@ def test_what_would_be_sent_to_whom_and_its_cost(database: Path) -> None:
     assert "No call was made and nothing was changed" in shown.out
 
 
+@pytest.mark.long
 def test_contaminated_consumers_are_chosen_by_an_option(database: Path) -> None:
     data = rewrite_broken(database, 1, "--stale").data
     reasons = {one["summaryId"]: one["reason"] for one in data["items"]}
@@ -257,6 +258,7 @@ def test_repaired_by_a_rule_and_taken_back(database: Path) -> None:
     assert dump(database) == before
 
 
+@pytest.mark.long
 def test_rules_in_another_language_are_not_called_kept(database: Path, tmp_path: Path) -> None:
     execute(database, "UPDATE messages SET content = 'Нельзя удалять таблицу заказов. ' || message_id")
     execute(database, "DELETE FROM message_parts")
@@ -309,7 +311,7 @@ def test_what_was_mended_since_it_was_stopped_is_not_paid_for(database: Path) ->
     assert list(drafts_folder().iterdir()) == []
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -538,6 +540,7 @@ def test_what_a_provider_may_answer(
         assert item["chosen"] is None
 
 
+@pytest.mark.long
 def test_a_refused_key_ends_it_and_changes_nothing(database: Path) -> None:
     before = dump(database)
     with MessagesApi(Fail(401, "authentication_error", "invalid x-api-key")) as server:
@@ -626,6 +629,7 @@ def test_an_answer_that_holds_the_key_comes_into_no_file(database: Path) -> None
     assert os.environ["GATEWAY_KEY"] not in kept.read_text() + result.out + result.err
 
 
+@pytest.mark.long
 def test_a_limit_of_cost_needs_a_price_that_is_known(database: Path) -> None:
     who = ("--provider", "anthropic", "--api-key-env", "GATEWAY_KEY", "--base-url", "http://127.0.0.1:9")
     to = (*who, "--db", database, "--model")

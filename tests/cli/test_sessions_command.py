@@ -39,6 +39,7 @@ def listed(home: Path, *more: object) -> list[dict[str, Any]]:
     return items
 
 
+@pytest.mark.long
 def test_the_list_says_where_each_session_is(home: Path, expected: dict[str, Any]) -> None:
     items = {item["sessionId"]: item for item in listed(home)}
     assert set(items) == set(expected)
@@ -53,6 +54,7 @@ def test_the_list_says_where_each_session_is(home: Path, expected: dict[str, Any
     assert newest == sorted(newest, reverse=True)
 
 
+@pytest.mark.long
 def test_pages_of_the_list_are_the_list(home: Path) -> None:
     whole, pages, more = listed(home), [], ()
     while True:
@@ -64,7 +66,7 @@ def test_pages_of_the_list_are_the_list(home: Path) -> None:
     assert pages == whole
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("filters", "wanted"),
     [
@@ -96,6 +98,7 @@ def test_a_session_is_shown_as_its_host_sees_it(home: Path, expected: dict[str, 
         assert all(each["createdAt"].endswith("Z") for each in data["messages"])
 
 
+@pytest.mark.long
 def test_pages_of_a_session_go_back_from_the_newest(home: Path, expected: dict[str, Any]) -> None:
     pages: list[Any] = []
     more: tuple[str, ...] = ()

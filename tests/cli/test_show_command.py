@@ -14,6 +14,7 @@ def test_a_number_without_a_conversation_may_be_a_message(database_file: Databas
     assert (result.code, result.out, result.err) == (3, "", said)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("name", "field"),
     [

@@ -301,6 +301,7 @@ def test_a_change_of_briefs_is_shown_as_sql(database_copy: DatabaseFactory, comm
     assert dump(other) == dump(path) != before
 
 
+@pytest.mark.long
 def test_a_new_brief_is_shown_as_sql(database_copy: DatabaseFactory, tmp_path: Path) -> None:
     path, text = database_copy("0.15.3"), tmp_path / "brief.md"
     text.write_text("It's 45 s; \u7f13\u5b58 --", encoding="utf-8")

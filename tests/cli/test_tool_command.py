@@ -21,6 +21,7 @@ def call(path: Path, name: str, given: object, *options: str) -> Any:
     return run("tool", name, asked, "--json", "--db", path, "--openclaw-dir", path.parent, *options).data
 
 
+@pytest.mark.long
 def test_answers_are_the_recorded_ones(openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
     for recording in [CALLS["grep"][0], CALLS["grep"][-1], CALLS["grep"][-2]]:
@@ -61,6 +62,7 @@ def test_a_question_without_a_model_is_answered_with_the_evidence(openclaw_home:
     assert found["totalSourceTokens"] <= 600
 
 
+@pytest.mark.long
 def test_a_named_model_answers_a_question_in_the_place_of_the_sub_agent(
     openclaw_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +100,7 @@ def test_a_named_model_answers_a_question_in_the_place_of_the_sub_agent(
     assert failed["errorCode"] == "DELEGATED_EXPANSION_WAIT_FAILED"
 
 
-@pytest.mark.cases(7)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "given",
     [

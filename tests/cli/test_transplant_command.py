@@ -51,6 +51,7 @@ def test_people_read_what_comes_and_what_stays_behind(path: Path) -> None:
     assert "exceed the budget of 2,500" in said
 
 
+@pytest.mark.long
 def test_duplicates_are_listed_and_refused(path: Path) -> None:
     run("transplant", 5, 8, "--db", path, "--apply", "--yes")
     before = dump(path)

@@ -117,7 +117,7 @@ def test_what_was_just_done_is_not_older_than_an_hour(zone: str, tmp_path: Path)
     assert "sum_top" in before.out
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("zone", "typed", "moved"), MOVED)
 def test_an_hour_that_a_zone_has_twice_or_not_at_all_is_not_guessed(
     zone: str, typed: str, moved: int, tmp_path: Path
@@ -204,6 +204,7 @@ def test_a_process_shows_and_reads_the_zone_of_its_environment(zone: str, tmp_pa
     assert shown("--before", newest[:19]) == [oldest]
 
 
+@pytest.mark.long
 @given(
     st.datetimes(datetime(1950, 1, 1), datetime(2037, 12, 31), timezones=st.just(UTC)),
     st.sampled_from([*ZONES, "Australia/Lord_Howe", "America/Havana", "Africa/Monrovia", "Pacific/Apia"]),

@@ -70,7 +70,7 @@ def test_an_odd_value_is_refused_by_what_its_option_is_about(command: str, datab
         assert result.code == EXITS.get(code, 2), given
 
 
-@pytest.mark.cases(23)
+@pytest.mark.cases(18)
 @pytest.mark.parametrize(
     ("arguments", "code", "exits"),
     [

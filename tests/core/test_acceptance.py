@@ -47,6 +47,7 @@ def test_what_stands_around_a_summary_is_taken_off(wrap: str):
     assert without_wrapping(wrap.format(BODY)) == BODY
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from([one for one in WRAPS if one != "```\n{}"]), max_size=2))
 @settings(max_examples=80, deadline=None)
 def test_one_around_another_is_taken_off_too_and_nothing_inside_is_lost(wraps: list[str]):
@@ -103,6 +104,7 @@ def test_a_text_without_words_is_none(text: str):
     assert faults(text) == ("no words",)
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(
     "text",
     [

@@ -42,7 +42,7 @@ WITH_OLD_CUT = replace(
 )
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("version", RECORDED)
 async def test_every_recorded_context_is_sent_alike(version: str, database_file: DatabaseFactory):
     answers = recorded(f"lcm-{version}.expected.json.xz")

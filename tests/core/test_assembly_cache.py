@@ -17,6 +17,7 @@ COLD = ("cold", False)
 UNKNOWN = ("unknown", False)
 
 
+@pytest.mark.cases(30)
 @pytest.mark.parametrize(("provider", "model"), PROVIDERS)
 @pytest.mark.parametrize(
     ("observed", "expected"),

@@ -166,7 +166,7 @@ def test_a_file_reads_as_its_name_and_what_nobody_knows_as_its_text(raw, kind, t
     assert (block.kind, block.text) == (kind, text)
 
 
-@pytest.mark.cases(40)
+@pytest.mark.cases(27)
 @pytest.mark.parametrize(
     "identity", [None, Identity("p", "a", "m"), Identity("p", "a", "data:" + "x" * 5_000)]
 )

@@ -132,6 +132,7 @@ async def test_what_was_read_serves_smaller_budgets(long_conversation: Path):
         assert database.statements == before
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("stubs", [False, True])
 async def test_messages_that_read_as_before_are_not_resolved_again(
     stubs: bool, database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
@@ -272,7 +273,7 @@ def counting(rules):
 REBUILT = {"0.1.2": (899, 14), "0.3.0": (899, 14), "0.8.2": (897, 12), "0.15.3": (865, 0)}
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", REBUILT)
 async def test_every_stored_message_is_rebuilt_to_what_was_counted(
     version: str, database_file: DatabaseFactory
@@ -328,7 +329,7 @@ async def test_older_messages_that_were_not_read_are_seen_in_no_form(long_conver
     assert found.unseen.messages == CONTEXT - len(found.messages)
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(
     ("said", "named"),
     [

@@ -676,7 +676,7 @@ def nested(levels: int):
     return value
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("odd", [nested(100_000), {1, 2}], ids=["deep", "set"])
 def test_what_json_cannot_write_in_a_message_of_the_host_weighs_nothing(odd: object) -> None:
     message = live_message({"role": "user", "content": [{"type": "odd", "holds": cast("Json", odd)}]})

@@ -14,7 +14,7 @@ RULES = "Never deploy on a Friday. Never delete /srv/data/index.db. Keep OPS-142
 LONG = SOURCE.rsplit("\n", 6)[0]
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("draft", "present", "sentence"),
     [

@@ -154,6 +154,7 @@ def test_every_pass_is_sound_and_there_is_an_end(
     assert context.tokens == sum(item.stored or 0 for item in context.items)
 
 
+@pytest.mark.long
 @given(contexts(), RULES, st.integers(0, 12))
 def test_sweep_after_sweep_converges(context: WeighedContext, rules, count: int) -> None:
     for _ in range(40):

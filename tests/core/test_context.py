@@ -35,6 +35,7 @@ async def shown_context(database: Database, number: int):
 # -- what is right ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_totals_are_what_plain_sql_says(database_file: DatabaseFactory, version: str):
     path = database_file(version)

@@ -46,7 +46,7 @@ async def test_every_conversation_is_listed_once_with_its_newest_message(path: P
         assert entry.last_activity == (said[0][0] if said else None)
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(3)
 async def test_counts_are_those_of_plain_sql(path: Path, opened: Database):
     ids = [found for (found,) in query(path, "SELECT conversation_id FROM conversations")]
     for counts in await opened.read(store.count_rows, ids):

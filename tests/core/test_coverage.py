@@ -290,6 +290,7 @@ def test_one_bad_summary_decides_a_cell_and_else_the_more(counts: tuple[int, ...
     assert Cell(counts, begins=False, doubled=False).state is state
 
 
+@pytest.mark.long
 def test_twelve_thousand_summaries_are_as_many_cells_as_a_dozen() -> None:
     blocks = tuple(
         Block(f"sum_{at}", "leaf", 0, ((at * 8, at * 8 + 8),), State.CONSUMED) for at in range(12_000)
@@ -312,7 +313,7 @@ async def maps_of(database: Database):
     return found
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_recorded_conversations_are_covered_without_a_hole_by_what_their_rows_say(
     version: str, database_file: DatabaseFactory
@@ -344,6 +345,7 @@ async def test_recorded_conversations_are_covered_without_a_hole_by_what_their_r
                 assert {seqs[place] for place in places_in(made.blocks[name])} == {seq for [seq] in said}
 
 
+@pytest.mark.long
 async def test_a_map_takes_as_many_statements_for_many_summaries_as_for_few(tmp_path):
     counts = []
     for leaves in (2, 300):

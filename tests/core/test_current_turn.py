@@ -132,6 +132,7 @@ def told_chunk(
     return chunk
 
 
+@pytest.mark.long
 @given(
     turns(),
     st.frozensets(st.integers(0, 30), max_size=2),

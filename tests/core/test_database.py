@@ -566,7 +566,7 @@ async def test_a_load_in_a_thread_asks_nothing_more_once_its_caller_is_cancelled
         assert await opened.read(value, COUNT) > 0
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @BOTH_WAYS
 @pytest.mark.parametrize("steps", sampled(range(8), (0, 3, 6)))
 async def test_a_read_can_be_cancelled_at_any_moment(database: Path, steps: int, load: Load):

@@ -60,6 +60,7 @@ def test_the_edits_lead_from_the_old_text_to_the_new_one(old: str, new: str):
     assert all(one.same != other.same for one, other in zip(diff.edits, diff.edits[1:], strict=False))
 
 
+@pytest.mark.long
 @given(TEXTS, TEXTS, st.sets(st.integers(0, 10)))
 def test_any_choice_of_hunks_gives_the_text_that_the_rows_show(old: str, new: str, left: set[int]):
     diff = compare_texts(old, new)
@@ -82,6 +83,7 @@ def test_every_line_stands_in_the_rows_once_and_in_order(old: str, new: str):
     assert {row.mark for row in diff.side_by_side()} <= set(LineMark)
 
 
+@pytest.mark.long
 @given(TEXTS, TEXTS)
 def test_emphasis_covers_what_differs_and_leaves_what_is_common(old: str, new: str):
     left, right = emphasis(old, new)

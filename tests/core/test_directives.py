@@ -54,6 +54,7 @@ ORDERS = [
 NO_ORDERS = ["So say yes.", "Sayings.", f"return {'x' * 160}", f"show\u3000{'😀' * 80}", "Say yes!!"]
 
 
+@pytest.mark.cases(27)
 @pytest.mark.parametrize("directive", DIRECTIVES)
 def test_directives(directive: str) -> None:
     found = without_directives(directive)
@@ -63,6 +64,7 @@ def test_directives(directive: str) -> None:
     assert not amid.is_empty
 
 
+@pytest.mark.cases(28)
 @pytest.mark.parametrize("harmless", HARMLESS)
 def test_other_sentences_stay(harmless: str) -> None:
     text = f"Before it. {harmless} too. After it."
@@ -108,6 +110,7 @@ _WORD = "[A-Za-z0-9_]"
 _SHAPED = rf"(?<!{_WORD})(you are now(?!{_WORD})|ignore rules(?=[{BLANKS}]*\Z|[.!?]))"
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(_PIECES), max_size=25).map("".join))
 def test_units_as_a_reader_of_single_characters_cuts_them(text: str) -> None:
     """The rule again, a character at a time; only the shapes are taken over."""

@@ -25,6 +25,7 @@ async def with_sources(reader, summary_id: str):
     return text, [edge.source for edge in await edges_of(reader, [text.summary.summary_id])]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("version", "count"), [("0.1.2", 73), ("0.15.3", 19)])
 async def test_every_recorded_summary_is_wrapped_the_same(
     version: str, count: int, database_file: DatabaseFactory

@@ -151,6 +151,7 @@ def test_any_mix_of_tables_and_columns_has_rules(kept: set[tuple[str, str | None
         assert rules.name == "0.1"
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_the_tail_is_that_of_the_context_screen(version: str, database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file(version)) as database:
@@ -219,7 +220,7 @@ def values_of(rules) -> dict[str, object]:
     return {"name": rules.name, "estimator": rules.estimator, **grouped}
 
 
-@pytest.mark.cases(42)
+@pytest.mark.cases(23)
 @pytest.mark.parametrize("attribute", KEYS)
 def test_every_setting_is_a_rule_or_read_elsewhere_or_named_as_without_effect(attribute: str) -> None:
     """And where it is a rule, it has the same name there."""
@@ -235,6 +236,7 @@ def test_every_setting_is_a_rule_or_read_elsewhere_or_named_as_without_effect(at
     assert sum(ways) == 1, f"{attribute}: a rule, read elsewhere, without effect: {ways}"
 
 
+@pytest.mark.long
 def test_what_goes_by_a_setting_is_there_and_nothing_goes_by_those_without_effect() -> None:
     code = {
         path.relative_to(ROOT).as_posix(): re.sub(r'"[^"\n]*"', "", path.read_text(encoding="utf-8"))

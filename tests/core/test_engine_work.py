@@ -126,6 +126,7 @@ def test_a_lease_that_cannot_be_read_is_neither_live_nor_expired(lease: str | No
     assert not is_claimable(one, active=True, now=NOW)
 
 
+@pytest.mark.cases(25)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("retries", "seconds"), product(range(5), [None, -60, 0, 60]))
 def test_a_failed_node_is_tried_again_after_its_time_and_three_times_at_most(form, retries, seconds) -> None:
@@ -157,6 +158,7 @@ def test_a_planned_node_waits_for_what_it_is_made_from() -> None:
 RANGES = st.tuples(st.integers(0, 7), st.integers(0, 7)).map(sorted)
 
 
+@pytest.mark.long
 @given(st.lists(RANGES, max_size=9), st.sets(st.integers(0, 7)), RANGES)
 def test_what_would_be_published_reaches_as_far_as_possible_without_a_gap(
     ranges: list[list[int]], summaries: set[int], wanted: list[int]

@@ -150,6 +150,7 @@ def test_what_the_fallback_tidies() -> None:
     assert kept_of("...") == "[Truncated from 1 tokens]"
 
 
+@pytest.mark.long
 @given(st.text(st.sampled_from("ab .!?\n\t\u3000漢🚀"), max_size=200), st.integers(64, 90))
 def test_a_fallback_keeps_to_its_limit_and_says_so(text: str, limit: int) -> None:
     cut = kept_of(text * 9, fallback_max_tokens=limit)

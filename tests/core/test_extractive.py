@@ -65,7 +65,7 @@ def test_the_aggressive_attempt_keeps_what_lasts_in_less_room():
     assert "never deploy" in text
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("filler", "rule"),
     [

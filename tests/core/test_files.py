@@ -46,6 +46,7 @@ async def test_a_file_by_its_id(database_file: DatabaseFactory):
     assert (missing.value.code, missing.value.exit_code) == ("FILE_NOT_FOUND", ExitCode.NOT_FOUND)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("version", [one for one in VERSIONS if one != "1.0-next"])  # that has no files
 async def test_references_are_all_that_a_full_search_finds(version: str, database_file: DatabaseFactory):
     path = database_file(version)

@@ -78,7 +78,7 @@ def test_what_a_first_import_keeps(case: dict[str, Any]) -> None:
     assert list(range(len(case["tokens"])))[len(case["tokens"]) - count :] == case["keptIndexes"]
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "case", RECORDED["topLevelReasoning"], ids=lambda one: one["stored"]["content"] or "-"
 )

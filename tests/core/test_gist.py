@@ -126,6 +126,7 @@ def test_of_a_text_that_is_nothing_else_all_is_left(text: str):
     assert gist(text) == text
 
 
+@pytest.mark.long
 @given(
     st.lists(
         st.sampled_from([*"[]<>*_`#-:.\n 2026", "summary ", "2026-03-02 ", "<summary ", "\x1b[31m", "\u202e"])

@@ -205,6 +205,7 @@ def test_ten_thousand_levels_need_no_recursion(closed: bool) -> None:
     assert len(graph.unreachable) == 10_000 * closed
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_the_recorded_graphs_are_whole(version: str, database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file(version)) as database:

@@ -190,6 +190,7 @@ async def test_what_the_engine_never_stores_is_not_missing(any_host: Host) -> No
     assert (found.behind, found.in_flight) == (0, False)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "environ",
     [
@@ -264,7 +265,7 @@ def status(host: Host, *more: str) -> Any:
     return run("status", "--openclaw-dir", host.folder, "--json", *more)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 def test_status_says_it_and_fails_when_asked_to(any_host: Host) -> None:
     stored = any_host.turn(1)
     any_host.turn(2)
@@ -469,6 +470,7 @@ async def test_the_gaps_of_another_conversation_are_not_named(followed: Host) ->
     assert len(await gaps_of(followed, followed.folder / "agents")) == 1
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("environ", "behind"),
     [
@@ -513,7 +515,7 @@ async def test_an_acknowledgement_alone_is_missing_only_when_polls_are_preserved
     assert (await any_host.one(**environ)).behind == behind
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("environ", "behind"), [({}, 2), (PRESERVED, 6)])
 def test_all_say_the_same_of_heartbeats(
     any_host: Host, environ: dict[str, str], behind: int, monkeypatch: pytest.MonkeyPatch
@@ -648,7 +650,7 @@ async def test_a_file_that_changes_is_compared_again(file_host: FileHost) -> Non
     assert (await file_host.one()).behind == 2
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("spoil", "behind", "bad"),
     [

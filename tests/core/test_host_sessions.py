@@ -349,7 +349,7 @@ BAD_ROWS = {
 }
 
 
-@pytest.mark.cases(8)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("name", BAD_ROWS)
 @pytest.mark.parametrize("index", ["complete", "rebuild"])
 def test_one_bad_row_is_one_reported_row(agent: AgentFolder, name: str, index: str) -> None:
@@ -611,7 +611,7 @@ def test_a_database_that_the_host_was_told_to_keep_elsewhere(
 # -- the end of a large session ----------------------------------------------------------------------------
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("place", ["cold", "blob", "deleted", "identity", "packed file", "file"])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_end_of_a_session_is_told_without_the_rest_or_not_at_all(
@@ -659,6 +659,7 @@ def test_most_ends_are_told(agent: AgentFolder, agents: Path, monkeypatch: pytes
     assert [one.entry_id for one in end.entries()] == story.path[-9:]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("place", ["cold", "blob", "deleted", "packed file"])
 def test_a_large_archive_is_unpacked_into_a_private_file_that_goes_again(
     agent: AgentFolder, agents: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str

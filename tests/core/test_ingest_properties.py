@@ -244,6 +244,7 @@ def without_separator(text: str) -> str:
     return text
 
 
+@pytest.mark.long
 @given(
     st.sampled_from(["", "\n", " \ufeff"]),
     PRELUDES,

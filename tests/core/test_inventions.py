@@ -16,6 +16,7 @@ def invented(source: str, draft: str) -> list[str]:
     return [one.text for one in measure(read_retention_source(source), draft).invented]
 
 
+@pytest.mark.cases(19)
 @pytest.mark.parametrize(
     ("source", "draft"),
     [
@@ -70,6 +71,7 @@ def test_a_near_miss_is_an_invention(source: str, draft: str):
     assert len(invented(source, draft)) == 1
 
 
+@pytest.mark.cases(27)
 @pytest.mark.parametrize(
     ("source", "draft"),
     [
@@ -181,6 +183,7 @@ def test_a_text_invents_nothing_of_itself(text: str):
     assert invented(text, text) == []
 
 
+@pytest.mark.long
 @given(st.text(alphabet="0123456789.,' \u00a0kMsG%$-/:月秒分万三十", max_size=60))
 def test_any_run_of_digits_is_read(text: str):
     for one in quantities(folded(text)):

@@ -61,7 +61,7 @@ def test_however_deep_it_stands(value: Any, in_objects: bool) -> None:
     assert found == value
 
 
-@pytest.mark.cases(22)
+@pytest.mark.cases(13)
 @pytest.mark.parametrize("text", NO_JSON)
 def test_no_json(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever it says

@@ -114,6 +114,7 @@ async def test_what_is_mended_is_told_at_the_item(database_copy: DatabaseFactory
 # -- the next compaction ------------------------------------------------------------------------------------
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_the_distance_says_what_the_engine_would_do(version: str, database_file: DatabaseFactory):
     seen = set()

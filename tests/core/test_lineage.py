@@ -107,7 +107,7 @@ async def test_a_detail_names_everything_around_a_summary(database_copy: Databas
     assert detail.messages == ()
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_every_summary_of_every_version_has_a_detail(version: str, database_file: DatabaseFactory):
     async with await Database.open(database_file(version)) as database:

@@ -22,7 +22,7 @@ from tests.databases import building, connect, new_database
 ONE = 1
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", ["0.1.2", "0.8.2", "0.15.3"])
 def test_people_read_the_same_of_the_end_as_of_the_whole(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, version: str

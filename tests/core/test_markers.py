@@ -156,6 +156,7 @@ def test_the_prefilter_misses_nothing(content: str, model: str | None) -> None:
     assert candidate or classify(content, model) is None
 
 
+@pytest.mark.long
 @given(CONTENTS, CONTENTS, WINDOWS)
 def test_windows_count_utf16_units_of_the_first_marker(before: str, after: str, rule) -> None:
     marker, window, kind = rule

@@ -50,6 +50,7 @@ def test_plain_texts(text: str, left: str) -> None:
     assert message_says(text) == left
 
 
+@pytest.mark.cases(20)
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -149,6 +150,7 @@ _SOUP = st.lists(st.sampled_from([*_PIECES, *"abQ=+/,.;:'! \t\n\r\u3000\u2028\x8
 )
 
 
+@pytest.mark.long
 @given(_SOUP)
 def test_plain_texts_as_one_pattern_tells_them(text: str) -> None:
     blank = "[" + BLANKS + "]"
@@ -174,6 +176,7 @@ _TAGS += ("<|start_of_thinking|>", "<think", "</think", "\n<think>", "</think> \
 _TAG_SOUP = st.lists(st.sampled_from([*_TAGS, *"ab>\n\t /\u3000"]), max_size=25).map("".join)
 
 
+@pytest.mark.long
 @given(_TAG_SOUP)
 def test_reasoning_as_patterns_tell_it(text: str) -> None:
     b, names, flags = f"[{BLANKS}]*", "think|thinking|reasoning", re.IGNORECASE | re.ASCII

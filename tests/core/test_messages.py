@@ -298,7 +298,7 @@ NEEDLES = [
 ]
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("needle", NEEDLES)
 async def test_what_is_searched_is_taken_as_it_is_written(database_copy: DatabaseFactory, needle: str):
     path = database_copy("0.15.3")

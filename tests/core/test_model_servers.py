@@ -126,7 +126,7 @@ async def test_what_an_answer_is_is_seen_by_how_it_begins(api: type[ScriptedServ
                 assert (await writer(REQUEST)).text == "It moved."
 
 
-@pytest.mark.cases(7)
+@pytest.mark.long
 @SHAPES
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("told", ["input", "output", "none"])
@@ -142,7 +142,7 @@ async def test_what_a_server_does_not_say_is_counted_with_the_most_it_can_be(
     assert not usage.is_exact
 
 
-@pytest.mark.cases(7)
+@pytest.mark.cases(6)
 @SHAPES
 @pytest.mark.parametrize("lie", [-5, True, "many", 10**30, None, 1.5, [3]])
 async def test_a_count_that_is_none_is_not_believed(api: type[ScriptedServer], lie: object):
@@ -182,7 +182,7 @@ async def test_a_text_without_end_is_refused_and_not_asked_for_again(api: type[S
         assert len(server.received) == 1
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @SHAPES
 @pytest.mark.parametrize(
     "goes_on",
@@ -221,6 +221,7 @@ async def test_an_answer_that_unpacks_without_end_is_refused(api: type[ScriptedS
         assert server.received[0].headers["accept-encoding"] == "identity"
 
 
+@pytest.mark.cases(3)
 @SHAPES
 @pytest.mark.parametrize("length", [5, 10**9])
 async def test_a_length_that_is_a_lie_gives_no_draft(api: type[ScriptedServer], length: int):
@@ -397,7 +398,7 @@ async def paced(
     await pace.aclose()
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("in_flight", [1, 4, 8, 16])
 @pytest.mark.parametrize("named", [5.0, 2.0, 1.0, None])
 @pytest.mark.parametrize("every", [1.0, 2.0, 5.0])
@@ -413,6 +414,7 @@ async def test_a_server_with_a_pace_gets_at_most_two_calls_a_summary(
         assert clock.now <= 1.6 * max(every, named or 0) * summaries + 20
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("in_flight", [1, 4, 8, 16])
 async def test_a_server_that_refuses_none_waits_two_moments_at_most(in_flight: int):
     for takes in (0.5, 10.0):
@@ -463,7 +465,7 @@ async def test_refusals_for_their_number_are_no_calls_and_all_are_answered(api: 
     assert len(server.received) == 11
 
 
-@pytest.mark.cases(9)
+@pytest.mark.cases(6)
 @SHAPES
 @pytest.mark.parametrize(
     ("fail", "code", "says"),
@@ -524,6 +526,7 @@ async def test_refusals_without_end_end(api: type[ScriptedServer]):
     assert len(server.received) == ATTEMPTS
 
 
+@pytest.mark.cases(3)
 @SHAPES
 @pytest.mark.parametrize(
     ("kind", "error"),
@@ -609,7 +612,7 @@ async def test_nothing_of_the_environment_reaches_a_server(
     assert sent.headers["authorization"] == f"Bearer {KEY}"
 
 
-@pytest.mark.cases(10)
+@pytest.mark.cases(6)
 @SHAPES
 @pytest.mark.parametrize(
     "garbage", ["X-Ü: 1", "X-A: naïve", "no colon", "X-B: a\r\nX-C: \x07", ": empty", "Content-Length: 3"]
@@ -667,7 +670,7 @@ def test_headers_of_one_maker_are_not_those_of_another():
         assert (None if found is None else found.names) == names
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(4)
 @SHAPES
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
 async def test_what_a_server_repeats_of_our_headers_is_masked(api: type[ScriptedServer], status: int):
@@ -696,7 +699,7 @@ async def test_an_answer_that_holds_our_key_is_kept_nowhere(api: type[ScriptedSe
     assert KEY not in repr(reply) + repr(verdict)
 
 
-@pytest.mark.cases(9)
+@pytest.mark.cases(5)
 @SHAPES
 @pytest.mark.parametrize("key", ["ollama", "lmstudio", "none", "test", "importer"])
 async def test_a_key_that_is_a_word_may_stand_in_an_answer(api: type[ScriptedServer], key: str):

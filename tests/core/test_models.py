@@ -160,7 +160,7 @@ async def test_a_refused_key_is_not_tried_again(api: type[ScriptedServer], statu
     assert len(server.received) == 1
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @SHAPES
 @pytest.mark.parametrize("breaks", ["reset", "end", "error"])
 async def test_an_answer_that_breaks_off_is_asked_for_again_and_never_used(
@@ -202,7 +202,7 @@ async def test_cancelling_closes_the_connection(api: type[ScriptedServer]):
             assert writer.meter.budget.spent.usage.input_tokens > 0
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(4)
 @SHAPES
 @pytest.mark.parametrize(
     "raw",

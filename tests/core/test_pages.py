@@ -52,7 +52,7 @@ def test_every_feature_is_told_with_its_version() -> None:
     assert all(f"{name} {version}" in steps for name, version in MIGRATION_STEPS)
 
 
-@pytest.mark.cases(51)
+@pytest.mark.cases(33)
 @pytest.mark.parametrize("attribute", KEYS)
 def test_every_setting_is_on_the_page_with_its_names_and_default(attribute: str) -> None:
     key = KEYS[attribute]

@@ -274,6 +274,7 @@ def test_a_prompt_is_not_larger_than_it_is_estimated(
     assert claude <= most_tokens([told], anthropic) <= claude * 2.2
 
 
+@pytest.mark.long
 @given(st.text(max_size=200), st.text(max_size=200))
 @settings(max_examples=200, deadline=None)
 def test_more_text_is_never_estimated_as_nothing(one: str, other: str):

@@ -39,6 +39,7 @@ def test_a_new_file_is_for_this_user_alone(tmp_path: Path, monkeypatch: pytest.M
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
 
 
+@pytest.mark.cases(15)
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o077, 0])
 @pytest.mark.parametrize("before", ["", ".local", ".local/state", ".local/state/lcm-tui"])
 def test_every_folder_that_is_made_is_for_this_user_alone(

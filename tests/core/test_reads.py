@@ -117,6 +117,7 @@ async def test_copies_at_the_front_stand_where_their_times_say(large: Path, tmp_
     assert await pages(path, 900) == by_time(path)
 
 
+@pytest.mark.long
 async def test_a_cursor_of_a_message_that_changed_is_gone_on_from_by_its_time(large: Path, tmp_path: Path):
     path = tmp_path / "moved.db"
     path.write_bytes(large.read_bytes())
@@ -161,6 +162,7 @@ async def test_small_conversations_are_checked_in_few_readings(
     assert counts[0] < 100 < 2 * 200 < counts[1]
 
 
+@pytest.mark.long
 async def test_a_conversation_that_cannot_be_read_leaves_the_others_to_be_read_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

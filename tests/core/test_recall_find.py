@@ -221,7 +221,7 @@ async def test_of_many_hits_the_newest_are_ranked_and_those_that_the_search_tabl
     assert {hit.id for hit in answer.hits} >= {"1", "sum_a"}  # no kind is left out
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["lease", "src/main.py", "a b", "k", "größe", "修改", "aa", "x-x"])
 @given(
     st.lists(
@@ -350,7 +350,7 @@ async def test_a_circle_of_summaries_ends(tmp_path: Path) -> None:
     assert (await found(path, "needle")).total == 2
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged", "1.0-next"])
 async def test_files_of_every_version_are_searched_whole(
     version: str, database_file: Callable[[str], Path]

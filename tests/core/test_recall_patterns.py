@@ -216,6 +216,7 @@ _PIECES = {
 }
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from([(name, one) for name, some in _PIECES.items() for one in some]), max_size=6))
 def test_the_refusal_names_what_comes_first(pieces: list[tuple[str, str]]) -> None:
     first = next((name for name, _ in pieces if name), None)

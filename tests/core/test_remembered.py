@@ -94,7 +94,7 @@ DAMAGED: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("how", DAMAGED)
 async def test_what_is_damaged_or_foreign_is_as_nothing(
     database_file: DatabaseFactory, tmp_path: Path, how: str
@@ -331,7 +331,7 @@ async def test_messages_and_summaries_that_came_name_their_conversations(databas
     assert not again.grown
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -30,6 +30,7 @@ def keys(found, kind=None) -> list[str]:
     return [one.key for one in found if kind in (None, one.kind)]
 
 
+@pytest.mark.cases(26)
 @pytest.mark.parametrize(
     ("text", "kind", "key"),
     [
@@ -230,7 +231,7 @@ def test_terms_agree_where_words_are_inflected_or_prefixed():
 PIECES = "/a|\n|?!|(\n|a.|@a|`|a\u3002|Files:\n- |a/|a\\\\|Bob |feature/|v1.|9|9,|9 |1k |-9|9-|三|周"
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("piece", sampled(PIECES.split("|"), ("/a", "\n", "a.", "`", "9,", "Bob ")))
 def test_a_text_of_nothing_but_the_same_is_read_in_passing(piece: str):
     """Each of these made some pattern go over the whole text from every place of it: minutes, not seconds."""

@@ -186,6 +186,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.cases(15)
 @pytest.mark.parametrize("language", OTHERS)
 def test_rules_of_other_languages_are_not_checked_and_not_called_kept(language: str):
     text = OTHERS[language]

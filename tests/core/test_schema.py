@@ -130,7 +130,7 @@ async def test_a_recorded_database_is_taken_for_what_wrote_it(
         assert weighted == (version not in ("0.1.2", "0.3.0"))
 
 
-@pytest.mark.cases(7)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("feature", PRESENT, ids=name_of)
 async def test_a_feature_that_is_taken_away_is_missed_and_nothing_else(
     database_copy: DatabaseFactory, feature: Feature
@@ -145,6 +145,7 @@ async def test_a_feature_that_is_taken_away_is_missed_and_nothing_else(
     assert schema.version.startswith("0.15.2 or later" if PRESENT[-1] in gone else "0.15.3+main or later")
 
 
+@pytest.mark.long
 async def test_a_file_of_the_first_beta_is_recognised_by_its_tables(database_copy: DatabaseFactory):
     path = without(database_copy("0.15.3"), NOT_IN_1X)
     with connect(path) as connection:
@@ -210,7 +211,7 @@ def test_absent_columns_are_null_and_others_have_their_type():
 # -- every mix ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_everything_can_be_asked_of_every_version(database_file: DatabaseFactory, version: str):
     _, answers = await answers_of(database_file(version))
@@ -218,7 +219,7 @@ async def test_everything_can_be_asked_of_every_version(database_file: DatabaseF
     assert answers["items"]
 
 
-@pytest.mark.cases(9)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
 @pytest.mark.parametrize(
     "lost", [(table, None) for table in TABLES] + [("messages", "token_count")], ids=name_of

@@ -319,6 +319,7 @@ SEVERAL: dict[str, tuple[list[str], object, list[str], list[str | None]]] = {
 }
 
 
+@pytest.mark.cases(11)
 @pytest.mark.parametrize(("files", "index", "counting", "keys"), SEVERAL.values(), ids=SEVERAL)
 def test_of_several_files_of_a_session_that_of_the_index_counts(
     files: list[str], index: object, counting: list[str], keys: list[str | None], tmp_path: Path

@@ -266,6 +266,7 @@ def test_a_value_that_does_not_fit_is_noted_and_the_next_source_applies(home: Pa
     assert first.message == 'LCM_FRESH_TAIL_COUNT is "banana", which is not a whole number; it is ignored.'
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(
     ("name", "accepted", "refused"),
     [
@@ -398,7 +399,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.cases(8)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("content", BROKEN)
 def test_a_broken_config_stops_only_who_named_it(home: Path, content: bytes):
     path = write_host(home, "")
@@ -526,6 +527,7 @@ def test_strict_json_keeps_its_meaning_when_read_as_json5(value: object, readabl
     assert json5.loads(f"// a comment forces the long way\n{document}") == value
 
 
+@pytest.mark.long
 @given(st.text(alphabet="{}[],:'\"/*\\ \nax01.+-", max_size=30))
 def test_any_text_is_read_or_refused(document: str):
     with suppress(ValueError):
@@ -664,7 +666,7 @@ WRITTEN = (
 OURS = (*_KNOWN, *(f"summary.{name}" for name in _FIELDS), "keys.reload", "unknown")
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("key", OURS)
 def test_any_value_of_any_key_of_ours_is_used_or_noted(home: Path, tmp_path: Path, key: str):
     path = tmp_path / "own.toml"

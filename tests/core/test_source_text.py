@@ -184,6 +184,7 @@ def test_zones_are_named_as_icu_names_them(zone: str, label: str) -> None:
     assert leaf_source([message("x")], OLD, ZoneInfo(zone)) == f"[{label}]\nx"
 
 
+@pytest.mark.cases(30)
 @pytest.mark.parametrize(
     ("stored", "label"),
     [

@@ -127,7 +127,7 @@ def test_it_finds_at_least_what_the_index_of_the_engine_finds(path: Path) -> Non
                 assert theirs <= {hit.id for hit in found.hits if hit.kind is DocumentKind.MESSAGE}, query
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("typed", "others"),
     [
@@ -196,7 +196,7 @@ def test_places_are_those_of_the_text_itself() -> None:
         assert [text[start:end] for start, end in term.places(text)] == places
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("query", ["\u0301", "\u0301\u0308", '"\u3099"', "\u0301*"])
 def test_marks_alone_find_nothing_and_are_no_error(query: str, path: Path) -> None:
     assert run("grep", query, "--index", "off", "--json", "--db", path).data["total"] == 0
@@ -247,7 +247,7 @@ async def _walked(database: Database, typed: str, *, forward: bool) -> list[int]
     return found
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("word", WORDS)
 def test_every_spelling_is_found_in_a_conversation_and_a_tree(path: Path, word: str) -> None:
     number = [*WORDS].index(word)
@@ -301,6 +301,7 @@ def test_texts_behind_a_nul_and_in_blobs_of_bad_bytes_are_found(tmp_path: Path) 
     asyncio.run(look())
 
 
+@pytest.mark.long
 @given(TEXTS, st.integers(0, 30), st.integers(1, 8))
 def test_what_is_marked_is_what_was_found(text: str, start: int, length: int) -> None:
     sought = sought_as(text[start : start + length].partition("\n")[0])

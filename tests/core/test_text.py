@@ -92,7 +92,7 @@ def test_no_zero_width_character_stands_alone() -> None:
     assert [text for text in shown if width_of(text[1]) == 0] == []
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("make_safe", [safe_line, safe_text])
 @given(text=NASTY)
 def test_safe_text_holds_nothing_unsafe_and_is_stable(make_safe, text) -> None:
@@ -249,6 +249,7 @@ def test_where_lines_break(text: str, width: int, lines: list[str]) -> None:
     assert wrap(text, width) == lines
 
 
+@pytest.mark.long
 def test_a_megabyte_without_spaces_wraps_whole() -> None:
     for character in "x数":
         pieces = wrap(character * 1_000_000, 100)
@@ -298,6 +299,7 @@ def test_previews_are_those_that_the_engine_printed(database_file) -> None:
     assert sum(printed.endswith("…") for _, printed in seen) > 80
 
 
+@pytest.mark.cases(30)
 @pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0)])
 def test_no_control_of_an_answer_is_stored(code: int):
     stored = without_commands(f"a{chr(code)}[31mé\u202e漢")

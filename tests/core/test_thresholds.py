@@ -158,6 +158,7 @@ def test_the_most_specific_rule_holds_and_the_first_of_equal_ones(rules, key, mo
         )
 
 
+@pytest.mark.long
 @given(st.lists(RULE, max_size=4), KEYS, MODELS)
 def test_what_was_noted_a_moment_ago_holds_also_when_the_model_is_not_known_later(rules, key, model) -> None:
     live = threshold_for(0.75, rules, key, model)

@@ -55,18 +55,21 @@ def test_reading_never_fails_and_gives_utc(text: str) -> None:
     assert moment is None or moment.tzinfo is UTC
 
 
+@pytest.mark.long
 @given(SECONDS)
 def test_the_sql_form_reads_back(moment: datetime) -> None:
     assert parse_utc(sql_utc(moment)) == moment
     assert len(sql_utc(moment)) == 19
 
 
+@pytest.mark.long
 @given(MILLISECONDS)
 def test_the_iso_form_reads_back(moment: datetime) -> None:
     assert parse_utc(iso_z(moment)) == moment
     assert len(iso_z(moment)) == 24
 
 
+@pytest.mark.long
 @given(MILLISECONDS, st.integers(-14 * 60, 14 * 60))
 def test_an_offset_names_the_same_moment(moment: datetime, minutes: int) -> None:
     zone = timezone(timedelta(minutes=minutes))

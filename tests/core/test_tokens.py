@@ -60,6 +60,7 @@ def test_weighted_is_the_sum_over_code_points(text: str) -> None:
         assert estimate_weighted(text) == expected
 
 
+@pytest.mark.long
 @given(st.text(ANYTHING))
 def test_utf16_is_a_quarter_of_the_length_in_javascript(text: str) -> None:
     text = as_engine_reads(text)
@@ -109,6 +110,7 @@ def test_only_the_summaries_that_were_changed_do_not_fit(database_file) -> None:
     assert odd == rewritten | negative
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("version", "weighted", "utf16", "lacking"),
     [
@@ -191,6 +193,7 @@ def test_raw_is_cut_out_as_it_was_written(raw, others, escaped, spaced) -> None:
     assert raw_block(written({**others, "later": {"raw": 1}})) is None
 
 
+@pytest.mark.long
 @given(st.text() | st.text('{}[]",:raw \\', max_size=20) | st.none())
 def test_raw_of_anything_is_none_or_json(metadata) -> None:
     block = raw_block(metadata)

@@ -77,7 +77,7 @@ def bind_socket(path: Path) -> None:
             os.chdir(work)
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -116,7 +116,7 @@ def _refused_to_write(path: Path) -> str:
 # -- the first page ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(9)
+@pytest.mark.cases(7)
 @pytest.mark.parametrize("size", [16, 100, 512, 4096])
 @pytest.mark.parametrize("value", [0, 0xFF, 0xE5])
 @pytest.mark.parametrize("wal", [False, True])
@@ -134,7 +134,7 @@ async def test_a_lost_first_page_is_damage_and_no_encryption(
     assert ("Keep lcm.db-wal" in error.message) == wal
 
 
-@pytest.mark.cases(11)
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("place", range(16))
 async def test_a_flipped_byte_of_the_magic_is_damage_too(database: Path, place: int):
     content = bytearray(database.read_bytes())

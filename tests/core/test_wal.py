@@ -94,7 +94,7 @@ def sizes_of(wal: bytes) -> tuple[int, int]:
 # -- what is found ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_a_sound_wal_is_sound_also_with_frames_of_earlier_rounds(
@@ -513,6 +513,7 @@ def test_an_agreement_ends_with_its_wal_also_where_the_next_one_has_its_inode(un
 # -- other names of the file --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_link_of_a_file_in_use_is_not_changed(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     link = path.with_name("link.db")

@@ -114,7 +114,7 @@ SPLICED: dict[str, tuple[list[str], int, str]] = {
 }
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("lines", "stored", "lost"), SPLICED.values(), ids=SPLICED)
 def test_what_is_announced_is_stored_and_what_is_lost_is_named(
     lines: list[str], stored: int, lost: str, openclaw_home: Path, tmp_path: Path
@@ -176,6 +176,7 @@ def test_a_session_is_imported_once_whole_and_taken_back(
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_nothing_of_a_transcript_is_lost(openclaw_home: Path) -> None:
     """Every block of every message stands in the parts as the host wrote it."""
     path = openclaw_home / "lcm.db"
@@ -210,6 +211,7 @@ def test_nothing_of_a_transcript_is_lost(openclaw_home: Path) -> None:
     assert roles == {("user", "user"), ("assistant", "assistant"), ("toolResult", "tool")}
 
 
+@pytest.mark.long
 def test_it_is_said_what_the_engine_would_have_kept(
     database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +247,7 @@ def test_what_is_left_out_is_said_with_its_line(openclaw_home: Path) -> None:
     assert shown["import"]["skipped"] == {"of roles that the engine does not store": 1}
 
 
+@pytest.mark.long
 def test_it_is_said_where_files_are_written(openclaw_home: Path) -> None:
     """Also for a copy of the database: they would lie among those of the host."""
     shown = backfill(openclaw_home, "research", ODD).out
@@ -278,7 +281,7 @@ def test_sessions_by_their_names(openclaw_home: Path) -> None:
         find_to_import(agents, "ops", ODD)
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -361,6 +364,7 @@ def test_a_long_session_comes_in_parts_of_one_batch(
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_a_run_that_was_stopped_is_gone_on_with(
     database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -568,6 +572,7 @@ def test_what_is_there_already_is_compacted_when_asked(openclaw_home: Path) -> N
     assert len(context_of(path, 7)) < 19
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("content", ["", "{bad", '{"type":"session","id":"s"}\n', "\n\n\n"])
 def test_a_file_without_messages_makes_no_conversation(
     content: str, database_copy: Callable[[str], Path], tmp_path: Path

@@ -108,6 +108,7 @@ async def test_it_is_shown_more_once_when_it_asks(database_copy: DatabaseFactory
     assert foreign not in model.asked[1][1]
 
 
+@pytest.mark.long
 async def test_an_answer_that_is_no_json_is_taken_as_text(database_copy: DatabaseFactory):
     model = Scripted(f"It rests on [{FIRST}].", "Just words.")
     _, _, brief = await written(database_copy("0.15.3"), model)

@@ -24,6 +24,7 @@ KEY = Session("s1", "agent:main:main")
 TOKENS = st.none() | st.sampled_from([0, 1, 900])
 
 
+@pytest.mark.long
 @given(
     st.fixed_dictionaries(
         {},

@@ -72,7 +72,7 @@ def fill(path: Path, seed: int) -> None:
                 rows.execute("UPDATE messages SET content = ? WHERE rowid = last_insert_rowid()", said)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "seed", [0, 1, 2, *(pytest.param(one, marks=pytest.mark.long) for one in range(3, 60))]
 )

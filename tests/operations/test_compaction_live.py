@@ -337,7 +337,7 @@ class Refusing:
         return SummaryReply(f"Summary {len(self.calls)}. " + "More. " * 30, "a/model")
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("ends", [False, True])
 async def test_after_a_refused_key_a_sweep_condenses_unless_somebody_ends_it(
     ends: bool, tmp_path: Path
@@ -376,7 +376,7 @@ async def test_a_refused_condensation_has_nothing_behind_it(version: str, tmp_pa
     assert (running.result.auth_failure, running.result.cut_short) == (True, False)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("count", [2**63 - 1, -(2**63), "many", b"\xff", 1e300, None])
 async def test_counts_that_nobody_wrote_stop_no_sweep(count: object, tmp_path: Path) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db", wide=True)

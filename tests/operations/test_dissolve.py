@@ -73,6 +73,7 @@ def test_new_items_bear_the_time_of_the_plan(database_copy):
     assert stamps == {"2026-03-06 12:00:00"}
 
 
+@pytest.mark.long
 def test_every_trace_of_the_node_goes(database_copy):
     """Edges, links, brief sources, and what tables of other versions say of it."""
     path = database_copy("0.15.3")
@@ -105,6 +106,7 @@ def test_every_trace_of_the_node_goes(database_copy):
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_what_the_engine_prepared_from_a_node_goes_with_it_and_comes_back(database_copy):
     """A node of an ended batch that names the summary (RESTRICT), and the one that became it (SET NULL)."""
     path = database_copy("1.0-next")
@@ -318,7 +320,7 @@ DAMAGE: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("case", DAMAGE)
 def test_it_is_refused_with_the_reason(database_copy, case):
     path = database_copy("0.15.3")
@@ -437,7 +439,7 @@ def comparable(rows: list[dict[str, Any]], fresh: set[str]) -> list[list[tuple[s
     )
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("case", sampled(APPLIED, APPLIED[::4]), ids="-".join)
 def test_the_rows_are_those_of_the_go_tool(database_copy, case):
     version, name = case

@@ -54,6 +54,7 @@ async def leaves(database: Database, count: int = 4):
     return (await database.read(select_items, CONVERSATION, depth=0))[:count]
 
 
+@pytest.mark.long
 async def test_drafts_wait_for_a_decision_and_nothing_is_changed(path: Path) -> None:
     before = dump(path)
     async with await Database.open(path) as database:
@@ -137,7 +138,7 @@ async def test_one_failure_fails_one_item(path: Path) -> None:
         assert set(states(again).values()) == {ItemState.COMMITTED}
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("error", [ProviderAuthError("refused the key"), LimitReachedError("the limit")])
 async def test_a_refused_key_and_a_limit_end_the_run_and_keep_what_is_done(
     path: Path, error: SummarizerError
@@ -228,6 +229,7 @@ class TestDecisions:
             batch.skip(batch.items[1].summary_id, "good as it is")
             assert batch.finished
 
+    @pytest.mark.long
     async def test_again_and_by_hand_beside_the_others(self, path: Path) -> None:
         async with await Database.open(path) as database:
             batch, one = await self.drafted(database)
@@ -404,7 +406,7 @@ class TestRules:
             await later.run()
             assert (states(later)[item.summary_id], len(writer.calls)) == (ItemState.COMMITTED, 1)
 
-    @pytest.mark.cases(1)
+    @pytest.mark.long
     @pytest.mark.parametrize("words", ["every", "retention 0", DEFAULT])
     async def test_no_rule_accepts_a_reversed_rule(self, path: Path, words: str) -> None:
         run(path, "UPDATE messages SET content = content || '\n\nYou must not re-index the orders table.'")
@@ -477,6 +479,7 @@ class TestRules:
             assert item.state is ItemState.REVIEW
             assert item.why.startswith(words)
 
+    @pytest.mark.long
     async def test_the_rule_ends_with_its_batch(self, path: Path) -> None:
         async with await Database.open(path) as database:
             items = await leaves(database, 2)

@@ -537,7 +537,7 @@ async def test_a_hole_is_told_and_not_filled_from_behind(engine: Engine, tmp_pat
     assert texts(engine.database.path) == ["line 0", "line 2", "line 3"]
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("budget", "kept"), [(1, 0), (99, 0), (100, 1), (249, 2), (250, 3), (10**9, 4)])
 async def test_a_first_import_keeps_the_newest_messages_that_fit(
     tmp_path: Path, budget: int, kept: int
@@ -565,6 +565,7 @@ async def test_a_first_import_keeps_the_newest_messages_that_fit(
     assert (state["last_processed_entry_id"], state["last_processed_entry_hash"] is None) == ("e3", not kept)
 
 
+@pytest.mark.long
 async def test_turns_of_the_hosts_timer_go_again_when_asked(tmp_path: Path) -> None:
     lines = [
         said("Read HEARTBEAT.md if it exists.", 0),
@@ -595,7 +596,7 @@ async def test_turns_of_the_hosts_timer_go_again_when_asked(tmp_path: Path) -> N
     assert texts(tmp_path / "turn.db") == [*kept, "HEARTBEAT_OK"]
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("prunes", [False, True])
 async def test_what_the_hosts_timer_asked_is_preserved_when_wanted(prunes: bool, tmp_path: Path) -> None:
     turns = [
@@ -842,6 +843,7 @@ async def test_after_an_overflow_finished_tool_calls_of_the_current_turn_are_com
         assert (await engine.compact(session, gist, budget=4_000, overflowed=True)).made == 0
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("version", "raises"), [("1.1.0-upgraded", False), ("0.15.3", True)])
 async def test_an_engine_from_1_1_on_reports_what_it_did_before_a_model_failed(
     version: str, raises: bool, database_copy: DatabaseFactory

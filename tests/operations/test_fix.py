@@ -361,6 +361,7 @@ async def test_a_wrong_count_is_mended_upward_as_far_as_it_shows(database_copy: 
     assert not done.new
 
 
+@pytest.mark.long
 async def test_a_message_that_cannot_be_counted_is_left(database_copy: DatabaseFactory):
     path = database_copy("0.1.2")
     bulk = value(

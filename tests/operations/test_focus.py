@@ -414,6 +414,7 @@ def test_of_two_that_are_active_either_can_be_the_one(database_copy: DatabaseFac
     assert "already active" in refusal(path, plan_activate_brief, TWO, new).message
 
 
+@pytest.mark.long
 def test_a_row_that_its_own_schema_forbids_comes_back_with_the_undo(database_copy: DatabaseFactory):
     path, brief_id = database_copy("0.15.3"), "focus_b291d54f7a07a200"
     with building(path, checks=False) as rows:

@@ -142,6 +142,7 @@ def test_several_rollovers_come_in_their_order(split):
     assert dump(split) == before
 
 
+@pytest.mark.long
 def test_focus_briefs_go_along_with_new_numbers(split):
     brief = """INSERT INTO focus_briefs
         (brief_id, conversation_id, prompt, content, status, covered_message_seq, created_at)
@@ -161,6 +162,7 @@ def test_focus_briefs_go_along_with_new_numbers(split):
     assert dump(split) == before
 
 
+@pytest.mark.long
 def test_an_entry_of_the_transcript_stays_with_the_newer_message(split):
     entry = value(
         split, "SELECT transcript_entry_id FROM messages WHERE conversation_id = ? ORDER BY seq", NEW
@@ -220,6 +222,7 @@ def test_the_checks_find_the_split_before_and_nothing_new_after(split):
 # -- beside a host ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_message_of_the_host_makes_the_plan_stale(split):
     """It would stand in the midst of older ones."""
     made = plan(split, OLD)
@@ -311,7 +314,7 @@ CASES = {
 }
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("case", CASES)
 def test_how_sure_it_is(split, case):
     statements, expected = CASES[case]

@@ -102,6 +102,7 @@ async def test_a_negative_depth_prunes_nothing(tmp_path: Path) -> None:
     assert len(context_of(path, 1)) == 1
 
 
+@pytest.mark.long
 def test_an_operator_prunes_a_context_as_new_does(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     run(path, "UPDATE conversation_bootstrap_state SET soft_reset_pruned_at = NULL")

@@ -146,7 +146,7 @@ def test_an_export_holds_what_is_noted_of_entries_and_nothing_of_others(
     assert json.loads(an_export(path, 2, tmp_path).read_text().splitlines()[-1])["end"][GAPS] == 1
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("conversation", [1, 2])
 def test_an_export_comes_back_as_it_was(database_copy: DatabaseFactory, tmp_path: Path, conversation: int):
     path = database_copy("1.1-later")
@@ -184,6 +184,7 @@ def test_an_export_beside_its_original_has_its_own_gaps_keys_and_place(
     assert [(one["conversation_id"], one["seq"]) for one in neighbours] == [(new, 4), (new, 5)]
 
 
+@pytest.mark.long
 def test_a_neighbour_that_is_not_in_the_file_is_no_neighbour(database_copy: DatabaseFactory, tmp_path: Path):
     path = database_copy("1.1-later")
     run(path, ENDED)
@@ -206,6 +207,7 @@ def test_an_import_into_a_file_without_these_tables_says_what_is_lost(
         assert any(f"of {table} not imported" in one for one in plans[0].warnings), table
 
 
+@pytest.mark.long
 def test_merging_moves_what_is_noted_of_entries(database_copy: DatabaseFactory):
     path = database_copy("1.1-later")
     run(path, SPLIT, f"UPDATE {GAPS} SET conversation_id = 9 WHERE gap_id = 1")
@@ -349,6 +351,7 @@ def test_a_backup_is_the_same_file_and_brings_it_back(tmp_path: Path, version: s
     assert query(path, "SELECT type, name, sql FROM sqlite_master ORDER BY 1, 2") == schema
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("version", FILES)
 @pytest.mark.parametrize("arguments", [(), ("--apply", "--yes")], ids=["preview", "apply"])
 def test_a_file_of_the_newest_line_is_not_migrated(

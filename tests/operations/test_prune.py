@@ -430,6 +430,7 @@ def test_a_conversation_without_a_key(path: Path):
     assert selected(path, no_key=True) == [6]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("version", REAL)
 def test_the_space_adds_up(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -781,7 +782,7 @@ def test_bytes_that_are_no_text_come_back(path: Path):
     assert changed(before, dump(path)) == set()
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

@@ -76,6 +76,7 @@ async def test_no_draft_is_paid_for(database_copy: DatabaseFactory, monkeypatch,
         assert not writer.calls
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("table", ["summaries", "summaries_fts_content"])
 async def test_a_trigger_on_what_a_rewrite_writes_stops_it_as_well(
     database_copy: DatabaseFactory, monkeypatch, table: str
@@ -111,6 +112,7 @@ async def test_no_pass_of_a_compaction_is_paid_for(tmp_path: Path, monkeypatch, 
     assert not summarizer.calls
 
 
+@pytest.mark.cases(3)
 @kinds
 async def test_no_brief_is_paid_for(database_copy: DatabaseFactory, monkeypatch, hinder: Hinder):
     path = database_copy("0.15.3")

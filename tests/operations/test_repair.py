@@ -44,7 +44,7 @@ async def test_the_rows_that_the_doctor_repaired_in_its_order(database_file: Dat
     assert found == changed
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", [*VERSIONS, "0.15.3-damaged"])
 async def test_what_is_bad_is_what_the_checks_say(version: str, database_file: DatabaseFactory) -> None:
     path = database_file(version)

@@ -225,6 +225,7 @@ def test_what_the_host_does_between_plan_and_commit_is_in_its_place(database_cop
     assert [ref for _, ref in context_of(path, 8)][2:] == own
 
 
+@pytest.mark.long
 def test_two_plans_for_the_same_numbers_exclude_each_other(database_copy):
     """W18: the second one is planned again, not written beside the first."""
     path = database_copy("0.15.3")
@@ -379,6 +380,7 @@ def test_blank_texts_are_nobodys_duplicates(database_copy):
 # -- files -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_large_files_come_along_and_are_referred_to(database_copy):
     path = database_copy("0.15.3")
     stored = {
@@ -422,6 +424,7 @@ def test_large_files_come_along_and_are_referred_to(database_copy):
         assert set(json.loads(ids)) <= set(copied)
 
 
+@pytest.mark.long
 def test_names_in_paths_stay_and_those_behind_escapes_do_not(database_copy):
     path = database_copy("0.15.3")
     file = value(path, "SELECT file_id FROM large_files WHERE conversation_id = 3")

@@ -60,7 +60,7 @@ DAMAGE: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("case", DAMAGE)
 def test_what_cannot_be_copied_whole_is_refused(database_copy, case):
     path = database_copy("0.15.3")
@@ -97,7 +97,7 @@ def test_what_is_not_there_is_told(database_file, source, target, kind):
     assert caught.value.message.endswith(".")
 
 
-@pytest.mark.cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "table", ["message_parts", "large_files", "focus_briefs", "summary_messages", "summary_parents"]
 )

@@ -127,6 +127,7 @@ def by_host(path: Path, conversation: int, times: Times, *actions: str) -> None:
 _STAMPED = {"messages": "message_id", "summaries": "summary_id", "context_items": "rowid"}
 
 
+@pytest.mark.long
 def test_an_old_summary_that_is_put_into_the_context_later_is_said(long_one: Path):
     """As another tool does that dissolves: what was in the place of its items, no row says."""
     times = Times(long_one)
@@ -197,6 +198,7 @@ def test_what_the_host_compacts_later_is_opened_again(long_one: Path):
         assert {one.doubt for one in statements} <= {"compacted", "appended"}
 
 
+@pytest.mark.long
 def test_what_the_host_takes_away_without_a_trace_is_said_where_the_journal_misses_it(long_one: Path):
     times = Times(long_one)
     times.next()
@@ -442,6 +444,7 @@ def test_before_a_compaction_what_an_operation_has_deleted_since_is_opened_too(d
     assert [one.text for one in said_then] == [one.text for one in statements]
 
 
+@pytest.mark.long
 def test_the_moment_before_a_compaction_is_what_it_was(long_one: Path):
     times = Times(long_one)
     by_host(long_one, 3, times, "append")

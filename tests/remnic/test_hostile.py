@@ -71,6 +71,7 @@ def test_a_schema_that_is_not_known_is_read_and_not_written(remnic: Path, databa
     assert read_contents(remnic).sessions == ()
 
 
+@pytest.mark.long
 def test_a_new_database_is_as_remnic_writes_one(tmp_path: Path, database_file: DatabaseFactory):
     made, like = tmp_path / "deep" / "made.sqlite", new_remnic(tmp_path / "like.sqlite")
     create(made)

@@ -170,6 +170,7 @@ def test_later_messages_follow_and_earlier_ones_are_put_before(source: Path, tmp
     check_import(source, remnic)
 
 
+@pytest.mark.long
 def test_what_remnic_recorded_itself_stays_in_its_place(source: Path, tmp_path: Path):
     imported(source, remnic := new_remnic(tmp_path / "lcm.sqlite"))
     with opened(remnic) as db:
@@ -223,6 +224,7 @@ def test_a_difference_is_named_with_its_columns(source: Path, tmp_path: Path):
     }
 
 
+@pytest.mark.long
 def test_a_summary_that_is_gone_from_the_source_is_told_apart(source: Path, tmp_path: Path):
     imported(source, remnic := new_remnic(tmp_path / "lcm.sqlite"))
     with building(source) as rows:
@@ -266,6 +268,7 @@ def test_a_node_of_that_id_in_another_session_stays(source: Path, tmp_path: Path
     assert found == [("sum_a", None), ("sum_b", "sum_d"), ("sum_c", None), ("sum_d", None)]
 
 
+@pytest.mark.long
 def test_what_remnic_deleted_for_its_age_comes_back_to_its_place(source: Path, tmp_path: Path):
     imported(source, remnic := new_remnic(tmp_path / "lcm.sqlite"))
     with opened(remnic) as db:

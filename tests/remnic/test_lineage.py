@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_remnic.source import Link, MessageKey, Outline, SourceSummary, in_order, place_summaries
@@ -21,6 +22,7 @@ def _outlines(draw: st.DrawFn) -> Outline:
     return Outline((), summaries, tuple(links), tuple(edges), (), 0)
 
 
+@pytest.mark.long
 @given(_outlines())
 def test_ranges_hold_all_turns_below_and_no_parent_leads_back(outline: Outline):
     turns = {message: 100 - message for message in range(10)}  # 10 to 12 are gone

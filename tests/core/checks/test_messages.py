@@ -441,6 +441,7 @@ def test_equal_messages_of_an_import_stamped_at_once_are_not_certain() -> None:
     assert [cluster.certain for cluster in find_clusters(messages, keys, [])] == [False]
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from([long("a"), long("b"), long("c"), "ok", ""]), max_size=60), st.data())
 def test_replays_are_equal_do_not_overlap_and_lie_behind_their_originals(
     said: list[str], data: st.DataObject

@@ -193,6 +193,7 @@ async def test_a_gap_whose_message_is_still_there_is_not_merely_closed(damaged) 
     assert "seq 111" in gap.sentence
 
 
+@pytest.mark.long
 async def test_the_state_folder_answers_the_checks_of_files(
     openclaw_home: Path, database_file: DatabaseFactory
 ) -> None:

@@ -24,6 +24,7 @@ LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 DatabaseFactory = Callable[[str], Path]
 
 
+@pytest.mark.long
 async def test_a_check_that_this_version_cannot_answer_says_why(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.1.2")) as database:
         report = await run_checks(database, limits=LIMITS)
@@ -38,6 +39,7 @@ async def test_a_check_that_this_version_cannot_answer_says_why(database_file: D
     assert {result.check.id for result in report.results} == set(CHECKS)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("version", ["1.0-next", "1.1-later"])
 async def test_a_check_of_what_another_line_of_engines_keeps_does_not_say_when_that_came(
     version: str, database_file: DatabaseFactory
@@ -103,6 +105,7 @@ async def test_clean_means_nothing_but_by_design(database_file: DatabaseFactory)
     assert by_design.clean
 
 
+@pytest.mark.long
 async def test_progress_goes_on_and_ends(database_file: DatabaseFactory) -> None:
     seen = []
     async with await Database.open(database_file("0.15.3")) as database:
