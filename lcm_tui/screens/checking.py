@@ -20,11 +20,10 @@ from textual.worker import Worker
 
 from lcm_tui.flows.checks import WHOLE_BYTES, folders_of, limits_of, reads_whole_file
 from lcm_tui.screens.frame import CommandScreen
-from lcm_tui.tables.health import Examination
+from lcm_tui.tables.health import STOPPED, Examination
 
 #: How often the progress is drawn (seconds).
 DRAWN_SECONDS: Final = 0.2
-STOPPED: Final = "the checks were stopped earlier"
 NOT_ASKED: Final = "it reads the whole database; {} does"
 
 

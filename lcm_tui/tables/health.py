@@ -111,6 +111,10 @@ class Group(Struct):
         return [key.key for key in self.by_check.get(check, ()) if isinstance(key, FindingKey)]
 
 
+#: Why checks were not asked that the operator stopped.
+STOPPED: Final = "the checks were stopped earlier"
+
+
 class Examination(Struct):
     """What the checks said of one scope: several runs, the newest answer of each check."""
 
@@ -304,16 +308,22 @@ def found_pieces(
     What matters most is first. *reload*: the file has changed since; this key checks again.
     """
     broken, doubtful = known.count(Confidence.BROKEN), known.count(Confidence.SUSPICIOUS)
-    left = len(known.not_run)
+    left, total = len(known.not_run), len(known.results)
+    stopped = any(one.reason == STOPPED for one in known.not_run)
     fixable = sum(map(can_fix, chosen))
     summaries = known.broken_summaries
     of_them = f" ({counted(summaries, 'summary')})" if summaries else ""
-    sound = bool(known.results) and not broken and not doubtful
+    sound = bool(total) and not broken and not doubtful and not stopped
+    first = Span(" no damage found " if sound else " ", "ok")
+    if stopped:
+        first = Span(f" stopped after {total - left} of {total} checks  ", "warn")
     pieces: list[Line] = [
-        (Span(" no damage found " if sound else " ", "ok"),),
+        (first,),
         (Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken{of_them}", "error" if broken else "dim"),),
         (Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),),
     ]
+    if stopped and left == total:
+        del pieces[1:]
     if file_damage(known.results.values()):
         pieces.insert(0, (Span(" ✗ the file itself is damaged ", "error"),))
     if reload is not None:
@@ -326,7 +336,7 @@ def found_pieces(
     if reload is None:
         pieces.append((Span(f"  {ended}", "dim"),))
     by_design = f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design"
-    return [*pieces, (Span(by_design, "dim"),), (Span(f"  of {len(known.results):,} checks", "dim"),)]
+    return [*pieces, (Span(by_design, "dim"),), (Span(f"  of {total:,} checks", "dim"),)]
 
 
 # -- the list ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -559,6 +560,23 @@ async def test_what_reads_the_whole_file_is_asked_for_in_a_conversation(database
         assert screen.list.examination.results["G13"].state is CheckState.NOT_RUN, "it is about the file"
 
 
+async def test_checks_that_were_stopped_at_once_say_nothing_of_damage(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    async def endless(*_: Any, **__: Any) -> Report:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(examining, "run_checks", endless)
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await go_to(pilot, HealthScreen())
+        await wait_for_text(pilot, "esc stops")
+        await pilot.press("escape")
+        await wait_for_text(pilot, f" stopped after 0 of {len(CHECKS)} checks")
+        assert not re.search("no damage|0 broken|0 suspicious", shown(pilot))
+        assert not screen.examiner.running
+
+
 async def test_escape_stops_the_checks_and_then_leaves(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -577,9 +595,10 @@ async def test_escape_stops_the_checks_and_then_leaves(
         await pilot.press("escape")
         assert not screen.examiner.running
         assert screen.list.examination.results["C3"].reason == "the checks were stopped earlier"
+        assert re.search(r" stopped after \d\d of 1\d\d checks  ✗ [1-9]", shown(pilot))
         assert screen.list.examination.results["A11"].state is CheckState.RAN
         await settled(pilot)
-        assert "skipped" in check(pilot)
+        assert "stopped after" in check(pilot)
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen, "the list of conversations")
         assert said(pilot) == []
