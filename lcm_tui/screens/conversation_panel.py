@@ -216,9 +216,12 @@ class Outlooker:
                 zone=self._screen.session.zone,
                 empty=self._empty,
                 early=True,
-                keys={subject: self._screen.key_of(name) for subject, name in LEADING.items()},
+                keys=self._keys(),
             )
         return self._outlook
+
+    def _keys(self) -> dict[Subject, str]:
+        return {subject: self._screen.key_of(name) for subject, name in LEADING.items()}
 
     @property
     def newest(self) -> str | None:
@@ -241,6 +244,7 @@ class Outlooker:
         """
         if not self._allowed:
             return
+        self._say(replace(self.outlook, keys=self._keys()))  # the help may have given new ones
         if whole:
             self.list_changed()
             self._screen.work_on("outlook", self._read)

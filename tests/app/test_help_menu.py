@@ -19,10 +19,12 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import text_of
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import all_keys
+from lcm_tui.tables.home import Subject
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import (
     NARROW,
     WIDE,
+    first_screen,
     open_app,
     resize,
     settled,
@@ -139,6 +141,9 @@ async def test_the_key_of_another_command_is_swapped_and_the_cursor_stays(
         await wait_for_text(pilot, "Press the key for “Context” (now X)", " F3 ")
         await pilot.press("escape", "escape")
         await wait_for_text(pilot, "X Context")
+        panel = first_screen(pilot).panel
+        assert panel is not None
+        await wait_for(pilot, lambda: panel.outlook.keys[Subject.NEAREST] == "X")
         await pilot.press("X")
         await wait_for_text(pilot, "Context 1")
 
