@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lcm_core.base.errors import NotFoundError
+from lcm_core.base.files import any_drafts, drafts_folder
 from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId, SummaryText
 from lcm_core.base.text import counted
 from lcm_core.store.conversations import get_conversation
@@ -16,7 +17,7 @@ from lcm_core.store.conversations import get_conversation
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key, always
 from lcm_tui.kit.listing import Marks
-from lcm_tui.kit.session import PastSession
+from lcm_tui.kit.session import PastSession, imported
 from lcm_tui.kit.spans import Block
 from lcm_tui.kit.terminal import edit_outside
 from lcm_tui.screens.frame import CommandScreen
@@ -24,6 +25,7 @@ from lcm_tui.screens.reading import DataScreen
 
 if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
+    from lcm_core.operations.drafting import BatchItem
     from lcm_core.operations.drafts import SavedDrafts
     from lcm_core.operations.past import Stop
     from lcm_core.operations.past_point import Point
@@ -140,23 +142,20 @@ def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | No
 # From a screen to drafts: one summary, what is below it, or everything that is broken.
 
 
-def repair_key(
-    conversation: Callable[[Any], Conversation | None],
-    waiting: Callable[[Any], Sequence[SavedDrafts]] = lambda _: (),
-) -> Key[Any]:
+def repair_key(conversation: Callable[[Any], Conversation | None], *, only: bool = False) -> Key[Any]:
     """List what is broken, in the selected *conversation* or in the whole file (None: that at once).
 
-    Drafts that are *waiting* for review are offered first, those of the newest batch.
+    Drafts that wait for review are offered first, those of the newest batch; *only* those of *conversation*.
     """
-    return commands.REPAIR.does(
-        lambda s: _repair(s, conversation(s), next((one for one in waiting(s) if one.to_review), None))
-    )
+    return commands.REPAIR.does(lambda s: _repair(s, conversation(s), only=only))
 
 
-def _repair(screen: CommandScreen, conversation: Conversation | None, kept: SavedDrafts | None) -> None:
+async def _repair(screen: CommandScreen, conversation: Conversation | None, *, only: bool) -> None:
     """Ask whether to repair this conversation or the whole file; no model is called yet."""
     from lcm_tui.kit.dialogs import Question
 
+    owner = conversation.conversation_id if only and conversation is not None else None
+    kept = await _waiting(screen, lambda item: owner in (None, item.conversation_id))
     if conversation is None and kept is None:
         open_repair(screen, None)
         return
@@ -177,6 +176,19 @@ def _repair(screen: CommandScreen, conversation: Conversation | None, kept: Save
     said = Block("Lists the broken summaries. No model is called and nothing changes until you confirm.")
     question = Question("Repair broken summaries", (said,), answers, decides=False)
     screen.app.push_screen(question, answered)
+
+
+async def _waiting(screen: CommandScreen, meant: Callable[[BatchItem], bool]) -> SavedDrafts | None:
+    """The newest batch with a draft that waits for review of an item that is *meant*."""
+    if not await asyncio.to_thread(any_drafts):
+        return None
+    await imported("lcm_core.operations.drafts", "lcm_tui.flows.drafts")
+    from lcm_core.operations.drafts import unfinished
+
+    from lcm_tui.flows.drafts import worth_keeping
+
+    found = await asyncio.to_thread(unfinished, drafts_folder(), screen.session.database.path)
+    return next((kept for kept in found if worth_keeping(filter(meant, kept.items))), None)
 
 
 async def resume_drafts(screen: CommandScreen, kept: SavedDrafts) -> None:
@@ -268,7 +280,6 @@ async def work_on_summary(
 
 def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:
     """Drafts of exactly these summaries that were not decided."""
-    from lcm_core.base.files import drafts_folder
     from lcm_core.operations.drafts import unfinished
 
     from lcm_tui.flows.drafts import worth_keeping
@@ -291,8 +302,24 @@ def edit_keys(selected: Callable[[Any], SummaryId | None], *, hidden: bool = Tru
 
         return await screen.session.read(get_summary, summary_id)  # type: ignore[no-any-return]
 
+    async def offered(screen: Any, summary_id: SummaryId) -> bool:
+        """Offer a draft that waits instead; True: it was opened, or nothing is to be edited."""
+        kept = await _waiting(screen, lambda item: item.summary_id == summary_id)
+        if kept is None:
+            return False
+        from lcm_tui.kit.dialogs import Question
+
+        answers = (("enter", "review the draft"), ("e", "edit the stored text"))
+        question = Question(f"A draft of {summary_id} waits for review", (), answers, decides=False)
+        answer = await screen.app.push_screen_wait(question)
+        if answer == "enter":
+            await resume_drafts(screen, kept)
+        return bool(answer != "e")
+
     async def edit(screen: Any) -> None:
         if (summary_id := selected(screen)) is not None:
+            if await offered(screen, summary_id):
+                return
             before = await read(screen, summary_id)
 
             def then(edited: str) -> None:
@@ -301,7 +328,7 @@ def edit_keys(selected: Callable[[Any], SummaryId | None], *, hidden: bool = Tru
             screen.open(places.Editor(str(summary_id), before.content, then))
 
     async def edit_elsewhere(screen: Any) -> None:
-        if (summary_id := selected(screen)) is not None:
+        if (summary_id := selected(screen)) is not None and not await offered(screen, summary_id):
             before = await read(screen, summary_id)
             edited = await edit_outside(screen.app, str(summary_id), before.content)
             if edited is not None:

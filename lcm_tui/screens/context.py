@@ -777,7 +777,7 @@ previews; in the messages as sent it finds text.
         actions.summaries_key(item),
         actions.previous_key(item, lambda s, summary_id: s._is_leaf(summary_id)),
         actions.messages_key(seq),
-        actions.repair_key(lambda s: s.conversation),
+        actions.repair_key(lambda s: s.conversation, only=True),
         actions.rewrite_subtree_key(summary_id),
         actions.mark_key(
             summary_id, _why_unread, help="Mark or unmark a summary; dissolving applies to the marked ones."

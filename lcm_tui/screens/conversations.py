@@ -647,7 +647,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         _of_selected(commands.SUMMARIES, places.Summaries),
         _of_selected(commands.COMPACT, places.Compaction),
         commands.DISK.does(lambda s: s.open(places.Disk()), hidden=False),
-        actions.repair_key(lambda s: s.list.conversation, lambda s: s.outlooker.drafts),
+        actions.repair_key(lambda s: s.list.conversation),
         commands.UNDO.does(_undo, _why_no_undo, of_row=False),
         Key(
             "transplant",

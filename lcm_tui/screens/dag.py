@@ -613,7 +613,7 @@ focus (tab); n and N go to the next and the previous match.
         commands.NEXT,
         actions.rewrite_key(_rewritable),
         commands.EXPAND.does(_expand, _why_not_expanded),
-        actions.repair_key(lambda s: s.conversation),
+        actions.repair_key(lambda s: s.conversation, only=True),
         actions.rewrite_subtree_key(_rewritable),
         commands.CONTEXT.does(_open_context),
         actions.previous_key(

@@ -50,6 +50,46 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
         assert at(pilot.app.screen, "Summary DAG")
 
 
+async def test_a_draft_that_waits_is_offered_by_e_and_by_r_where_its_summary_is(
+    database_copy: DatabaseFactory,
+):
+    async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, SUMMARY)
+        await pilot.press("e")
+        await wait_for_text(pilot, f"Edit {SUMMARY}")
+        await pilot.press(*"Zebra. ", "ctrl+s")
+        await wait_for_text(pilot, f"Review {SUMMARY}", "+▌Zebra.")
+        await settled(pilot)
+        for ways in (("e", "edit the stored text"), ("R", "continue with 1 draft that waits")):
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
+            await settled(pilot)
+            await pilot.press(ways[0])
+            await wait_for_text(pilot, ways[1])
+            await pilot.press("enter")
+            await wait_for_text(pilot, f"Review {SUMMARY}", "+▌Zebra.")
+            await settled(pilot)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
+        await pilot.press("e")
+        await wait_for_text(pilot, f"A draft of {SUMMARY} waits for review")
+        await pilot.press("e")
+        await wait_for_text(pilot, f"Edit {SUMMARY}")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
+        await settled(pilot)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
+        await settled(pilot)
+        await pilot.press("home", "c")
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Context"))
+        await settled(pilot)
+        await pilot.press("R")
+        await wait_for_text(pilot, "Repair broken summaries", "only conversation ")
+        assert "continue with" not in shown(pilot), "the draft is of another conversation"
+
+
 @pytest.mark.long
 async def test_what_was_not_changed_is_not_reviewed(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
