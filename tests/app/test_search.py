@@ -25,7 +25,7 @@ from textual.screen import ModalScreen
 from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.spans import text_of
 from lcm_tui.screens.editor import EditScreen
-from lcm_tui.screens.narrowing import parse_narrowing
+from lcm_tui.screens.narrowing import CHOICES, parse_narrowing
 from lcm_tui.tables.search import hit_lines
 from lcm_tui.tables.summaries import ShortIds
 from tests.app.host import Host
@@ -477,7 +477,7 @@ async def test_a_word_is_three_keys_away_from_a_dialog(before: str, database_cop
 
 
 @pytest.mark.long
-async def test_every_hit_is_of_a_kind_that_can_be_chosen(database_file: DatabaseFactory):
+async def test_the_key_of_each_choice_lists_as_many_hits_as_it_promised(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await searching(pilot, *"upload")
         await wait_for_text(
@@ -486,12 +486,13 @@ async def test_every_hit_is_of_a_kind_that_can_be_chosen(database_file: Database
         await wait_for_text(pilot, "327 hits", "5 in context 46", "6 not in it 277", "7 broken 12")
         await resize(pilot, 60, 24)
         assert "hits, best first, 200 shown" in shown(pilot), "also where the line is short"
-        await pilot.press("tab", "8")
-        await wait_for_text(pilot, "Search briefs", "●briefs 2")
-        await pilot.press("0", "1")
-        await wait_for_text(
-            pilot, "92 of 327 hits", "1 ●tool 92  2 user 45", "5 in context 17  6 not in it 75"
-        )
+        await pilot.press("tab")
+        for (key, word, title), count in zip(CHOICES, (92, 45, 119, 67, 46, 277, 12, 2, 2), strict=True):
+            await pilot.press(key)
+            await wait_for_text(pilot, f"Search {word}", f"{count} of 327 hits", f"{key} ●{title} {count}")
+            await pilot.press("0")
+        await pilot.press("1")
+        await wait_for_text(pilot, "1 ●tool 92  2 user 45", "5 in context 17", "6 not in it 75")
 
 
 async def test_a_count_has_a_plus_only_where_there_may_be_more_hits_of_its_choice(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 from lcm_core.base.findings import CheckResult, CheckState
+from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.checks.context import CHECKS
+from lcm_core.store.listing import Snapshot
 
 from lcm_tui.kit.bars import TitleBar
 from lcm_tui.kit.panes import whole_lines
 from lcm_tui.kit.spans import Column, Sorting, Span, heading_of, lay_out, lay_out_in_turn, text_of
 from lcm_tui.tables.health import check_document
+from lcm_tui.tables.snapshots import noted_document
 
 
 def test_a_line_of_a_head_that_is_too_long_goes_on_below_and_loses_nothing():
@@ -81,3 +84,28 @@ def test_a_reason_that_is_a_sentence_gets_no_second_full_stop():
     for reason in ("it stopped halfway: lcm.db is damaged.", "it stopped halfway: lcm.db is damaged"):
         result = CheckResult(CHECKS[0], CheckState.NOT_RUN, reason, (), 0)
         assert check_document(result)[1].text == "It stopped halfway: lcm.db is damaged."
+
+
+def test_one_item_of_a_snapshot_is_counted_as_one():
+    noted = {"contextItemCount": 1, "summaryCount": 0, "freshTailCount": 2}
+    one = Snapshot(
+        id="asm_1",
+        conversation_id=ConversationId(1),
+        created_at=Timestamp(""),
+        rules="1.0",
+        zone=None,
+        messages_hash="",
+        budget=1_000,
+        fresh_tail_count=None,
+        fresh_tail_max_tokens=None,
+        stub_large_tool_payloads=False,
+        metadata=noted,
+        selection="",
+        sent_tokens=0,
+        evicted=0,
+        sent=(),
+        dropped=(),
+    )
+    said = "\n".join(text_of(each.spans or ()) for each in noted_document(one, "today"))
+    assert "1 item, 0 of them summaries" in said
+    assert "2 items, not known tokens" in said
