@@ -78,13 +78,18 @@ class Key(Record, Generic[S], frozen=True):
             self.of_row if of_row is None else of_row,
             self.opens,
             self.general or self,
-            bar or self.bar,
+            bar or (self.bar and thing_of(title)) or self.bar,
         )
 
     @property
     def phrases(self) -> tuple[str, ...]:
         """Other words for it."""
         return phrases(self.words)
+
+
+def thing_of(title: str) -> str:
+    """What a key like "Next leaf" goes to, as the key bar says it of both directions: "Leaf"."""
+    return title.partition(" ")[2].capitalize()
 
 
 def phrases(words: str) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from textual.worker import Worker
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.bars import DONE_SECONDS as DONE_SECONDS
 from lcm_tui.kit.bars import KeyBar, KeyHint, Notices, Part, TitleBar, refresh_bars
-from lcm_tui.kit.commands import SHARED, Key, bindings, key_title
+from lcm_tui.kit.commands import SHARED, Key, bindings, key_title, thing_of
 from lcm_tui.kit.dialog import Prompt
 from lcm_tui.kit.drawn import Drawn, Lines, Still
 from lcm_tui.kit.lines import LineView, Scroller
@@ -127,8 +127,6 @@ _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 
 class SeriesOf(Protocol):
     """What a screen shows one of (`screens/reading.py`)."""
-
-    one: str  #: what it shows one of, "operation"
 
     def words(self, direction: int) -> tuple[str, str]:
         """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""
@@ -477,7 +475,8 @@ class CommandScreen(Screen[None], Still):
         key = self._key(command)
         title, text, bar = key.title, key.help, key.bar
         if command in _STEPS and self.among is not None:
-            (title, text), bar = self.among.words(_STEPS[command]), self.among.one.capitalize()
+            title, text = self.among.words(_STEPS[command])
+            bar = thing_of(title)
         elif key is EVERYWHERE[0] and isinstance(self.finder(), Filter):
             title, text = _FILTER
         return replace(key, title=(key.title_now and key.title_now(self)) or title, help=text, bar=bar)

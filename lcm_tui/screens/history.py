@@ -203,8 +203,8 @@ c shows the context as it was before it, s the summary DAG.
     KEYS: ClassVar[Sequence[Key[OperationScreen]]] = (
         commands.UNDO.does(_undo, _why_unread),
         *actions.before_keys(lambda s: s._operation, lambda s: None),
-        OPEN_LINE,
         ROWS_OR_DIFF,
+        OPEN_LINE,
         *SERIES,
     )
     COMMON: ClassVar[Sequence[Key[OperationScreen]]] = (NEXT_VIEW,)

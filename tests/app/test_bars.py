@@ -140,9 +140,14 @@ def test_neighbours_with_one_word_share_it_and_each_can_be_clicked():
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("DiskScreen", "enter Numbers"), ("PlanScreen", "enter Whole line"), ("ReviewScreen", "e Edit")],
+    [
+        ("DiskScreen", "enter Numbers"),
+        ("FilesScreen", "[ ] File"),
+        ("PlanScreen", "enter Whole line"),
+        ("ReviewScreen", "e Edit"),
+    ],
 )
-async def test_a_narrow_bar_says_what_enter_opens_and_keeps_the_own_keys(
+async def test_a_narrow_bar_says_what_its_keys_lead_to_and_keeps_the_own_ones(
     database_file: DatabaseFactory, name: str, said: str
 ):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
