@@ -15,7 +15,7 @@ export PYTHON
 help:
 	@echo "make demo      open the app on a demonstration database"
 	@echo "make test      every check and every test (WORKERS=2 sets how many at a time)"
-	@echo "make test-long the rest of them: ten minutes without tests/values, hours with it"
+	@echo "make test-long the rest of them, which takes hours with tests/values"
 	@echo "make package   build the wheel, install it elsewhere with the newest dependencies, and try it"
 	@echo "make lint      the checks alone: ruff, mypy (the Python of the pages too), import-linter"
 	@echo "make format    let ruff format and fix what it can"
