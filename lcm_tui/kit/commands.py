@@ -48,6 +48,7 @@ class Key(Record, Generic[S], frozen=True):
     opens: bool = False  #: may read something before another screen comes: the next keys are for that one
     general: Key[Any] | None = None  #: what it is made from: the same on every screen
     bar: str = ""  #: its word in the key bar, if that is not the title: neighbours with the same one share it
+    screens: frozenset[str] = frozenset()  #: the classes of those that have it, where all screens are known
 
     def does(
         self,
@@ -333,6 +334,7 @@ def key_problems(
     of all screens; *giver*: who gives them, as the sentences begin.
     """
     known = {**moving_keys(), **{one.id: one.key for one in keys}}
+    screens = {one.id: one.screens for one in keys}
     problems = [
         f"{giver} gives a key to {action!r}, which is not a command; {_like(action, known)}"
         for action in given
@@ -355,7 +357,7 @@ def key_problems(
                 else f"{giver} gives {key!r} to {action!r}, and so takes it from {other!r}: "
                 f"give {other!r} another key."
                 for other, keys in taken.items()
-                if name in keys and not _side_by_side(action, other, known)
+                if name in keys and not _apart(action, other, known, screens)
             ]
     return problems
 
@@ -366,7 +368,8 @@ def free_keys(given: Mapping[str, str], keys: Collection[Key[Any]], action: str)
     *given*: action id to its keys in the names of Textual; the rest is as in `key_problems`.
     """
     known = {**moving_keys(), **{one.id: one.key for one in keys}}
-    others = (other for other in known if other == action or not _side_by_side(action, other, known))
+    screens = {one.id: one.screens for one in keys}
+    others = (other for other in known if other == action or not _apart(action, other, known, screens))
     taken = {key for other in others for key in _split(given.get(other, known[other]))}
     written = [*map(chr, range(0x21, 0x7F)), *(f"F{number}" for number in range(2, 13))]
     return [one for one in written if textual_keys(one) not in taken]
@@ -378,11 +381,12 @@ def swapped(given: Mapping[str, str], keys: Collection[Key[Any]], action: str, k
     *given*, *keys*: as in `free_keys`. *key* is as Textual names it; what is returned is as people write it.
     """
     known = {**moving_keys(), **{one.id: one.key for one in keys}}
+    screens = {one.id: one.screens for one in keys}
     now = {other: _split(given.get(other, written)) for other, written in known.items()}
     holders = [
         other
         for other, held in now.items()
-        if key in held and other != action and not _side_by_side(action, other, known)
+        if key in held and other != action and not _apart(action, other, known, screens)
     ]
     swap = {other: [*(one for one in now[other] if one != key), *now[action]] for other in holders}
     return {name: ",".join(map(_as_written, held)) for name, held in {action: [key], **swap}.items()}
@@ -428,9 +432,11 @@ def _split(keys: str) -> list[str]:
     return [key.strip() for key in keys.split(",") if key.strip()]
 
 
-def _side_by_side(action: str, other: str, known: Mapping[str, str]) -> bool:
-    """Whether two actions have a key in common from the beginning: no screen has both."""
-    return not set(_split(known[action])).isdisjoint(_split(known[other]))
+def _apart(action: str, other: str, known: Mapping[str, str], screens: Mapping[str, frozenset[str]]) -> bool:
+    """Whether no screen has both actions, so that one key may be both."""
+    here, there = screens.get(action), screens.get(other)
+    alike = not set(_split(known[action])).isdisjoint(_split(known[other]))
+    return alike or bool(here and there and here.isdisjoint(there))
 
 
 def _like(action: str, known: Mapping[str, str]) -> str:

@@ -210,12 +210,14 @@ def all_keys() -> Mapping[str, Key[Any]]:
 def known_keys() -> Mapping[str, Key[Any]]:
     """The same, of the screens that are imported already."""
     found: dict[str, Key[Any]] = dict(SHARED)
+    screens: dict[str, set[str]] = {}
     kinds: list[type[CommandScreen]] = [CommandScreen]
     for kind in kinds:  # which grows
         kinds += kind.__subclasses__()
         for one in kind.ALL_KEYS.values():
             found.setdefault(one.id, one.general or one)
-    return found
+            screens.setdefault(one.id, set()).add(kind.__name__)
+    return {name: replace(one, screens=frozenset(screens.get(name, ()))) for name, one in found.items()}
 
 
 class CommandScreen(Screen[None], Still):

@@ -152,6 +152,7 @@ def test_a_swap_keeps_the_other_keys_of_a_command_and_is_written_as_the_config_f
     keys = all_keys().values()
     assert swapped({}, keys, "context", "k") == {"context": "k", "up": "up,c"}
     assert swapped({}, keys, "expand", "ampersand") == {"expand": "&", "disk": ">,ctrl+o"}
+    assert swapped({"briefs": "Z"}, keys, "context", "b") == {"context": "b"}, "a preview has no Context"
     assert swapped({"context": "comma"}, keys, "context", "h") == {"context": "h", "fold": "left,comma"}
 
 
@@ -165,8 +166,8 @@ async def test_a_swap_that_cannot_be_made_says_why_in_full_below_the_keys(
         await settled(pilot)
         await pilot.press("question_mark", *"trace", "f2")
         await wait_for_text(pilot, "Press the key for “Lines”")
-        await pilot.press("d")  # which a queue of drafts would have beside `L`
-        refusal = "Not done: d is the key of Dissolve, which cannot have L instead. Choose a free key."
+        await pilot.press("y")  # which a queue of drafts would have beside `L`
+        refusal = "Not done: y is the key of Copy, which cannot have L instead. Choose a free key."
         await wait_for(pilot, lambda: refusal in " ".join(shown(pilot).replace("│", "").split()))
 
 
