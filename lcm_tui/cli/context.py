@@ -144,7 +144,11 @@ _DIFFERENT: Final[Mapping[str, Kind[Any]]] = {
 )
 @flag("--snapshots", "List the contexts that an engine sent, newest first.")
 @options.page_options
-@flag("--assembled", "Show the messages as sent under the budget, and what is left out.", section=_SENT)
+@flag(
+    "--assembled",
+    "Show the messages as sent under the budget, and what is left out; the options below do so too.",
+    section=_SENT,
+)
 @option("--prompt", Text(), "TEXT", "Apply prompt-aware eviction with this prompt.", section=_SENT)
 @option(
     "--rules",
@@ -204,7 +208,7 @@ def context(
         options.alone("--at")
         return show_snapshot(run, at, conversation)
     run = run_at(run, conversation, options.PastOptions(at))
-    if assembled:
+    if assembled or no_clamp or not prompt is rules is export is None:
         asked = budget_for(run.settings, budget)
         owner, one = run.read_remembering(
             _load_whole, run, conversation, asked, prompt, rules, clamp=not no_clamp
@@ -214,14 +218,6 @@ def context(
             return 0
         report = list(assembled_blocks(run.time, owner, one, asked, prompt))
         return run.answer("context", _assembled_document(owner, one), report)
-    for name, value in (
-        ("prompt", prompt),
-        ("rules", rules),
-        ("export", export),
-        ("no-clamp", no_clamp or None),
-    ):
-        if value is not None:
-            raise UsageError(f"--{name} requires --assembled.", details={"option": name})
     return _show_items(run, conversation, budget)
 
 

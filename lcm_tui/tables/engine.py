@@ -96,6 +96,7 @@ _MANY: Final = {"prepared summary": "prepared summaries", "batch": "batches"}
 NEEDS: Final = {
     Need.EXPIRED_LEASE: "a worker died holding a lease",
     Need.OLD_RUN: "a run died with its process",
+    Need.FAILED_DEBT: "compaction failed, never retried",
     Need.LOST_BY_FAILURE: "preparing failed for good",
     Need.DUE_WITHOUT_BATCH: "noted as due, nothing is prepared",
     Need.NOTHING: None,

@@ -56,8 +56,8 @@ async def test_prepared_texts_are_read_apart_and_never_beside_the_state(
     texts = column(path, "SELECT content FROM pending_summary_nodes WHERE conversation_id = 2")
     async with open_app(path, size=NARROW) as pilot:
         screen = await engine(pilot)
-        assert list(screen.list.table.keys)[:4] == [1, 9, 3, 2]
-        await pilot.press("j", "j", "j")
+        assert list(screen.list.table.keys)[:5] == [1, 9, 4, 3, 2]
+        await pilot.press("j", "j", "j", "j")
         assert "complete, waits for the threshold" in " ".join(screen.text.text.split())
         assert not any(text[:20] in screen.text.text for text in texts)
         await pilot.press("enter")
@@ -81,6 +81,11 @@ async def test_debt_of_what_has_ended_is_closed_behind_a_backup(database_copy: D
         assert screen.list.table.select(3)
         await pilot.press("x")
         await wait_until_last_said(pilot, "this conversation is active: its host pays the debt")
+        assert screen.list.table.select(4)
+        await pilot.press("x")
+        await wait_until_last_said(
+            pilot, "this conversation is active: once what failed works again, compact it"
+        )
         assert screen.list.table.select(7)
         await pilot.press("x")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
@@ -141,7 +146,7 @@ async def test_the_first_screen_says_how_many_conversations_need_a_look_and_lead
     async with open_app(database_file("1.0-next"), size=WIDE) as pilot:
         screen = pilot.app.screen
         assert at(screen, "Conversations")
-        await wait_for_text(pilot, "4 conversations: a worker died ")
+        await wait_for_text(pilot, "5 conversations: a worker died ")
         needs = screen.outlooker.outlook.engine_needs
         session = screen.session
         found = await session.read(read_work, session.settings.engine, datetime.now(UTC))

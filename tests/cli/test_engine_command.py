@@ -56,7 +56,7 @@ def test_conversations_that_need_a_look_come_first(database_file: DatabaseFactor
     assert {one["id"]: {name: one[name] for name in wanted[1]} for one in listed} == wanted
     needs = [Need[one["need"].upper()] for one in listed]
     assert needs == sorted(needs)
-    assert [one["id"] for one in listed][:4] == [1, 9, 3, 2]
+    assert [one["id"] for one in listed][:5] == [1, 9, 4, 3, 2]
 
 
 def test_one_conversation_says_what_would_be_published(database_file: DatabaseFactory) -> None:

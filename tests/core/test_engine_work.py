@@ -415,6 +415,8 @@ def test_what_needs_a_look_and_how_badly() -> None:
     later = [batch(status="stale", failure="summary was empty"), batch("c", made=1)]
     assert need(later) is Need.NOTHING, "a newer batch goes on"
     assert need([], [], [due]) is Need.DUE_WITHOUT_BATCH
+    refused = debt(pending=1, failure="x: provider auth failure")
+    assert need([batch()], [], [refused]) is Need.FAILED_DEBT
     assert need([], [], [due], below={ONE: BelowThreshold(9, 9)}) is Need.NOTHING
     assert need([batch()], [], [due]) is Need.NOTHING
     assert need([], [], [due], active=False) is Need.NOTHING

@@ -393,6 +393,8 @@ NOTED: Final[tuple[ReadingRule, ...]] = (
     ReadingRule("G9", WARNING, "stuck maintenance", "Is compaction debt stuck?",
                 why="Due compaction finishes or is given up. If it is marked as running for long, it blocks "
                 "all other compaction.", needs=("conversation_compaction_maintenance",),
+                unfixed="No automatic fix. Of a conversation that has ended, x in Y or lcm-tui engine "
+                "CONVERSATION --close-debt closes it; else C or lcm-tui compact does what is due.",
                 unanswered="Whether recorded token counts are stale: they include what the host adds.",
                 find=_stuck),
     ReadingRule("G11", WARNING, "focus briefs",

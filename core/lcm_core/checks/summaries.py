@@ -582,7 +582,9 @@ CHECKS: Final[tuple[Rule[Summaries], ...]] = (
          find=_copies),
     Rule("C10", WARNING, "made from a broken summary", "Was a summary condensed from a broken one?",
          why="A summary lacks everything that its broken source lacks. Repair the source first (R).",
-         needs=("summaries", "summary_parents"), unfixed=_BY_MODEL, find=_from_bad_ones),
+         needs=("summaries", "summary_parents"), find=_from_bad_ones,
+         unfixed="No automatic fix. When its source is repaired, R in the app lists it as stale, and so does "
+         "lcm-tui rewrite CONVERSATION --stale."),
     Rule("C17", WARNING, "same text twice", "Do several summaries of a conversation have the same text?",
          why="Two summaries with one text were made from the same messages, or one replaced the other.",
          needs=("summaries",), find=_same_texts),

@@ -296,9 +296,10 @@ class Need(IntEnum):
 
     EXPIRED_LEASE = 1
     OLD_RUN = 2
-    LOST_BY_FAILURE = 3
-    DUE_WITHOUT_BATCH = 4
-    NOTHING = 5
+    FAILED_DEBT = 3
+    LOST_BY_FAILURE = 4
+    DUE_WITHOUT_BATCH = 5
+    NOTHING = 6
 
 
 class ConversationWork(Record, frozen=True, dict=True):
@@ -346,10 +347,12 @@ class ConversationWork(Record, frozen=True, dict=True):
             return Need.EXPIRED_LEASE
         if self.debt is DebtState.DIED:
             return Need.OLD_RUN
+        if self.debt is DebtState.FAILED:
+            return Need.FAILED_DEBT
         newest = self.batches[-1] if self.batches else None
         if any(one.in_state(NodeState.GIVEN_UP) for one in active) or (newest and newest.lost_by_failure):
             return Need.LOST_BY_FAILURE
-        if self.debt in (DebtState.DUE, DebtState.FAILED) and not active:
+        if self.debt is DebtState.DUE and not active:
             return Need.DUE_WITHOUT_BATCH
         return Need.NOTHING
 
