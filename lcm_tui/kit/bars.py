@@ -86,7 +86,12 @@ class Notice(Record, frozen=True):
     @property
     def over(self) -> bool:
         """Whether its time has passed."""
-        return self.severity != "error" and time.monotonic() >= self.at + self.seconds
+        return self.severity != "error" and not self.new
+
+    @property
+    def new(self) -> bool:
+        """Whether it may cover the line below the title for what does not fit."""
+        return time.monotonic() < self.at + self.seconds
 
 
 class Notices:
@@ -250,6 +255,7 @@ class TitleBar(_Bar):
         self.help_key, self.notice = help_key, notice
         self.set_class(notice is not None, "-notice")
         self._fit_rest()
+        self.refresh()  # the same notice may have lost its second line
 
     def on_resize(self) -> None:
         """A notice may need another number of lines."""
@@ -281,7 +287,7 @@ class TitleBar(_Bar):
         named = max(beside - cell_width(text), width // 3 - cell_width(note), width // 10)
         where = clip(safe_line(self.where), named)
         room, more = beside - cell_width(where), ""
-        rooms = (room, width - 2) if self._has_room_below else (room,)
+        rooms = (room, width - 2) if self.notice.new and self._has_room_below else (room,)
         parts = _in_rooms(text, rooms)
         if cell_width(parts[-1]) > rooms[len(parts) - 1]:
             more, (others, _, last) = f" {self.help_key} more", text.rpartition(". ")

@@ -58,7 +58,7 @@ from tests.operations.test_rewrite import above, deep, rewritten
             "1.1-later",
             NARROW,
             ["database", "engine", "context", "disk"],
-            ["? 3 suspicious  LCM 1.1.1 or later  quick check ", "4 conversations: a worker died "],
+            ["? 3 suspicious  LCM 1.1.1 or later  quick check ", "5 conversations: a worker died "],
         ),
         (
             "0.15.3-damaged",
@@ -134,7 +134,7 @@ async def test_a_line_that_is_read_late_moves_none_below_it(
     monkeypatch.setattr(reading.Outlooker, "_read_engine", late)
     monkeypatch.setattr(reading.Panel, "show", noted)
     async with open_app(database_file("1.0-next"), size=size) as pilot:
-        await wait_for_text(pilot, "engine ", "context ", "disk ", "4 conversations: ")
+        await wait_for_text(pilot, "engine ", "context ", "disk ", "5 conversations: ")
         await settled(pilot)
     assert {len(rows) for rows in places.values()} == {1}, places
 

@@ -511,12 +511,18 @@ async def test_a_notice_takes_no_row_and_is_there_once(database_file: DatabaseFa
         assert shown_lines(pilot)[1:] == before[1:], "list, head and keys are as they were"
         pilot.app.notices.clear()
         await wait_for(pilot, lambda: shown_lines(pilot) == before)
-        pilot.app.notify("What has no room beside the name of a place has a second line, which moves nothing")
+        long = "What has no room beside the name of a place has a second line, which moves nothing"
+        pilot.app.notify(long, timeout=60)
         await wait_for_text(pilot, " Conversations  ▌What has no room", "which moves nothing.")
         assert shown_lines(pilot)[1].startswith(" ▌")
         assert shown_lines(pilot)[2:] == before[2:], "the list and the keys are as they were"
         pilot.app.notices.clear()
         await wait_for(pilot, lambda: shown_lines(pilot) == before)
+        pilot.app.notify(long, severity="error", timeout=0.1)
+        await wait_for_text(pilot, "▌What has no room", "F1 more")
+        assert shown_lines(pilot)[1:] == before[1:], (
+            "trouble stands until a key, but covers nothing for so long"
+        )
 
 
 LONG = "A sentence that says at length what was wrong with the last key, and what would help. " * 2
@@ -529,8 +535,8 @@ async def test_a_notice_that_is_cut_is_whole_in_the_help(
 ):
     async with open_app(database_file("0.15.3"), size=size) as pilot:
         await settled(pilot)
-        pilot.app.notify("The first one.")
-        pilot.app.notify(LONG.strip(), severity="warning")
+        pilot.app.notify("The first one.", timeout=60)
+        pilot.app.notify(LONG.strip(), severity="warning", timeout=60)
         await wait_for_text(pilot, "▌A sentence that says")
         assert shown_lines(pilot)[0].startswith(" Conversation")
         await wait_for(pilot, lambda: shown_lines(pilot)[1].endswith("… F1 more"), "the second line")
