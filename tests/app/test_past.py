@@ -244,8 +244,8 @@ async def test_a_change_waits_until_the_other_moment_is_shown(
             assert pilot.app.screen is screen
             may_go_on.set()
             await wait_for(pilot, lambda: not screen.moving, "the other moment")
-            assert ("as it was before" in shown(pilot)) is there
             pilot.app.notices.clear()
+            await wait_for(pilot, lambda there=there: ("as it was before" in shown(pilot)) is there)
         assert "another moment" not in (screen.why_not("dissolve") or "")
     assert dump(path) == rows
 
