@@ -476,8 +476,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             case Subject.NEAREST:
                 self._open_of(line.ref or self.outlooker.outlook.nearest[0].conversation_id, places.Context)
             case Subject.LARGEST:
-                self.list.sort_by("bytes" if self.list.sorted_by != "bytes" else "activity")
-                self._stand_on(line.ref or next(iter(self.list.table.keys), None))
+                self.open(places.Disk())
             case Subject.OPERATION:
                 self.open(places.History())
 

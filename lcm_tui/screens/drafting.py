@@ -224,13 +224,19 @@ async def summaries_in_contexts(reader: Reader, owners: Iterable[ConversationId]
 
 async def load_outcome(reader: Reader, items: Sequence[BatchItem]) -> Outcome:
     """What the drafts that were applied did to the contexts, and what is stale in their conversations now."""
-    from lcm_core.change.journal import get
+    from lcm_core.change.journal import Operation, get
     from lcm_core.operations.stale import stale_in
 
-    done = [one for one in items if one.operation is not None]
-    tokens = [(await reader.run(get, one.operation)).tokens for one in done if one.operation]
-    owners = {one.conversation_id for one in done}
-    return Outcome(sum(tokens), sum([len(await stale_in(reader, owner)) for owner in owners]))
+    async def holds(operation: Operation) -> bool:
+        undone_by = operation.undone_by
+        return undone_by is None or not await holds(await reader.run(get, undone_by))
+
+    made = [(one.conversation_id, one.operation) for one in items if one.operation is not None]
+    done = [(owner, await reader.run(get, operation)) for owner, operation in made]
+    held = [(owner, one) for owner, one in done if await holds(one)]
+    stale = [len(await stale_in(reader, owner)) for owner in {owner for owner, _ in held}]
+    undone = frozenset(name for _, name in made) - {one.id for _, one in held}
+    return Outcome(undone, sum(one.tokens for _, one in held), sum(stale))
 
 
 class Preparation:
@@ -715,6 +721,8 @@ Drafts are saved on disk: leave at any time and continue later.
 
     async def _read_outcome(self, work: Work) -> None:
         self._outcome = await self.session.read(load_outcome, work.batch.items)
+        work.batch.follow_history(self._outcome.undone)
+        self.list.table.redraw()
         self.head.again()
 
     def _go_on(self) -> None:

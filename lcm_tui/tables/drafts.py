@@ -441,6 +441,7 @@ def whole_text(item: BatchItem) -> str:
 class Outcome(Record, frozen=True):
     """What applied drafts brought."""
 
+    undone: frozenset[str] = frozenset()  #: operations that were undone since
     tokens: int = 0  #: by which contexts grew
     stale: int = 0  #: summaries made from a text that was replaced, in the same conversations
 

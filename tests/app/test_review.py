@@ -437,13 +437,17 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
             pilot, f" 11 applied, {grown:+,} tokens, 5 summaries stale now; U, then u undoes all of them."
         )
         assert dump(path) != before
-        await pilot.press("escape")
-        await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
-        await history(pilot)
-        await settled(pilot)
-        await pilot.press("u")
-        await wait_for_text(pilot, "with all of its batch: yes")
-        await applied(pilot)
+        for state in (ItemState.SKIPPED, ItemState.COMMITTED, ItemState.SKIPPED):  # undone, redone, undone
+            await pilot.press("U")
+            await wait_for(pilot, lambda: at(pilot.app.screen, "History"))
+            await settled(pilot)
+            await pilot.press("u")
+            await wait_for_text(pilot, "with all of its batch: yes")
+            await applied(pilot)
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: pilot.app.screen is screen, "the drafts")
+            await wait_for(pilot, lambda state=state: {one.state for one in work.batch.items} == {state})
+            assert ("U, then u undoes" in shown(pilot)) is (state is ItemState.COMMITTED)
     assert dump(path) == before
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from functools import partial
 
 from lcm_core.base.errors import DatabaseError, LcmError, NotFoundError, RefusedError
@@ -43,6 +43,8 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.writers.cost import LimitReachedError
 from lcm_core.writers.request import ProviderAuthError, ProviderUnavailableError, Summarizer, Usage
 
+#: Why a draft that was applied counts as left.
+UNDONE = "it was applied, and that was undone"
 #: Calls in flight by default.
 IN_FLIGHT = 4
 
@@ -424,6 +426,14 @@ class Batch:
     def skip(self, summary_id: SummaryId, why: str = "") -> None:
         """Leave a summary as it is; its consumers are drafted without it. Its drafts stay."""
         self._set(replace(self.item(summary_id), state=ItemState.SKIPPED, why=why))
+
+    def follow_history(self, undone: Collection[str]) -> None:
+        """Leave as it is what was undone since, by operation id; what was redone then is committed again."""
+        for item in self.items:
+            if item.state is ItemState.COMMITTED and item.operation in undone:
+                self.skip(item.summary_id, UNDONE)
+            elif item.why == UNDONE and item.operation not in undone:
+                self._set(replace(item, state=ItemState.COMMITTED, why=""))
 
     async def again(self, summary_id: SummaryId, writer: Summarizer | None = None) -> tuple[Draft, ...]:
         """Ask again, another model perhaps; drafts that are there stay beside the new ones.
