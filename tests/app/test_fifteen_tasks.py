@@ -238,7 +238,8 @@ def test_14_another_key_and_another_theme(path: Path, home: Path) -> None:
         operator.press("f2", "Press the key for “Context”")
         operator.press("f6", "Context is F6 now")
         assert operator.keys <= 4
-        operator.press("escape", "F6 Context")
+        operator.press("escape")
+        operator.waits(lambda: "╭" not in operator.screen and "F6 Context" in operator.screen, "the list")
         operator.press(":", "What do you want to do")
         operator.types("theme nord", "Theme: nord")
         operator.press("enter", "Conversations  8")
