@@ -23,7 +23,6 @@ from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.preview import PlanScreen
 from lcm_tui.screens.previous import SourceScreen
 from lcm_tui.screens.review import ReviewScreen
-from tests.app.screens import history
 from tests.app.support import (
     MIDDLING,
     NARROW,
