@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
 from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.kinds import ConversationName, Tokens
 
 if TYPE_CHECKING:
@@ -17,23 +16,17 @@ if TYPE_CHECKING:
 
 @command("compact", examples=("compact 1", "compact 1 --leaf --apply", "compact 1 --until-under 40k"))
 @options.needed_conversation
-@click.option("--leaf", is_flag=True, help="Create one leaf, then condense as the engine does.")
-@click.option(
-    "--until-under",
-    type=Tokens(),
-    metavar="TOKENS",
-    help="Repeat sweeps until the context has at most this size.",
-)
-@click.option("--single-root", is_flag=True, help="Condense to one summary before the fresh tail.")
+@flag("--leaf", "Create one leaf, then condense as the engine does.")
+@option("--until-under", Tokens(), "TOKENS", "Repeat sweeps until the context has at most this size.")
+@flag("--single-root", "Condense to one summary before the fresh tail.")
 @options.budget
 @options.engine_settings
-@click.option("--if-due", is_flag=True, help="Only if the engine itself would compact now.")
-@click.option(
+@flag("--if-due", "Only if the engine itself would compact now.")
+@flag(
     "--current-turn",
-    is_flag=True,
-    help="Also finished tool calls of the current turn, as the engine does after an overflow (1.1 on).",
+    "Also finished tool calls of the current turn, as the engine does after an overflow (1.1 on).",
 )
-@click.option("--no-fallback", is_flag=True, help="Stop if no model gave a shorter text; never truncate.")
+@flag("--no-fallback", "Stop if no model gave a shorter text; never truncate.")
 @options.rule_set
 @options.model_options
 @options.change_flags

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.files import make_private, write_private
 from lcm_core.base.records import Conversation, ConversationId
@@ -37,7 +37,7 @@ from lcm_core.store.statistics import (
 
 from lcm_tui.cli import documents, options
 from lcm_tui.cli.answer import OURS, Answer, Paging, Run
-from lcm_tui.cli.command import Decorator, Sectioned, argument, command, flag, gather, option
+from lcm_tui.cli.command import argument, command, flag, gather, option
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import (
     Choice,
@@ -196,8 +196,7 @@ CLEANERS: Final = ("archived_subagents", "cron_sessions", "null_subagent_context
 _ALL, _EMPTY, _NO_KEY, _ORPHANED, _ARCHIVED = "all", "empty", "no-key", "orphaned", "archived"
 
 
-def _condition(name: str, **attributes: Any) -> Decorator:
-    return click.option(name, cls=Sectioned, section=_WHICH, **attributes)
+_condition: Final = partial(option, section=_WHICH)
 
 
 class Chosen(Record, frozen=True):
@@ -257,45 +256,38 @@ _chosen = gather(
         nargs=-1,
         required=False,
     ),
-    _condition(
-        "--until",
-        type=When(),
-        metavar="TIME",
-        help="The newest message is from before this time, or older: 90d.",
-    ),
-    _condition(
-        "--larger-than", type=Size(), metavar="SIZE", help="Its texts are larger than: 50MB, 800KB, 1GB."
-    ),
-    _condition("--max-messages", type=WholeNumber(0), metavar="N", help="It has at most this many messages."),
+    _condition("--until", When(), "TIME", "The newest message is from before this time, or older: 90d."),
+    _condition("--larger-than", Size(), "SIZE", "Its texts are larger than: 50MB, 800KB, 1GB."),
+    _condition("--max-messages", WholeNumber(0), "N", "It has at most this many messages."),
     _condition(
         "--session-key",
-        type=StoredText(empty=False),
-        metavar="GLOB",
-        help="Its session key or id is this, or matches a pattern such as 'agent:*:cron:*'.",
+        StoredText(empty=False),
+        "GLOB",
+        "Its session key or id is this, or matches a pattern such as 'agent:*:cron:*'.",
     ),
     _condition(
         "--only",
-        type=Choice(_EMPTY, _NO_KEY, _ORPHANED, _ARCHIVED),
-        metavar="WHAT",
-        multiple=True,
-        help="empty (no messages, summaries or context), no-key (no session key), orphaned (its recorded "
+        Choice(_EMPTY, _NO_KEY, _ORPHANED, _ARCHIVED),
+        "WHAT",
+        "empty (no messages, summaries or context), no-key (no session key), orphaned (its recorded "
         "transcript no longer exists on this machine), archived; may be given several times.",
+        multiple=True,
     ),
     _condition(
         "--cleaner",
-        type=Choice(*CLEANERS, _ALL),
-        metavar="NAME",
-        multiple=True,
-        help=f"The engine's own cleaner of this name would delete it: {', '.join(CLEANERS)}, or {_ALL}; may "
+        Choice(*CLEANERS, _ALL),
+        "NAME",
+        f"The engine's own cleaner of this name would delete it: {', '.join(CLEANERS)}, or {_ALL}; may "
         "be given several times.",
+        multiple=True,
     ),
     _condition(
         "--agent",
-        type=Text(empty=False),
-        metavar="NAME",
-        multiple=True,
-        help="An agent whose conversations --cleaner selects (default: the agents of the host's "
+        Text(empty=False),
+        "NAME",
+        "An agent whose conversations --cleaner selects (default: the agents of the host's "
         "configuration, else main); may be given several times.",
+        multiple=True,
     ),
 )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
-import click
 from lcm_core.base.errors import RefusedError, UsageError
 from lcm_core.base.text import counted
 from lcm_core.base.values import to_json
@@ -16,7 +15,7 @@ from lcm_core.store.statistics import file_size
 from lcm_tui.cli import answer as answering
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.command import command
+from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import Choice
 from lcm_tui.cli.working import carry_out, show_and_ask
@@ -34,18 +33,17 @@ from lcm_tui.tables.disk import (
 
 
 @command("disk", forms=("csv",), examples=("disk", "disk --free pages --apply"))
-@click.option(
+@option(
     "--free",
-    type=Choice("pages", "strays"),
-    metavar="pages|strays",
-    help="Give back the free pages of the file and its write-ahead log (VACUUM), or remove the large files "
+    Choice("pages", "strays"),
+    "pages|strays",
+    "Give back the free pages of the file and its write-ahead log (VACUUM), or remove the large files "
     "that no row names, older than a day (previews unless --apply).",
 )
-@click.option(
+@flag(
     "--all",
-    "measured",
-    is_flag=True,
-    help="Measure the texts of the conversations of a file over 1 GB too; that reads all of them.",
+    "Measure the texts of the conversations of a file over 1 GB too; that reads all of them.",
+    into="measured",
 )
 @options.change_flags
 def disk(run: Run, *, free: str | None, measured: bool, flags: options.ChangeFlags) -> Answer:

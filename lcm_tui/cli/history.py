@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lcm_core.base.errors import NotFoundError, RefusedError, UsageError
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import replace
 from lcm_core.change.journal import (
     DamagedRecordError,
     Operation,
@@ -37,7 +37,7 @@ from lcm_core.store.listing import CANDIDATES, Page, Position, the_one
 
 from lcm_tui.cli import answer, options
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.command import argument, command, flag, gather, option
+from lcm_tui.cli.command import argument, command, flag, option
 from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import ConversationName, OperationId, Stamp, When, WholeNumber
 from lcm_tui.cli.options import ChangeFlags, PageOptions, SqlFlags
@@ -156,32 +156,12 @@ async def operation_beginning(reader: Reader, wanted: str) -> str:
 # -- undo and redo ---------------------------------------------------------------------------------------
 
 
-class Back(Record, frozen=True):
-    """What is to be taken back or made again."""
-
-    operation_id: str
-
-    @property
-    def last(self) -> bool:
-        """Whether the newest one is meant."""
-        return self.operation_id == "last"
-
-    @property
-    def batch(self) -> str | None:
-        """The operations that were committed together, if they are meant."""
-        return self.operation_id if self.operation_id.startswith("batch_") else None
-
-
-back = gather(
-    "back",
-    Back,
-    argument(
-        "operation_id",
-        OperationId(),
-        "OPERATION_ID",
-        "The operation, or a unique prefix of its id; the batch_... of several that belong together; or "
-        "`last`: the newest change in effect, or to redo, the last undone one.",
-    ),
+back = argument(
+    "operation_id",
+    OperationId(),
+    "OPERATION_ID",
+    "The operation, or a unique prefix of its id; the batch_... of several that belong together; or "
+    "`last`: the newest change in effect, or to redo, the last undone one.",
 )
 
 
@@ -190,11 +170,11 @@ back = gather(
 @flag("--with-later", "Undo later operations that depend on it too, as a batch.")
 @options.budget
 @options.sql_flags()
-def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: SqlFlags) -> Answer:
+def undo(run: Run, *, operation_id: str, with_later: bool, budget: int | None, flags: SqlFlags) -> Answer:
     """Undo any operation (previews unless --apply). It can be redone."""
     from lcm_tui.cli.changing import run_change
 
-    planner = _planner(back, redo=False, with_later=with_later)
+    planner = _planner(operation_id, redo=False, with_later=with_later)
     told = run_change(run, "history.undo", planner, flags, budget=budget)
     if not told.data.get("applied"):
         return told
@@ -216,29 +196,26 @@ async def _left(reader: Reader) -> Operation | None:
 @back
 @options.budget
 @options.sql_flags()
-def redo(run: Run, *, back: Back, budget: int | None, flags: SqlFlags) -> Answer:
+def redo(run: Run, *, operation_id: str, budget: int | None, flags: SqlFlags) -> Answer:
     """Redo an undone operation (previews unless --apply)."""
     from lcm_tui.cli.changing import run_change
 
-    return run_change(run, "history.redo", _planner(back, redo=True), flags, budget=budget)
+    return run_change(run, "history.redo", _planner(operation_id, redo=True), flags, budget=budget)
 
 
-def _planner(back: Back, *, redo: bool, with_later: bool = False) -> Planner:
-    """What makes the inverse of the operation that was named."""
+def _planner(operation_id: str, *, redo: bool, with_later: bool = False) -> Planner:
+    """What makes the inverse of the operation, or of the batch, that was named."""
     found: list[str] = []  # what was meant stays the same when it has to be planned again
 
-    async def meant(reader: Reader) -> str:
-        if back.last:
-            return (await latest(reader, undone=redo)).id
-        return await operation_beginning(reader, back.operation_id)
-
     async def plan(reader: Reader) -> Plan | Sequence[Plan]:
-        if back.batch is not None:
+        if operation_id.startswith("batch_"):
             if redo:
-                return await plan_redo_batch(reader, back.batch)
-            return await plan_undo_batch(reader, back.batch, with_later=with_later)
-        if not found:
-            found.append(await meant(reader))
+                return await plan_redo_batch(reader, operation_id)
+            return await plan_undo_batch(reader, operation_id, with_later=with_later)
+        if not found and operation_id == "last":
+            found.append((await latest(reader, undone=redo)).id)
+        elif not found:
+            found.append(await operation_beginning(reader, operation_id))
         if with_later:
             return await plan_undo_with_later(reader, found[0])
         return await (plan_redo if redo else plan_undo)(reader, found[0])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import JsonObject
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_or_none, parse_utc
-from lcm_core.base.values import Record, field, replace
+from lcm_core.base.values import Record, replace
 from lcm_core.change.plan import Plan
 from lcm_core.engine.rules import configured
 from lcm_core.operations.compact import forecast_passes
@@ -21,7 +20,7 @@ from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.database import Reader
 from lcm_host.appending import Session
-from lcm_host.backfill import Backfill, ImportSource, ImportTally, file_source, find_to_import, host_source
+from lcm_host.backfill import Backfill, ImportSource, file_source, find_to_import, host_source
 from lcm_host.messages import read_host_file
 
 from lcm_tui.cli import changing
@@ -42,13 +41,6 @@ from lcm_tui.tables.compaction import planned_compaction
 # What ``backfill`` does then when requested: compact, and transplant the result.
 
 
-class AfterImportForecast(Record, frozen=True):
-    """What would follow the import, for programs and for people."""
-
-    data: JsonObject = field(default_factory=dict)
-    blocks: Sequence[OutputBlock] = ()
-
-
 class Steps(Record, frozen=True):
     """The steps behind the import of one run."""
 
@@ -56,15 +48,14 @@ class Steps(Record, frozen=True):
     after: AfterImport
     model: ModelOptions
 
-    async def forecast(self, reader: Reader, shown: Backfill) -> AfterImportForecast:
-        """What would follow, before anything is imported and without a call.
+    async def forecast(self, reader: Reader, shown: Backfill) -> tuple[Document, list[OutputBlock]]:
+        """What would follow, for programs and for people; nothing is imported and no call is made.
 
         Raises:
             NotFoundError: the conversation to transplant to is not there.
             RefusedError: it is the one that is imported to.
         """
-        data: dict[str, Any] = {}
-        blocks: list[OutputBlock] = []
+        data, blocks = Document(), list[OutputBlock]()
         if self.after.compact:
             owner, wish = shown.conversation_id, self._wish
             setting = wish.setting(reader.schema, self.run.settings)
@@ -83,7 +74,7 @@ class Steps(Record, frozen=True):
             data["transplantTo"] = target
             words = f"Then the summaries of its context are copied to the front of conversation {target}."
             blocks.append(Note(words))
-        return AfterImportForecast(data, blocks)
+        return data, blocks
 
     def go_on(self, told: Answer, conversation_id: ConversationId, flags: ChangeFlags) -> Answer:
         """Do what follows the import, when it was to be done and was agreed to."""
@@ -203,7 +194,9 @@ class _Work(Importing):
         self._session_title = title
         self._transcript = read_host_file(source.path, whole_records=True)
         self._more = more
-        self._after: AfterImportForecast | None = None  #: what follows the import, as it was shown
+        self._after: tuple[Document, list[OutputBlock]] | None = (
+            None  #: what follows the import, as it was shown
+        )
         self.conversation_id: ConversationId | None = None  #: None: nothing is imported, nothing is there
 
     async def _plan(self, reader: Reader) -> changing.Proposal:
@@ -223,11 +216,11 @@ class _Work(Importing):
         self.conversation_id = shown.conversation_id if shown.appends or not shown.is_new else None
         if self._after is None or not shown.goes_on:
             self._after = await self._more.forecast(reader, shown)
-        after = self._after
+        data, blocks = self._after
         return changing.Proposal(
             tuple(append.plan for append in shown.appends),
-            data={**_document(source, shown), **after.data},
-            blocks=[*_blocks(self._run, place, shown), *after.blocks],
+            data={**_document(source, shown), **data},
+            blocks=[*_blocks(self._run, place, shown), *blocks],
             nothing=shown.nothing_text,
             brief=True,
             more=shown.more,
@@ -275,12 +268,6 @@ def _document(source: ImportSource, shown: Backfill) -> Document:
     }
 
 
-def _payloads(run: Run, tally: ImportTally) -> str:
-    """How many files are written, and where: the folder is the host's also when the database is a copy."""
-    many = f"{tally.payloads:,} ({tally.payload_bytes:,} bytes)"
-    return f"{many}, in {run.settings.large_files_dir.value}" if tally.payloads else many
-
-
 def _blocks(run: Run, place: Path, shown: Backfill) -> list[OutputBlock]:
     index, tally = shown.transcript, shown.tally
     into = f"conversation {shown.conversation_id}"
@@ -295,12 +282,15 @@ def _blocks(run: Run, place: Path, shown: Backfill) -> list[OutputBlock]:
         ("Session key", shown.session.session_key),
     ]
     if tally.stored:
+        payloads = f"{tally.payloads:,} ({tally.payload_bytes:,} bytes)"
+        if tally.payloads:  # the folder is the host's also when the database is a copy
+            payloads += f", in {run.settings.large_files_dir.value}"
         roles = ", ".join(f"{count:,} {role}" for role, count in sorted(tally.roles.items()))
         facts += [
             ("To import", f"{counted(tally.stored, 'message')} ({roles}), {tally.tokens:,} tokens"),
             ("From", run.time(tally.first)),
             ("To", run.time(tally.last)),
-            ("Payloads to files", _payloads(run, tally)),
+            ("Payloads to files", payloads),
             ("Model calls", "none for the import"),
         ]
     blocks: list[OutputBlock] = [Facts(facts, title="Backfill")]

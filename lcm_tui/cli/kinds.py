@@ -62,6 +62,7 @@ class Kind(click.ParamType[T], ABC):
     name = "value"
     words: Collection[str] = ()  #: what a shell offers
     stored: Named | None = None  #: what of the database it offers besides
+    is_path = False  #: a shell offers paths, as everywhere
 
     def named(self, incomplete: str) -> Named | None:
         """What of the database it offers where this was typed."""
@@ -71,9 +72,11 @@ class Kind(click.ParamType[T], ABC):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem[Any]]:
-        """The words, and what the database has, that begin so."""
+        """The words, and what the database has, that begin so; or paths."""
         from click.shell_completion import CompletionItem
 
+        if self.is_path:
+            return a_file(incomplete)
         found = [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
         named = self.named(incomplete)
         return found if named is None else [*found, *_stored(ctx, named, incomplete)]
@@ -143,11 +146,7 @@ class Raw(Kind[str]):
 class RawPath(Raw):
     """A path as it was given."""
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """Paths."""
-        return a_file(incomplete)
+    is_path = True
 
 
 class WholeNumber(Kind[int]):
@@ -407,6 +406,8 @@ class SettingPath(StoredText):
 class FilePath(Kind[Path]):
     """A path, ``~`` expanded."""
 
+    is_path = True
+
     def __init__(self, *, text: bool = False) -> None:
         self.text = text  #: its name must be valid UTF-8
 
@@ -422,12 +423,6 @@ class FilePath(Kind[Path]):
         if is_too_long(path):
             raise invalid(name, "is longer than a path can be; give another one")
         return path
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[Any]]:
-        """Paths."""
-        return a_file(incomplete)
 
 
 class Stamp(Record, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +14,9 @@ from lcm_core.base.values import replace, to_json
 from lcm_core.engine.markers import beginning
 from lcm_remnic import write as journal
 from lcm_remnic.importing import (
-    Contents,
     Looking,
     SessionEntry,
     StoredNode,
-    StoredSession,
     StoredTurn,
     import_into,
     left_behind,
@@ -47,7 +45,6 @@ from lcm_tui.tables.blocks import (
     Note,
     OutputColumn,
     Table,
-    When,
     json_of,
     list_table,
 )
@@ -142,52 +139,11 @@ DIFFERENCES: Final[tuple[ListColumn[Step, None], ...]] = (
 # fmt: on
 
 
-def _contents_blocks(when: When, held: Contents, imports: Sequence[Import]) -> list[Block]:
-    """The sessions of a database, and the imports into it."""
-    blocks: list[Block] = [list_table(SESSIONS, held.sessions, when, empty="No session is recorded.")]
-    if imports:
-        blocks.append(list_table(IMPORTS, imports, when, title="Imports by lcm-tui"))
-    return blocks
-
-
-def _newest_turns(held: StoredSession, limit: int) -> Sequence[StoredTurn]:
-    """The turns of a session that are shown."""
-    return held.turns[-limit:]
-
-
-def _highest_nodes(held: StoredSession, limit: int) -> Sequence[StoredNode]:
-    """The nodes of a session that are shown, the highest first."""
-    return sorted(held.nodes, key=lambda one: (-one.depth, one.start, one.id))[:limit]
-
-
-def _session_blocks(when: When, held: StoredSession, limit: int) -> list[Block]:
-    """Turns and nodes of a session, the newest turns, the highest nodes first."""
-    facts: list[tuple[str, Cell]] = [
-        ("Session", held.session),
-        ("Turns", len(held.turns)),
-        ("Nodes", len(held.nodes)),
-        ("Imported conversations", held.records),
-    ]
-    blocks: list[Block] = [
-        Facts(facts),
-        list_table(NODES, _highest_nodes(held, limit), when, title="Nodes", empty="No node."),
-        list_table(TURNS, _newest_turns(held, limit), when, title="Turns", empty="No turn."),
-    ]
-    if len(held.turns) > limit or len(held.nodes) > limit:
-        blocks.append(Note(f"At most {limit:,} of each are shown, the newest turns; --limit shows more."))
-    return blocks
-
-
-def _report_blocks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[Block]:
+def _import_blocks(run: Run, path: Path, report: Report, behind: dict[str, int]) -> list[Block]:
     """What an import did or would do."""
-    columns = (
-        OutputColumn("Rows"),
-        OutputColumn("Insert", right=True),
-        OutputColumn("Change", right=True),
-        OutputColumn("Move", right=True),
-        OutputColumn("Extra", right=True),
-        OutputColumn("Same", right=True),
-    )
+    files = Facts([("From", str(run.settings.database.value)), ("Remnic", str(path))])
+    counts = ("Insert", "Change", "Move", "Extra", "Same")
+    columns = [OutputColumn("Rows"), *(OutputColumn(name, right=True) for name in counts)]
     rows: list[tuple[Cell, ...]] = [
         (_ROWS[what][1], one.missing, one.changed, one.moved, one.extra, one.same)
         for what, one in report.rows.items()
@@ -197,12 +153,10 @@ def _report_blocks(report: Report, left_behind: Iterable[tuple[str, int]]) -> li
         ("Sessions with changes", report.sessions),
         ("Multi-parent collapsed", report.collapsed),
     ]
-    blocks: list[Block] = [Facts(facts), Table(columns, rows)]
-    blocks += [Note(one) for one in _remarks(report, left_behind)]
-    return blocks
+    return [files, Facts(facts), Table(columns, rows), *map(Note, _remarks(report, behind))]
 
 
-def _remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str]:
+def _remarks(report: Report, behind: dict[str, int]) -> list[str]:
     """What does not come along, in sentences."""
     found = []
     if report.no_messages:
@@ -225,32 +179,25 @@ def _remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str
         if why not in _TOLD:
             what = counted(rows.count, "row")
             found.append(f"{what} of {table} cannot be held ({why}): {some(rows.rows, _NAMED, rows.count)}.")
-    kept = [f"{count:,} {_LEFT_BEHIND.get(table, table)}" for table, count in left_behind if count]
+    kept = [f"{count:,} {_LEFT_BEHIND.get(table, table)}" for table, count in behind.items() if count]
     if kept:
         these = " and ".join([", ".join(kept[:-1]), kept[-1]] if kept[1:] else kept)
         found.append(f"Remnic has no place for {these}; they stay in the source only.")
     return found
 
 
-def _differences_table(when: When, steps: Sequence[Step], total: int) -> Table:
-    """The rows that differ."""
-    title = counted(total, "difference")
-    if len(steps) < total:
-        title = f"{title}, the first {len(steps):,}"
-    return list_table(DIFFERENCES, steps, when, title=title, empty="Nothing differs.")
-
-
-def _undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:
+def _undone_facts(one: Import, found: Undone, *, done: bool) -> Facts:
     """What an undo did or would do."""
-    facts: list[tuple[str, Cell]] = [
-        ("Import", one.id),
-        ("From", one.source),
-        ("Removed" if done else "Rows to remove", found.removed),
-        ("Restored" if done else "Rows to restore", found.restored),
-        ("Already removed or restored", found.gone),
-        ("Changed since, not touched", found.left),
-    ]
-    return [Facts(facts)]
+    return Facts(
+        [
+            ("Import", one.id),
+            ("From", one.source),
+            ("Removed" if done else "Rows to remove", found.removed),
+            ("Restored" if done else "Rows to restore", found.restored),
+            ("Already removed or restored", found.gone),
+            ("Changed since, not touched", found.left),
+        ]
+    )
 
 
 # -- options ---------------------------------------------------------------------------------------------
@@ -328,21 +275,40 @@ def list_(run: Run, *, session_id: str | None, path: Path, limit: int, verify: b
         "sessions": [json_of(SESSIONS, one) for one in held.sessions],
         "imports": [json_of(IMPORTS, one) for one in imports],
     }
-    return run.answer("remnic.list", data, _contents_blocks(run.time, held, imports))
+    blocks: list[Block] = [list_table(SESSIONS, held.sessions, run.time, empty="No session is recorded.")]
+    if imports:
+        blocks.append(list_table(IMPORTS, imports, run.time, title="Imports by lcm-tui"))
+    return run.answer("remnic.list", data, blocks)
 
 
 def _session(run: Run, session_id: str, path: Path, limit: int) -> Answer:
+    """Turns and nodes of a session, the newest turns, the highest nodes first."""
     name = session_named(path, session_id)
     held = read_session(path, name)
+    nodes = sorted(held.nodes, key=lambda one: (-one.depth, one.start, one.id))[:limit]
+    turns = held.turns[-limit:]
     data: Document = {
         "remnic": str(path),
         "sessionId": name,
         "turnCount": len(held.turns),
         "nodeCount": len(held.nodes),
-        "nodes": [json_of(NODES, one) for one in _highest_nodes(held, limit)],
-        "turns": [json_of(TURNS, one) for one in _newest_turns(held, limit)],
+        "nodes": [json_of(NODES, one) for one in nodes],
+        "turns": [json_of(TURNS, one) for one in turns],
     }
-    return run.answer("remnic.list", data, _session_blocks(run.time, held, limit))
+    facts: list[tuple[str, Cell]] = [
+        ("Session", held.session),
+        ("Turns", len(held.turns)),
+        ("Nodes", len(held.nodes)),
+        ("Imported conversations", held.records),
+    ]
+    blocks: list[Block] = [
+        Facts(facts),
+        list_table(NODES, nodes, run.time, title="Nodes", empty="No node."),
+        list_table(TURNS, turns, run.time, title="Turns", empty="No turn."),
+    ]
+    if len(held.turns) > limit or len(held.nodes) > limit:
+        blocks.append(Note(f"At most {limit:,} of each are shown, the newest turns; --limit shows more."))
+    return run.answer("remnic.list", data, blocks)
 
 
 # -- import and verify -----------------------------------------------------------------------------------
@@ -482,14 +448,10 @@ def _verified(run: Run, path: Path, sessions: tuple[str, ...], limit: int) -> An
         "differenceCount": total,
         "differences": [json_of(DIFFERENCES, one) for one in kept],
     }
-    table = _differences_table(run.time, kept, total)
+    title = counted(total, "difference") + (f", the first {len(kept):,}" if len(kept) < total else "")
+    table = list_table(DIFFERENCES, kept, run.time, title=title, empty="Nothing differs.")
     told = _reported(run, "remnic.list", path, report, behind, [table], more)
     return told if same else replace(told, exit_code=ExitCode.FINDINGS)
-
-
-def _import_blocks(run: Run, path: Path, report: Report, behind: dict[str, int]) -> list[Block]:
-    files = Facts([("From", str(run.settings.database.value)), ("Remnic", str(path))])
-    return [files, *_report_blocks(report, behind.items())]
 
 
 def _reported(
@@ -513,7 +475,7 @@ def _reported(
             {"table": table, "reason": why.value, **to_json(one)}
             for (table, why), one in sorted(report.unheld.items())
         ],
-        "warnings": list(_remarks(report, behind.items())),
+        "warnings": list(_remarks(report, behind)),
     }
     blocks = [*_import_blocks(run, path, report, behind), *blocks]
     return run.answer(command, {**data, **(more or {})}, blocks)
@@ -538,7 +500,7 @@ def undo(run: Run, *, import_id: str | None, path: Path, flags: ChangeFlags) -> 
     data = {"remnic": str(path), "applied": flags.apply, **some_of(one, "id source")}
     if not flags.apply or not flags.yes:
         planned = preview_undo(path, one)
-        blocks = _undone_blocks(one, planned, done=False)
+        blocks = [_undone_facts(one, planned, done=False)]
         if not flags.apply:
             return run.answer("remnic.undo", {**data, **to_json(planned)}, [*blocks, Note(_UNDONE)])
     meter = ProgressLine(silent=0.5)
@@ -556,4 +518,4 @@ def undo(run: Run, *, import_id: str | None, path: Path, flags: ChangeFlags) -> 
             raise CancelledError(_STOPPED) from None
 
     found = carry_out(run, "Undo this import?", work, yes=flags.yes, shown=lambda: blocks, meter=meter)
-    return run.answer("remnic.undo", {**data, **to_json(found)}, _undone_blocks(one, found, done=True))
+    return run.answer("remnic.undo", {**data, **to_json(found)}, [_undone_facts(one, found, done=True)])

@@ -81,8 +81,10 @@ def repair_broken(
         raise UsageError("--all cannot be used with a conversation or --summary.", details={"option": "all"})
     from lcm_tui.cli.drafting import run_drafts
 
+    usual = frozenset(BadKind) if target.summaries else SURE
+    wanted = usual if kinds is None else frozenset(map(BadKind, kinds))
     made = None if since is None else since.moment(run.clock)
-    search = _Search.of(target.named, target.summaries, kinds, made, limit, contaminated=contaminated)
+    search = _Search(target.named, target.summaries, wanted, made, limit, contaminated)
     return run_drafts(run, "repair", search.select, flags)
 
 
@@ -91,26 +93,10 @@ class _Search(Record, frozen=True):
 
     named: ConversationName | None
     ids: tuple[str, ...]
-    kinds: frozenset[BadKind]
+    kinds: frozenset[BadKind]  #: by default those that are sure, and all for a summary by its id
     since: datetime | None
     limit: int | None
     contaminated: bool
-
-    @classmethod
-    def of(
-        cls,
-        named: ConversationName | None,
-        ids: tuple[str, ...],
-        kinds: tuple[str, ...] | None,
-        since: datetime | None,
-        limit: int | None,
-        *,
-        contaminated: bool,
-    ) -> _Search:
-        """As the options say: by default the kinds that are sure, and all for a summary by its id."""
-        usual = frozenset(BadKind) if ids else SURE
-        wanted = usual if kinds is None else frozenset(map(BadKind, kinds))
-        return cls(named, ids, wanted, since, limit, contaminated)
 
     async def select(self, reader: Reader) -> Selection:
         """What there is to repair, sources first."""
