@@ -414,16 +414,12 @@ class Command(Paged):
 
                 with verbose(settings):
                     return self._call(run, values)
-            unread = (
-                ()
-                if common.quiet or (self.dotted in _WITHOUT_HOST and not values.get("path"))
-                else settings.unread
-            )
-            if not unread:
+            silent = common.quiet or (self.dotted in _WITHOUT_HOST and not values.get("path"))
+            if silent or not settings.unread:
                 return self._call(run, values)
             from lcm_tui.cli.verbose import with_unread
 
-            return with_unread(unread, presentation, lambda: self._call(run, values))
+            return with_unread(settings.unread, presentation, lambda: self._call(run, values))
         except KeyboardInterrupt:
             raise cancelled() from None
 

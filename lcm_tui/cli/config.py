@@ -66,11 +66,10 @@ def config(run: Run, *, path: str | None, value: str | None) -> Answer:
 def _all(run: Run) -> Answer:
     view = config_view(run.settings)
     found = sourced_settings(run.settings)
-    patterns: Document = {}
-    for name in ("ignoreSessionPatterns", "statelessSessionPatterns"):
-        patterns[f"{name}Source"] = _ENGINE_WORDS[found[name].source]
-    for name in ("ignoreSessionPatterns", "statelessSessionPatterns"):
-        overrules = found[name].source is SettingSource.ENVIRONMENT and name in view.raw
+    sources = {name: found[name].source for name in ("ignoreSessionPatterns", "statelessSessionPatterns")}
+    patterns: Document = {f"{name}Source": _ENGINE_WORDS[source] for name, source in sources.items()}
+    for name, source in sources.items():
+        overrules = source is SettingSource.ENVIRONMENT and name in view.raw
         patterns[f"{name}EnvOverridesPluginConfig"] = overrules
     effective, beside = _divided(view.effective)
     data: Document = {

@@ -150,13 +150,7 @@ _DIFFERENT: Final[Mapping[str, Kind[Any]]] = {
     section=_SENT,
 )
 @option("--prompt", Text(), "TEXT", "Apply prompt-aware eviction with this prompt.", section=_SENT)
-@option(
-    "--rules",
-    options.RULE_NAMES,
-    "|".join(options.RULE_NAMES.words),
-    "Use the rules of another engine version.",
-    section=_SENT,
-)
+@options.rules_option(section=_SENT)
 @flag(
     "--no-clamp",
     "Without the hard limit: the assembler's output before the engine's final trim.",
@@ -207,7 +201,7 @@ def context(
     if at is not None and _is_snapshot(at):
         options.alone("--at")
         return show_snapshot(run, at, conversation)
-    run = run_at(run, conversation, options.PastOptions(at))
+    run = run_at(run, conversation, at)
     if assembled or no_clamp or not prompt is rules is export is None:
         asked = budget_for(run.settings, budget)
         owner, one = run.read_remembering(

@@ -206,15 +206,13 @@ async def _examine(
             )
         finally:
             meter.clear()
-        repeated: list[Repeated] = []
-        for conversation in dict.fromkeys(
-            one.conversation_id for one in report.findings() if one.check in REPEATING
-        ):
-            if conversation is not None:
-                repeated += [
-                    Repeated(conversation, one) for one in await repetitions_of(database, conversation)
-                ]
-        return report, repeated
+        owners = {one.conversation_id: None for one in report.findings() if one.check in REPEATING}
+        return report, [
+            Repeated(owner, one)
+            for owner in owners
+            if owner is not None
+            for one in await repetitions_of(database, owner)
+        ]
 
 
 # -- fixing ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import UsageError
 from lcm_core.base.setting_values import Json
 from lcm_core.base.times import iso_or_none, iso_z, sort_key
-from lcm_core.base.values import Record, to_json
+from lcm_core.base.values import to_json
 from lcm_core.change.backup import default_target
 from lcm_core.operations.debt import LABEL, plan_close_debt
 from lcm_core.operations.engine_work import (
@@ -44,11 +44,6 @@ _NODE = (
 )
 
 
-class _Found(Record, frozen=True):
-    work: EngineWork
-    texts: Sequence[PreparedText]
-
-
 @command("engine", examples=("engine", "engine 3 --include-content", "engine --json"))
 @options.optional_conversation
 @option("--at", Moment(), "TIME", "Time for ages and leases (default: now).")
@@ -80,11 +75,10 @@ def engine(
             details={"option": "include-content"},
         )
     moment = datetime.now(UTC) if at is None else at.moment(run.clock)
-    found = run.read(_load, run.settings.engine, conversation, moment, include_content)
-    work = found.work
+    work, texts = run.read(_load, run.settings.engine, conversation, moment, include_content)
     if conversation is not None:
         [one] = work.conversations
-        blocks = conversation_work_blocks(run.time, work, one, found.texts)
+        blocks = conversation_work_blocks(run.time, work, one, texts)
     else:
         blocks = work_blocks(run.time, work)
     recorded = {
@@ -100,7 +94,7 @@ def engine(
     missing = [name for name, rows in recorded.items() if rows is None]
     data = work_document(work)
     if include_content:
-        data = {**data, "prepared": [_text(one) for one in found.texts]}
+        data = {**data, "prepared": [_text(one) for one in texts]}
     return run.answer("engine", data, blocks, not_recorded=missing)
 
 
@@ -121,11 +115,10 @@ def _close_debt(run: Run, named: Named, flags: SqlFlags) -> Answer:
 
 async def _load(
     reader: Reader, engine: EngineSettings, named: Named | None, now: datetime, show_prepared: bool
-) -> _Found:
+) -> tuple[EngineWork, Sequence[PreparedText]]:
     owner = await owner_if_named(reader, named)
     work = await read_work(reader, engine, now, owner)
-    texts = await prepared_texts(reader, work.rows.nodes) if show_prepared else []
-    return _Found(work, texts)
+    return work, await prepared_texts(reader, work.rows.nodes) if show_prepared else []
 
 
 def work_document(work: EngineWork) -> Document:

@@ -7,7 +7,7 @@ from pathlib import Path
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.paths import FileText, StoredFile, read_head
 from lcm_core.base.records import ConversationId, LargeFile
-from lcm_core.base.values import Record, to_json
+from lcm_core.base.values import to_json
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, file_page
 from lcm_core.store.messages import FileReferences, get_file, references_to
@@ -36,12 +36,6 @@ from lcm_tui.tables.files import FILE_COLUMNS, FileRow, stored_file
 
 #: What ``--include-content`` reads at the most.
 MAX_CONTENT_BYTES = 64 * 1024 * 1024
-
-
-class _Shown(Record, frozen=True):
-    schema: Schema
-    file: LargeFile
-    references: FileReferences
 
 
 @command("files", forms=("csv",), examples=("files", "files 1"))
@@ -81,12 +75,12 @@ async def _load_list(
 
 def show_file(run: Run, file_id: str, *, content: bool) -> Answer:
     """Show one file: its record, its location, and what refers to it."""
-    found = run.read(_load, file_id)
-    stored = stored_file(found.file, run.settings)
+    schema, file, references = run.read(_load, file_id)
+    stored = stored_file(file, run.settings)
     text = _content(stored) if content else None
     data: Document = {
-        "file": json_of(FILE_COLUMNS, FileRow(found.file, stored)),
-        "references": to_json(found.references),
+        "file": json_of(FILE_COLUMNS, FileRow(file, stored)),
+        "references": to_json(references),
     }
     if text is not None:
         data["content"] = {
@@ -94,17 +88,28 @@ def show_file(run: Run, file_id: str, *, content: bool) -> Answer:
             **some_of(text, "description bytes_read"),
             "complete": text.complete,
         }
-    return run.answer(
-        "show",
-        data,
-        _blocks(run, found, stored, text),
-        not_recorded=not_recorded(FILE_COLUMNS, found.schema, "file"),
-    )
+    counts_lines = schema.has("large_files", "line_count")
+    facts: list[tuple[str, Cell]] = [
+        ("File", file.file_id),
+        ("Conversation", str(file.conversation_id)),
+        ("Name", file.file_name),
+        ("Type", file.mime_type),
+        ("Bytes", file.byte_size),
+        ("Lines", file.line_count if counts_lines else Mark.NOT_RECORDED),
+        ("Stored", run.time(file.created_at)),
+        ("Stored as", file.storage_uri),
+        ("On disk", str(stored.path) if stored.path else stored.message),
+        ("Messages", ", ".join(map(str, references.messages)) or None),
+        ("Summaries", ", ".join(references.summaries) or None),
+    ]
+    summary = Prose(file.exploration_summary or "No exploration summary.", title="Exploration summary")
+    blocks = [Facts(facts), summary, *([] if text is None else _content_blocks(text))]
+    return run.answer("show", data, blocks, not_recorded=not_recorded(FILE_COLUMNS, schema, "file"))
 
 
-async def _load(reader: Reader, file_id: str) -> _Shown:
+async def _load(reader: Reader, file_id: str) -> tuple[Schema, LargeFile, FileReferences]:
     file = as_text(await get_file(reader, file_id))
-    return _Shown(reader.schema, file, await references_to(reader, file))
+    return (reader.schema, file, await references_to(reader, file))
 
 
 def _content(stored: StoredFile) -> FileText:
@@ -119,32 +124,8 @@ def _content(stored: StoredFile) -> FileText:
     return read_head(path, MAX_CONTENT_BYTES)
 
 
-def _blocks(run: Run, found: _Shown, stored: StoredFile, text: FileText | None) -> list[Block]:
-    file = found.file
-    lines: Cell = file.line_count if found.schema.has("large_files", "line_count") else Mark.NOT_RECORDED
-    facts: list[tuple[str, Cell]] = [
-        ("File", file.file_id),
-        ("Conversation", str(file.conversation_id)),
-        ("Name", file.file_name),
-        ("Type", file.mime_type),
-        ("Bytes", file.byte_size),
-        ("Lines", lines),
-        ("Stored", run.time(file.created_at)),
-        ("Stored as", file.storage_uri),
-        ("On disk", str(stored.path) if stored.path else stored.message),
-        ("Messages", ", ".join(map(str, found.references.messages)) or None),
-        ("Summaries", ", ".join(found.references.summaries) or None),
-    ]
-    blocks: list[Block] = [
-        Facts(facts),
-        Prose(file.exploration_summary or "No exploration summary.", title="Exploration summary"),
-    ]
-    if text is not None:
-        blocks.append(
-            Note(f"The file is {text.description}: it is not shown.")
-            if text.binary
-            else Prose(text.text, title="Content")
-        )
-        if not text.complete and not text.binary:
-            blocks.append(Note(f"Truncated after {text.bytes_read:,} of {text.size:,} bytes."))
-    return blocks
+def _content_blocks(text: FileText) -> list[Block]:
+    if text.binary:
+        return [Note(f"The file is {text.description}: it is not shown.")]
+    cut = [] if text.complete else [Note(f"Truncated after {text.bytes_read:,} of {text.size:,} bytes.")]
+    return [Prose(text.text, title="Content"), *cut]

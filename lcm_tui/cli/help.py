@@ -21,7 +21,7 @@ _SHARED = {
     "selectorOptions": options.engine_conversation,
     "timeOptions": options.engine_times,
     "periodOptions": options.period_options,
-    "pastOptions": options.past_options,
+    "pastOptions": options.at,
     "mapOptions": options.as_map,
     "changeOptions": options.sql_flags(),
     "modelOptions": options.model_options,

@@ -118,13 +118,10 @@ class Steps(Record, frozen=True):
 
 def _with_import(context: WeighedContext, shown: Backfill) -> WeighedContext:
     """The context as it will be behind the import."""
-    items = list(context.items)
-    weights = shown.weights
-    for number, (tokens, of_user) in enumerate(
-        zip(weights.tokens, weights.of_user, strict=True), shown.present + 1
-    ):
-        items.append(WeighedItem(number, tokens, is_user=bool(of_user)))
-    return WeighedContext.of(items)
+    weights = zip(shown.weights.tokens, shown.weights.of_user, strict=True)
+    numbered = enumerate(weights, shown.present + 1)
+    new = (WeighedItem(number, tokens, is_user=bool(of_user)) for number, (tokens, of_user) in numbered)
+    return WeighedContext.of([*context.items, *new])
 
 
 def _joined(told: Answer, name: str, more: Answer) -> Answer:
@@ -194,9 +191,8 @@ class _Work(Importing):
         self._session_title = title
         self._transcript = read_host_file(source.path, whole_records=True)
         self._more = more
-        self._after: tuple[Document, list[OutputBlock]] | None = (
-            None  #: what follows the import, as it was shown
-        )
+        #: What follows the import, as it was shown.
+        self._after: tuple[Document, list[OutputBlock]] | None = None
         self.conversation_id: ConversationId | None = None  #: None: nothing is imported, nothing is there
 
     async def _plan(self, reader: Reader) -> changing.Proposal:

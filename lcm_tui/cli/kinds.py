@@ -287,11 +287,15 @@ class Tokens(Kind[int]):
         return self.bounds.read(name, str(found))
 
 
-class Choice(Kind[str]):
-    """One of some words."""
+class Completed(Raw):
+    """A text for which a shell offers some words."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
+
+
+class Choice(Completed):
+    """One of some words."""
 
     def read(self, name: str, value: str) -> str:
         """The word."""
@@ -299,13 +303,6 @@ class Choice(Kind[str]):
             return value
         named = " or ".join(self.words) if len(self.words) == 2 else f"one of {', '.join(self.words)}"
         raise invalid(name, f"must be {named}", value)
-
-
-class Completed(Raw):
-    """A text for which a shell offers some words."""
-
-    def __init__(self, *words: str) -> None:
-        self.words = words
 
 
 class Words(Kind[tuple[str, ...]]):

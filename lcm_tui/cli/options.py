@@ -76,21 +76,11 @@ watch = option(
 )
 
 
-class PastOptions(Record, frozen=True):
-    """At which moment a conversation is looked at."""
-
-    at: str | None = None
-
-
-past_options = gather(
-    "past",
-    PastOptions,
-    option(
-        "--at",
-        Text(empty=False),
-        "POINT",
-        "As it was: before:OPERATION_ID, before:last, after:OPERATION_ID or a time.",
-    ),
+at = option(
+    "--at",
+    Text(empty=False),
+    "POINT",
+    "As it was: before:OPERATION_ID, before:last, after:OPERATION_ID or a time.",
 )
 
 
@@ -444,11 +434,10 @@ def window(
 
 #: The engines whose rules can be asked for by name: those of `rules.NAMED`.
 RULE_NAMES: Final = Choice("0.1", "0.15", "1.0-beta", "1.0", "1.1")
-
-
-rule_set = option(
-    "--rules", RULE_NAMES, "|".join(RULE_NAMES.words), "Use the rules of another engine version."
+rules_option: Final = partial(
+    option, "--rules", RULE_NAMES, "|".join(RULE_NAMES.words), "Use the rules of another engine version."
 )
+rule_set = rules_option()
 
 # -- models ----------------------------------------------------------------------------------------------
 

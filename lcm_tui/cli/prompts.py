@@ -118,7 +118,8 @@ def prompts(
         raise UsageError("--diff and --with exclude each other.", details={"option": "diff"})
     if (diff or given) and prompt is None:
         raise UsageError("prompts needs a PROMPT with --diff and --with.", details={"option": "PROMPT"})
-    known = prompts_of(run, prompt_dir)
+    own = run.settings.user_config_file.value
+    known = operators_prompts(own) if prompt_dir is None else prompts_at(prompt_dir)
     if prompt is None:
         return _listed(run, known)
     if given:
@@ -206,13 +207,6 @@ def _export(run: Run, names: Sequence[str], folder: Path, *, replace: bool) -> A
         data,
         [Table((OutputColumn("Written"),), [(str(path),) for path, _ in targets]), note],
     )
-
-
-def prompts_of(run: Run, given: Path | None) -> PromptTemplates:
-    """The prompts in force: *given* by an option, else the folder beside our config file."""
-    if given is None:
-        return operators_prompts(run.settings.user_config_file.value)
-    return prompts_at(given)
 
 
 def _warnings(templates: Sequence[PromptTemplate]) -> list[str]:

@@ -105,7 +105,7 @@ def _shared() -> set[str]:
 
     declared = (
         *(options.page_options, options.time_options, options.needed_conversation, options.roles),
-        *(options.depth, options.include_content, options.budget, options.past_options, options.watch),
+        *(options.depth, options.include_content, options.budget, options.at, options.watch),
         *(options.sql_flags(), options.model_options),
     )
     return {*_flags(parameters_of(*declared)), "--count", "--kind"}

@@ -177,6 +177,6 @@ def _spoiled_blocks(found: Sequence[RepairList]) -> Iterator[OutputBlock]:
     if rows:
         number = counted(len(rows), "summary")
         title = f"Not included: {number} made from broken ones (include with `rewrite --broken --stale`)"
-        yield list_table(_SPOILED_COLUMNS, rows[:MOST], lambda stored: stored, title=title)
+        yield list_table(_SPOILED_COLUMNS, rows[:MOST], title=title)
         if len(rows) > MOST:
             yield Note(f"{len(rows) - MOST:,} more are not shown; --json shows them all.")

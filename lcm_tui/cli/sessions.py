@@ -259,10 +259,12 @@ def show_session(
     position = None if cursor is None else cursors.decode(_SHOW, cursor)
     listing = list_sessions(run.settings.sessions.value)
     session = find_session(listing, session_id, agent)
-    before = None if position is None else _before(session, position)
+    before, total = (None, 0) if position is None else _before(session, position)
     page = read_page(session, limit=limit, before=before)
-    if position is not None:
-        _check_unchanged(session, page, position)
+    if page.total < total:  # a path only grows, unless the host rewrites it; then older pages are others
+        raise TranscriptChangedError(
+            f"Session {session.session_id} was rewritten by its host since the previous page: omit --cursor."
+        )
     messages = [entry for entry in page.entries if entry.is_message]
     following = None
     if page.start > 0 and page.entries:
@@ -288,25 +290,17 @@ def show_session(
     )
 
 
-def _before(session: HostSession, position: Position) -> int:
+def _before(session: HostSession, position: Position) -> tuple[int, int]:
+    """Before which entry the page of a cursor ends, and how many there were when it was made."""
     place, _, rest = str(position.id).partition(":")
-    named, _, _total = rest.rpartition(":")
+    named, _, total = rest.rpartition(":")
     if not place.isdecimal() or len(place) > 15 or named != session.session_id:
         raise UsageError(
             "The cursor cannot be used: it belongs to another session. Omit --cursor.",
             code="INVALID_CURSOR",
             details={"option": "cursor"},
         )
-    return int(place)
-
-
-def _check_unchanged(session: HostSession, page: SessionPage, position: Position) -> None:
-    """A path only grows, unless the host rewrites it; then older pages are others."""
-    total = str(position.id).rpartition(":")[2]
-    if total.isdecimal() and len(total) <= 15 and page.total < int(total):
-        raise TranscriptChangedError(
-            f"Session {session.session_id} was rewritten by its host since the previous page: omit --cursor."
-        )
+    return int(place), int(total) if total.isdecimal() and len(total) <= 15 else 0
 
 
 def _created(entry: SessionEntry) -> str | None:

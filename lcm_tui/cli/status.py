@@ -12,7 +12,6 @@ from lcm_core import __version__
 from lcm_core.base.errors import ExitCode, UsageError
 from lcm_core.base.jsonl import read_moment
 from lcm_core.base.settings import Settings
-from lcm_core.base.text import counted
 from lcm_core.base.text import counted as number_of
 from lcm_core.base.times import DURATION, iso_or_none, span_of
 from lcm_core.base.values import Record, replace, to_json
@@ -109,11 +108,11 @@ def blocks(run: Run, found: Ingesting) -> list[OutputBlock]:
         said.append(list_table(INGESTION_COLUMNS, found.lagging, run.time, title=title))
     said += [Note(one.sentence) for one in found.problems[:_PROBLEMS]]
     said += [
-        Note(f"{counted(lines, 'line')} of session {one.session_id} cannot be read.")
+        Note(f"{number_of(lines, 'line')} of session {one.session_id} cannot be read.")
         for one, lines in list(found.bad_lines.items())[:_PROBLEMS]
     ]
     if found.checkpoints:
-        said.append(Note(f"{counted(found.checkpoints, 'checkpoint')} of session files left out."))
+        said.append(Note(f"{number_of(found.checkpoints, 'checkpoint')} of session files left out."))
     return said
 
 

@@ -114,7 +114,7 @@ class _Shown(Record, frozen=True):
 @options.filter_option("--kind", Choice("leaf", "condensed"), "leaf|condensed", "Only this kind.")
 @options.include_content
 @options.time_options
-@options.past_options
+@options.at
 @options.as_map
 def summaries(
     run: Run,
@@ -125,12 +125,12 @@ def summaries(
     kind: str | None,
     include_content: bool,
     times: options.TimeOptions,
-    past: options.PastOptions,
+    at: str | None,
     as_map: bool,
 ) -> Answer:
     """List the summaries of one or all conversations, newest coverage first."""
-    named = conversation.named("summaries", needed=as_map or past.at is not None)
-    run = run_at(run, named, past)
+    named = conversation.named("summaries", needed=as_map or at is not None)
+    run = run_at(run, named, at)
     if as_map and named is not None:
         options.alone("--map", "--conversation-id", "--session-key", "--at")
         from lcm_tui.cli import coverage
@@ -219,16 +219,15 @@ async def _load_previous(
 
 
 def _choice_document(choice: PreviousChoice) -> Document:
-    nodes: list[Json] = [
-        {
-            **some_of(node.summary, "summary_id kind depth tokens"),
-            **some_of(node, "broken first_seq last_seq origin"),
-        }
-        for node in choice.nodes
-    ]
     return {
         "assumption": choice.assumption,
-        "nodes": nodes,
+        "nodes": [
+            {
+                **some_of(node.summary, "summary_id kind depth tokens"),
+                **some_of(node, "broken first_seq last_seq origin"),
+            }
+            for node in choice.nodes
+        ],
         **some_of(choice, "text passed_over"),
     }
 

@@ -235,8 +235,8 @@ class Program(Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words; a file named first is the database, and ``help`` before words asks for theirs."""
-        if "help" in args and self._are_first(args, args.index("help")):
-            at = args.index("help")
+        at = args.index("help") if "help" in args else None
+        if at is not None and _is_all_options(args[:at], _names(self.params), strict=True):
             args = [*args[:at], *args[at + 1 :], "--help"]
         args = self._meant(ctx, args)
         first = args[0] if args else "-"
@@ -260,10 +260,6 @@ class Program(Group):
                 ctx.meta[TYPED] = words
                 return [*meaning.split(), *before, *rest]
         return args
-
-    def _are_first(self, args: Sequence[str], at: int) -> bool:
-        """Whether nothing but options stands before a place."""
-        return _is_all_options(args[:at], _names(self.params), strict=True)
 
     def alone(self, ctx: click.Context, /, **_: Any) -> Outcome:
         """Open the app."""

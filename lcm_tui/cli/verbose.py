@@ -31,16 +31,29 @@ ENGINES_TRIED: Final = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next", "1.1.0"
 def version(*, verbose: bool) -> Answer:
     """The version of this program; *verbose*: with those of what it runs on, and what it was tried with."""
     if verbose:
+        from importlib import metadata  # 15 ms, which a version alone need not take
+
         from lcm_host.rows import TRIED_SCHEMA
 
+        found = versions()
+        lines = (
+            f"{PROGRAM}  {__version__}",
+            f"Python   {found['python']}",
+            f"SQLite   {found['sqlite']}",
+            f"Textual  {metadata.version('textual')}",
+            f"System   {found['system']}",
+            f"Engines  tried with {', '.join(ENGINES_TRIED)}",
+            f"Host     OpenClaw's databases up to schema {TRIED_SCHEMA}",
+            f"Log      {logfile.log_path()}",
+        )
         data: dict[str, Json] = {
             "version": __version__,
-            **versions(),
+            **found,
             "enginesTried": list(ENGINES_TRIED),
             "hostSchemaTried": TRIED_SCHEMA,
             "logPath": str(logfile.log_path()),
         }
-        return Answer("version", data, [Verbatim("\n".join(version_lines()))], {})
+        return Answer("version", data, [Verbatim("\n".join(lines))], {})
     return Answer("version", {"version": __version__}, [Verbatim(f"{PROGRAM} {__version__}")], {})
 
 
@@ -50,25 +63,6 @@ def versions() -> dict[str, Json]:
 
     found = machine()
     return {name: found[name] for name in ("python", "sqlite", "system", "packages")}
-
-
-def version_lines() -> Sequence[str]:
-    """The versions for people, with what was tried and where the log is."""
-    from importlib import metadata  # 15 ms, which a version alone need not take
-
-    from lcm_host.rows import TRIED_SCHEMA
-
-    found = versions()
-    return (
-        f"{PROGRAM}  {__version__}",
-        f"Python   {found['python']}",
-        f"SQLite   {found['sqlite']}",
-        f"Textual  {metadata.version('textual')}",
-        f"System   {found['system']}",
-        f"Engines  tried with {', '.join(ENGINES_TRIED)}",
-        f"Host     OpenClaw's databases up to schema {TRIED_SCHEMA}",
-        f"Log      {logfile.log_path()}",
-    )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from lcm_core.base.values import replace
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.kinds import invalid
-from lcm_tui.cli.options import Named, PastOptions
+from lcm_tui.cli.options import Named
 from lcm_tui.cli.output import print_answer, write
 from lcm_tui.cli.presentation import WORK_ENDED, NobodyToAskError, Presentation, ended_by_signal, note_signal
 
@@ -36,20 +36,20 @@ T = TypeVar("T")
 # Whether a command reads it; without ``--at`` nothing of it is imported.
 
 
-def run_at(run: Run, named: Named | None, past: PastOptions) -> Run:
+def run_at(run: Run, named: Named | None, at: str | None) -> Run:
     """The run over the database as it was at the point; the same one where none was given.
 
     Raises:
         UsageError: what was typed is no point.
         NotFoundError: no conversation is named so.
     """
-    if past.at is None or named is None:
+    if at is None or named is None:
         return run
     from lcm_core.operations.past_overlay import Past
 
     from lcm_tui.cli.selecting import number_of
 
-    point = point_of(run, past.at)
+    point = point_of(run, at)
     return replace(run, past=Past(run.read(number_of, named), point))
 
 

@@ -66,17 +66,6 @@ class Modelling(Record, frozen=True):
         return self.chosen.key_origin
 
     @property
-    def headers(self) -> str:
-        """Which headers of the environment are sent along; empty: none."""
-        found = self.chosen.headers
-        return "" if found is None else f"{', '.join(found.names)} from {found.origin}"
-
-    @property
-    def price_words(self) -> str:
-        """What the model costs, and who says so; empty where nobody is paid or nobody knows."""
-        return "" if self.chosen.price is None else self.chosen.price.words
-
-    @property
     def prompt_notes(self) -> tuple[str, ...]:
         """What is to be known of the operator's own prompts, when somebody is asked.
 

@@ -124,7 +124,7 @@ class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
 def list_table(
     columns: Iterable[ListColumn[R, D]],
     rows: Sequence[R],
-    when: When,
+    when: When = lambda stored: stored,
     schema: Schema | None = None,
     *,
     title: str = "",

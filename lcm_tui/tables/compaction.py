@@ -80,7 +80,7 @@ def planned_compaction(shown: PlannedCompaction) -> list[OutputBlock]:
     if not seen.passes:
         return [Facts(_facts(shown), title="Nothing to compact"), *_notes(shown)]
     title = f"Compact conversation {shown.conversation_id}: {counted(len(seen.passes), 'pass')}"
-    passes = list_table(FORECAST_COLUMNS, seen.passes[:LINES], lambda stored: stored, title="Passes")
+    passes = list_table(FORECAST_COLUMNS, seen.passes[:LINES], title="Passes")
     return [Facts(_facts(shown), title=title), passes, *_notes(shown)]
 
 

@@ -125,18 +125,14 @@ def merged(spans: Iterable[Span]) -> Line:
     return tuple(found)
 
 
-def axis_marks(coverage: Coverage, scale: Scale) -> list[tuple[int, int]]:
-    """Every few cells a cell and the seq of its first message."""
-    return [(cell, coverage.seqs[scale.run_at(cell)[0]]) for cell in range(0, scale.width, TICKS)]
-
-
 def axis_line(coverage: Coverage, scale: Scale, *, plain: bool) -> Line:
     """The seq of a message every few cells, each behind the mark of its cell; the last is at the end."""
     mark = "|" if plain else "╵"
     last = f"#{coverage.seqs[scale.end - 1]}{mark}"
     text = ""
     before = None
-    for cell, seq in axis_marks(coverage, scale):
+    for cell in range(0, scale.width, TICKS):
+        seq = coverage.seqs[scale.run_at(cell)[0]]
         label = f"{mark}#{seq}"
         if seq != before and cell + len(label) + 1 + len(last) <= scale.width:
             text = text.ljust(cell) + label
@@ -334,14 +330,7 @@ def picture(coverage: Coverage, width: int, *, plain: bool) -> list[Line]:
     for level in coverage.levels:
         row, _ = level_line(level, scale, plain=plain)
         lines.append((gutter(depth_name(level.depth), len(level.blocks)), *row))
-    lines.append(
-        (
-            gutter(
-                "context",
-            ),
-            *cut_line(coverage, scale),
-        )
-    )
+    lines.append((gutter("context"), *cut_line(coverage, scale)))
     lines.append((gutter(""), *axis_line(coverage, scale, plain=plain)))
     return lines
 

@@ -31,7 +31,13 @@ from lcm_tui.tables.composition import gauge
 
 def model_facts(model: Modelling, name: str = "Model") -> list[tuple[str, Cell]]:
     """Who is asked and with which key."""
-    told = {name: model.words, "Key": model.key, "Headers": model.headers, "Price": model.price_words}
+    headers, price = model.chosen.headers, model.chosen.price
+    told = {
+        name: model.words,
+        "Key": model.key,
+        "Headers": headers and f"{', '.join(headers.names)} from {headers.origin}",
+        "Price": price and price.words,
+    }
     return [(name, words) for name, words in told.items() if words]
 
 
@@ -42,10 +48,6 @@ def writer_facts(model: Modelling) -> list[tuple[str, Cell]]:
 
 # -- the lists -------------------------------------------------------------------------------------------
 # What is said of a summary in a batch: on the screen, in tables of commands, and in JSON.
-
-
-def _as_stored(stored: str | None) -> str | None:
-    return stored
 
 
 def _change(item: BatchItem) -> str:
@@ -176,7 +178,7 @@ def draft_forecast_blocks(
     """What would be asked, of whom, and what it would cost; *most* is all of it, as far as limits let it."""
     once = total_forecast(one.forecast for one in seen).once
     facts = [*writer_facts(model), *cost_facts(once, most), ("Auto-accept", words)]
-    blocks: list[OutputBlock] = [list_table(FORECAST_COLUMNS, seen[:MOST], _as_stored), Facts(facts)]
+    blocks: list[OutputBlock] = [list_table(FORECAST_COLUMNS, seen[:MOST]), Facts(facts)]
     if len(seen) > MOST:
         blocks.append(Note(f"{len(seen) - MOST:,} more are not shown; --json shows them all."))
     lost = [one.item.summary_id for one in seen if one.material.source.gone]
@@ -232,7 +234,7 @@ def outcome_blocks(
     ]
     if undo:
         facts.append(("To undo all of it", undo))
-    return [list_table(ITEM_COLUMNS, items[:MOST], _as_stored), Facts(facts), *_three_way_blocks(items)]
+    return [list_table(ITEM_COLUMNS, items[:MOST]), Facts(facts), *_three_way_blocks(items)]
 
 
 def _three_way_blocks(items: Sequence[BatchItem]) -> Iterator[OutputBlock]:
@@ -252,7 +254,7 @@ def _three_way_blocks(items: Sequence[BatchItem]) -> Iterator[OutputBlock]:
 def taken_blocks(items: Sequence[BatchItem]) -> list[OutputBlock]:
     """What would be taken from a file of drafts."""
     rows = [item for item in items[:MOST] if item.draft is not None]
-    return [list_table(_TAKEN_COLUMNS, rows, _as_stored)]
+    return [list_table(_TAKEN_COLUMNS, rows)]
 
 
 def cost_words(usage: Usage) -> str:

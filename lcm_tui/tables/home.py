@@ -237,9 +237,9 @@ def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
             said = counted(outlook.sessions, "session is", "sessions are")
             return (Span(f"{said} not in the database"),)
         case Subject.NEAREST:
-            return _filled(_asked(outlook.nearest, key), width)
+            return _entries(_asked(outlook.nearest, key), outlook, width)
         case Subject.LARGEST:
-            return _sized(_asked(outlook.largest, key), outlook.total_bytes, width)
+            return _entries(_asked(outlook.largest, key), outlook, width)
         case Subject.OPERATION:
             shown = [one for one in outlook.changes if key.ref in (None, one.id)]
             return _changed(shown, key.ref is None, width)
@@ -322,35 +322,26 @@ def _cells(line: Iterable[Span]) -> int:
     return sum(cell_width(safe_line(span.text)) for span in line)
 
 
-def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
-    spans: list[Span] = []
-    held = [one for one in found if isinstance(one, Filled)][: max(1, width // ENTRY)]
-    for one in held:
-        style: StyleName = "error" if one.nearness >= 1 else "warn" if one.nearness > 0.9 else "ok"
-        said = f"{share_text(one.share)} of {tokens_text(one.budget)}"
-        spans += _entry(one.conversation_id, one.name, (one.share, style, said), width // len(held))
-    return tuple(spans)
+def _entries(found: Sequence[Filled | Sized], outlook: Outlook, width: int) -> Line:
+    held = found[: max(1, width // ENTRY)]
+    return tuple(span for one in held for span in _entry(one, outlook, width // len(held)))
 
 
-def _sized(found: Sequence[Filled | Sized], total: int, width: int) -> Line:
-    spans: list[Span] = []
-    held = [one for one in found if isinstance(one, Sized)][: max(1, width // ENTRY)]
-    for one in held:
-        share = one.bytes / max(total, 1)
-        said = f"{size_text(one.bytes)} {share:.0%} of texts"
-        spans += _entry(one.conversation_id, one.name, (share, "d1", said), width // len(held))
-    return tuple(spans)
-
-
-def _entry(number: int, name: str, shared: tuple[float, StyleName, str], room: int) -> list[Span]:
+def _entry(one: Filled | Sized, outlook: Outlook, room: int) -> list[Span]:
     """A conversation's number, as much of its name as has room, a bar and what is said of it."""
-    share, style, said = shared
+    style: StyleName = "d1"
+    if isinstance(one, Sized):
+        share = one.bytes / max(outlook.total_bytes, 1)
+        said = f"{size_text(one.bytes)} {share:.0%} of texts"
+    else:
+        share, said = one.share, f"{share_text(one.share)} of {tokens_text(one.budget)}"
+        style = "error" if one.nearness >= 1 else "warn" if one.nearness > 0.9 else "ok"
     cells = BAR if room > 2 * ENTRY else BAR // 2
-    left = min(room - len(str(number)) - cells - len(said) - 5, LONGEST)
-    name = clip(safe_line(name), left) if left > 3 else ""
+    left = min(room - len(str(one.conversation_id)) - cells - len(said) - 5, LONGEST)
+    name = clip(safe_line(one.name), left) if left > 3 else ""
     padded = name + " " * (max(left, 0) - cell_width(name))
     return [
-        Span(f"{number} ", "key"),
+        Span(f"{one.conversation_id} ", "key"),
         Span(f"{padded} " if name else ""),
         Span(bar_text(share, cells), style),
         Span(f" {said}  "),

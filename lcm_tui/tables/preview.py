@@ -96,13 +96,9 @@ def tokens_text(before: int, after: int, budget: int) -> str:
 
 def rows_table(rows: Sequence[RowCount]) -> Table:
     """The rows that change, by table."""
-    columns = (
-        OutputColumn("Table"),
-        OutputColumn("Insert", right=True),
-        OutputColumn("Update", right=True),
-        OutputColumn("Delete", right=True),
-    )
-    return Table(columns, [(one.table, one.insert, one.update, one.delete) for one in rows], title="Rows")
+    counts = (OutputColumn(name, right=True) for name in ("Insert", "Update", "Delete"))
+    lines = [(one.table, one.insert, one.update, one.delete) for one in rows]
+    return Table([OutputColumn("Table"), *counts], lines, title="Rows")
 
 
 def some(lines: Sequence[str]) -> list[str]:

@@ -36,12 +36,8 @@ LABEL: Final = " messages over time "
 
 def depths_table(depths: Sequence[DepthCount]) -> Table:
     """How many summaries there are of each depth."""
-    columns = (
-        OutputColumn("Depth", right=True),
-        OutputColumn("Kind"),
-        OutputColumn("Summaries", right=True),
-        OutputColumn("Tokens", right=True),
-    )
+    titles = ("Depth", "Kind", "Summaries", "Tokens")
+    columns = [OutputColumn(title, right=title != "Kind") for title in titles]
     rows = [(one.depth, one.kind, one.count, one.tokens) for one in depths]
     return Table(columns, rows, title="Summaries by depth", empty="There are no summaries.")
 
