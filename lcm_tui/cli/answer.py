@@ -177,11 +177,10 @@ class Run(Record, frozen=True):
 
             data = {**data, "past": past_document(self.past.found)}
             blocks = [*past_blocks(self.time, self.past.found), *blocks]
-        if paging is None:
-            return Answer(command, data, blocks, meta, names=names)
-        more = [Note(f"More follow: --cursor {paging.cursor}")] if paging.cursor else []
-        whole = [*blocks, *more]
-        return Answer(command, data, whole, meta, paging.document, names=names)
+        page = None if paging is None else paging.document
+        if paging is not None and paging.cursor:
+            blocks = [*blocks, Note(f"More follow: --cursor {paging.cursor}")]
+        return Answer(command, data, blocks, meta, page, names=names)
 
     def line(self, *words: str) -> str:
         """A command line that means the same database; it is named when the command line said where it is."""

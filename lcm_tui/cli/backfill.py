@@ -50,5 +50,5 @@ def backfill(
         raise UsageError("backfill needs AGENT SESSION, or --file PATH.", details={"option": "file"})
     from lcm_tui.cli import importing
 
-    find = importing.of_host(run, agent or "", session or "") if file is None else importing.of_file(file)
-    return importing.backfill(run, find, session_key, title, after, model, flags)
+    named = (agent or "", session or "")
+    return importing.backfill(run, file, named, session_key, title, after, model, flags)

@@ -53,6 +53,7 @@ from lcm_tui.tables.focus import (
     wish_blocks,
 )
 
+_COMMAND = "focus.create"
 _LARGEST_TEXT = 4 * 1024 * 1024
 
 
@@ -182,12 +183,10 @@ class BriefWriting(Terminal):
         super().__init__(run)
         kind = FocusKind.REFOCUS if prompt is None else FocusKind.CREATE
         self.kind, self.prompt, self.options, self.flags = kind, prompt or "", options, options.flags
-        self.command = "focus.create"
         self.sweeper = modelling(run, options.model, unasked=self.flags.apply and self.flags.yes)
         self.author = flagged_model(run, options.model)
         self.spending = call_budget(self.sweeper.settings)
         self.sweeping = _Sweeping(run, new_batch_id(BRIEF_BATCH), self.spending)
-        self.named = options.conversation
         self.changing: Changing | None = None  #: the brief, or the failed call, as a change
         self.failed: LcmError | None = None  #: what ended it before there was a change
         self._agreed = False
@@ -208,7 +207,7 @@ class BriefWriting(Terminal):
     async def _carry_out(self, database: Database) -> None:
         self.database, given = database, self.options
         sweeps = not given.no_sweep and given.draft is None and given.from_draft is None
-        owner = await self.sweeping.plan(self.named, sweeps, given.budget, self.sweeper, database)
+        owner = await self.sweeping.plan(given.conversation, sweeps, given.budget, self.sweeper, database)
         self.sweeping.check_sql(self.flags)
         work = self.work = BriefWork(
             self.run.settings, owner, self.kind, self.prompt, author=self.author, budget=self.spending
@@ -223,8 +222,7 @@ class BriefWriting(Terminal):
                 work.text = _read_text(given.text)
             elif self.author is None:
                 raise UsageError(
-                    f"{self.command.replace('.', ' ')} needs a text: --text FILE, or name a model with "
-                    "--provider or --model.",
+                    "focus create needs a text: --text FILE, or name a model with --provider or --model.",
                     details={"option": "text"},
                 )
             else:
@@ -313,7 +311,7 @@ class BriefWriting(Terminal):
         await self._put(InForce(self.work, self._plan), self.flags)
 
     async def _put(self, change: Change, flags: ChangeFlags) -> None:
-        self.changing = Changing(self.run, self.command, change, flags, self.options.budget)
+        self.changing = Changing(self.run, _COMMAND, change, flags, self.options.budget)
         await self.changing.carry_out(self.database)
 
     async def _plan(self, reader: Reader) -> Proposal:
@@ -351,8 +349,7 @@ class BriefWriting(Terminal):
         return Facts([("Calls", spent.calls), ("Cost", spent_text(spent.usage))])
 
     def _again(self, path: Path) -> str:
-        words = self.command.split(".")
-        return self.run.line(*words, str(self.work.owner), "--from-draft", str(path), "--apply")
+        return self.run.line("focus", "create", str(self.work.owner), "--from-draft", str(path), "--apply")
 
     def _break_off(self) -> None:
         """Ctrl-C has ended it.
@@ -387,9 +384,9 @@ class BriefWriting(Terminal):
             told.append(Note(f"To use it: {self._again(self._path)}"))
             wish = _wish_document(work.draft.wish)
             written: Document = {"applied": False, "draft": str(self._path), **wish, **self._spent}
-            return self.run.answer(self.command, written, told)
+            return self.run.answer(_COMMAND, written, told)
         if changing is None:
-            return self.run.answer(self.command, self._data, [*self._blocks, Note(_NO_CALL)])
+            return self.run.answer(_COMMAND, self._data, [*self._blocks, Note(_NO_CALL)])
         if work.failed is not None and failed is not None:
             return self._recorded(changing, work.failed[0], failed)
         try:
@@ -424,7 +421,7 @@ class BriefWriting(Terminal):
         if not self.sweeping.passes.made:
             raise failed from None
         blocks: list[Block] = [Note(f"{failed.message} The passes of the sweep stay; no brief was written.")]
-        answer = self.run.answer(self.command, {"applied": False, "sweep": self.sweeping.document}, blocks)
+        answer = self.run.answer(_COMMAND, {"applied": False, "sweep": self.sweeping.document}, blocks)
         return self.sweeping.behind(answer).in_part(failed)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from lcm_core.base.errors import RefusedError
@@ -144,7 +143,8 @@ _PROBLEMS = 20
 
 def backfill(
     run: Run,
-    find: Callable[[Path], ImportSource],
+    file: Path | None,
+    session: tuple[str, str],
     key: str | None,
     title: str | None,
     after: AfterImport,
@@ -153,40 +153,32 @@ def backfill(
 ) -> Answer:
     """Show what an import and what follows it would do, or do it.
 
-    *find* says what is imported; it is given a folder for what is only written out.
+    It is of a *file*, a transcript of the host or a rollout of Codex; None: of a *session* of the host by its
+    agent and id, wherever it lies.
     """
     run.read(import_rules, run.settings)
     if after.compact and flags.apply and flags.yes:
         modelling.modelling(run, model, unasked=True)  # refused before anything is imported
     with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
-        source = find(Path(folder))
+        if file is None:
+            source = host_source(find_to_import(run.settings.sessions.value, *session), Path(folder))
+        else:
+            source = file_source(file, Path(folder))
         if key is not None:
             source = replace(source, session=Session(source.session.session_id, key))
         more = Steps(run, after, model)
-        work = _Work(run, source, title, more)
+        work = _Work(source, title, more)
         told = changing.run_change(run, "backfill", work, flags)
         if told.failed is not None or work.conversation_id is None:
             return told
         return more.go_on(told, work.conversation_id, flags)
 
 
-def of_host(run: Run, agent: str, session: str) -> Callable[[Path], ImportSource]:
-    """A session of the host, wherever it lies."""
-    sessions = run.settings.sessions.value
-    return lambda folder: host_source(find_to_import(sessions, agent, session), folder)
-
-
-def of_file(path: Path) -> Callable[[Path], ImportSource]:
-    """A file: a transcript of the host, or a rollout of Codex."""
-    return lambda folder: file_source(path, folder)
-
-
 class _Work(Importing):
     """One run of the command: what is planned, and the files that were written for it."""
 
-    def __init__(self, run: Run, source: ImportSource, title: str | None, more: Steps) -> None:
-        super().__init__(self._plan, run.settings)
-        self._run = run
+    def __init__(self, source: ImportSource, title: str | None, more: Steps) -> None:
+        super().__init__(self._plan, more.run.settings)
         self._source = source
         self._session_title = title
         self._transcript = read_host_file(source.path, whole_records=True)
@@ -198,7 +190,7 @@ class _Work(Importing):
     async def _plan(self, reader: Reader) -> changing.Proposal:
         """What is left to import."""
         source, place = self._source, self._source.place
-        rules = await import_rules(reader, self._run.settings)
+        rules = await import_rules(reader, self._more.run.settings)
         work = self._work or self._begin(rules, source, self._transcript, self._session_title)
         shown = await work.plan(reader)
         if shown.doubtful:
@@ -216,7 +208,7 @@ class _Work(Importing):
         return changing.Proposal(
             tuple(append.plan for append in shown.appends),
             data={**_document(source, shown), **data},
-            blocks=[*_blocks(self._run, place, shown), *blocks],
+            blocks=[*_blocks(self._more.run, place, shown), *blocks],
             nothing=shown.nothing_text,
             brief=True,
             more=shown.more,

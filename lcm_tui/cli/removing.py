@@ -111,20 +111,15 @@ def _selection_blocks(run: Run, found: Selection) -> list[OutputBlock]:
     if begins:
         columns = (OutputColumn("Conversation", right=True), OutputColumn("First message", grows=True))
         blocks.append(Table(columns, begins, "How they begin"))
-    blocks.append(Note(_agents(run, junk)))
+    agents, known = junk.cleaning.agents, run.settings.agents
+    origin = known.name or "the host's configuration lists none"
+    if agents != known.value:
+        origin = "--agent"
+    blocks.append(Note(f"Agents: {', '.join(agents)} ({origin})."))
     if junk.others:
         said = ", ".join(f"{agent} ({count:,})" for agent, count in sorted(junk.others.items()))
         blocks.append(Note(f"Not selected, because their agents are not among these: {said} (--agent NAME)."))
     return blocks
-
-
-def _agents(run: Run, junk: Cleaned) -> str:
-    """Whose conversations are looked at, and who says so."""
-    agents, known = junk.cleaning.agents, run.settings.agents
-    if agents != known.value:
-        return f"Agents: {', '.join(agents)} (--agent)."
-    origin = known.name or "the host's configuration lists none"
-    return f"Agents: {', '.join(agents)} ({origin})."
 
 
 def sizes_table(run: Run, found: Sequence[ConversationSize], title: str = "") -> Table:

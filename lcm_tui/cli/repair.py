@@ -19,7 +19,7 @@ from lcm_core.store.database import Reader
 from lcm_tui.cli import options
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.command import command, flag, option
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, some_of
 from lcm_tui.cli.kinds import ConversationName, Stamp, Words
 from lcm_tui.cli.options import DraftFlags
 from lcm_tui.cli.selecting import owner_if_named, summary_beginning
@@ -139,8 +139,7 @@ class _Search(Record, frozen=True):
             "kinds": {str(kind): kinds[kind] for kind in BadKind if kinds[kind]},
             "bad": [
                 {
-                    "summaryId": bad.summary.summary_id,
-                    "conversationId": one.conversation_id,
+                    **some_of(bad.summary, "summary_id conversation_id"),
                     "kind": bad.kind.value,
                     "check": bad.kind.check,
                 }

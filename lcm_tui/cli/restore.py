@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lcm_core.base.text import counted
 from lcm_core.base.values import to_json
-from lcm_core.change.backup import Contents, Restored, RestorePreview, preview_restore
+from lcm_core.change.backup import Contents, RestorePreview, preview_restore
 from lcm_core.change.backup import restore as put_back
 from lcm_core.change.connection import process_names
 
@@ -39,7 +39,13 @@ def restore(run: Run, *, backup: Path, flags: ChangeFlags) -> Answer:
         meter=meter,
     )
     data = {"applied": True, **to_json(preview), **to_json(done)}
-    return run.answer("restore", data, _restored_blocks(done))
+    facts: list[tuple[str, Cell]] = [
+        ("Restored", str(done.path)),
+        ("Size", f"{done.bytes:,} bytes"),
+        ("Took", f"{done.seconds:.1f} s"),
+        ("Previous database", None if done.kept is None else str(done.kept)),
+    ]
+    return run.answer("restore", data, [Facts(facts), Note("The host can be started again.")])
 
 
 def _question(run: Run, preview: RestorePreview) -> str:
@@ -90,13 +96,3 @@ def _blocks(run: Run, preview: RestorePreview) -> list[OutputBlock]:
         blocks.append(Note(f"Stop these processes first; they have the database open: {who}."))
     blocks.append(Note("The backup is complete. Nothing was changed; --apply restores it."))
     return blocks
-
-
-def _restored_blocks(done: Restored) -> list[OutputBlock]:
-    facts: list[tuple[str, Cell]] = [
-        ("Restored", str(done.path)),
-        ("Size", f"{done.bytes:,} bytes"),
-        ("Took", f"{done.seconds:.1f} s"),
-        ("Previous database", None if done.kept is None else str(done.kept)),
-    ]
-    return [Facts(facts), Note("The host can be started again.")]

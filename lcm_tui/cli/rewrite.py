@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lcm_core.base.errors import UsageError
@@ -74,12 +73,14 @@ def rewrite(
 ) -> Answer:
     """Draft new texts for summaries from their sources (no call without --apply or --draft)."""
     if broken:
-        _check_alone("broken", {"depth": depth, "restore": restore})
+        for name, value in (("depth", depth), ("restore", restore)):
+            if value:
+                raise invalid(name, "cannot be combined with --broken")
         return repair_broken(
             *(run, target, kinds, flags), everywhere=all_, since=since, limit=limit, contaminated=stale
         )
-    for name, value in (("kind", kinds), ("since", since), ("limit", limit)):
-        if value is not None:
+    for name, given in (("kind", kinds), ("since", since), ("limit", limit)):
+        if given is not None:
             raise UsageError(f"--{name} requires --broken.", details={"option": name})
     if restore is not None:
         if target.given or depth is not None or all_ or stale or flags.resume:
@@ -106,12 +107,6 @@ def rewrite(
         _Chosen(target.named, target.summaries, depth, stale, all_ and named == 1).select,
         flags,
     )
-
-
-def _check_alone(option: str, others: Mapping[str, object]) -> None:
-    for name, value in others.items():
-        if value:
-            raise invalid(name, f"cannot be combined with --{option}")
 
 
 class _Chosen(Record, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
 import click
 from lcm_core.base.errors import ExitCode, NotFoundError, UsageError
@@ -103,7 +103,7 @@ def show(
 
         told = show_previous(run, name, rules)
     else:
-        told = _shown(run, kind, name, include_content, agent, limit, cursor)
+        told = _shown(run, kind, name, include_content, (agent, limit, cursor))
     if as_engine:
         return told
     told = replace(told, command="show")
@@ -120,15 +120,11 @@ async def _citation(reader: Reader, name: str, settings: RecallSettings) -> str 
     return None if found is None else cite(found)
 
 
-def _shown(
-    run: Run,
-    kind: str,
-    name: str,
-    include_content: bool,
-    agent: str | None,
-    limit: int | None,
-    cursor: str | None,
-) -> Answer:
+#: Which entries of a session: the agent that it is of, how many of the newest, the cursor of a page.
+Entries: TypeAlias = tuple[str | None, int | None, str | None]
+
+
+def _shown(run: Run, kind: str, name: str, include_content: bool, entries: Entries) -> Answer:
     if kind == "message":
         return _document(run, name)
     if kind == "conversation":
@@ -165,16 +161,16 @@ def _shown(
         from lcm_tui.cli.summaries import show_summary
 
         return show_summary(run, name)
-    return _session(run, name, agent, limit, cursor)
+    return _session(run, name, entries)
 
 
-def _session(run: Run, name: str, agent: str | None, limit: int | None, cursor: str | None) -> Answer:
+def _session(run: Run, name: str, entries: Entries) -> Answer:
     """A session of the host, else the conversation of a session key or a title."""
     from lcm_tui.cli.conversations import show_conversation
     from lcm_tui.cli.sessions import show_session
 
     try:
-        return show_session(run, name, agent, limit, cursor)
+        return show_session(run, name, *entries)
     except NotFoundError as error:
         if error.code != "SESSION_NOT_FOUND":
             raise
@@ -185,7 +181,7 @@ def _session(run: Run, name: str, agent: str | None, limit: int | None, cursor: 
             code=error.code,
             details=error.details,
         )
-    if (agent, limit, cursor) != (None, None, None):
+    if entries != (None, None, None):
         raise unknown
     try:
         return show_conversation(run, name)

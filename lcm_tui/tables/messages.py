@@ -199,7 +199,7 @@ def message_lines(
     view: MessageView, width: int, *, opened: bool, pairing: Pairing, zone: tzinfo | None
 ) -> list[Line]:
     """The lines of a message: a header, then its parts."""
-    lines = [_header(view, width, zone)]
+    lines = [_header(view, zone)]
     if view.note:
         lines.append((Span(INDENT), Span(view.note, "warn")))
     if opened:
@@ -211,7 +211,7 @@ def message_lines(
     return lines
 
 
-def _header(view: MessageView, width: int, zone: tzinfo | None) -> Line:
+def _header(view: MessageView, zone: tzinfo | None) -> Line:
     said = format_clock(view.moment, zone) if view.moment else view.said_at
     tokens = f"{view.tokens:>7,} tok" if view.tokens is not None else ""
     spans = [
