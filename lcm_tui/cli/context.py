@@ -351,10 +351,10 @@ def context_blocks(run: Run, found: ShownContext) -> list[OutputBlock]:
     ]
     for brief in found.briefs:
         over = _overlay_of(found, brief)
-        stands = "" if over is None else _stands_for(over)
-        facts.append(
-            ("Focus brief", f"{brief.brief_id}  {brief.status}, {shown(brief.tokens)} tokens{stands}")
-        )
+        said = f"{brief.brief_id}  {brief.status}, {shown(brief.tokens)} tokens"
+        if over is not None:
+            said += f", replaces {counted(len(over.covered), 'summary')} at ordinal {over.at_ordinal}"
+        facts.append(("Focus brief", said))
     older = totals.items - MOST_LISTED
     left_out = [Note(f"The {older:,} older items are not listed; --json lists all.")] if older > 0 else []
     return [Facts(facts), *left_out, context_table(found.view, run.time, MOST_LISTED)]
@@ -366,10 +366,6 @@ def _composition(found: ShownContext) -> Iterator[tuple[str, Cell]]:
     if groups:
         yield "Made of", text_of(bar_line(groups, BAR, plain=True))
         yield "", text_of(legend_line(groups, found.view.tail, plain=True)).strip()
-
-
-def _stands_for(over: FocusOverlay) -> str:
-    return f", replaces {counted(len(over.covered), 'summary')} at ordinal {over.at_ordinal}"
 
 
 def _since_document(changed: Since, then: int, now: int) -> Document:

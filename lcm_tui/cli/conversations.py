@@ -355,11 +355,6 @@ def _state_document(row: StateRow | None) -> Document | None:
     return {**theirs, OURS: ours} if ours else theirs
 
 
-def _brief_document(found: ShownConversation) -> Document:
-    active = None if found.active is None else documents.active_brief(found.active)
-    return {"count": found.briefs, "activeBrief": active}
-
-
 # fmt: off
 #: What is said of one conversation.
 SHOWN_COLUMNS: Final[tuple[ListColumn[ShownConversation, None], ...]] = (
@@ -373,7 +368,8 @@ SHOWN_COLUMNS: Final[tuple[ListColumn[ShownConversation, None], ...]] = (
                value=lambda one: _state_document(one.state.maintenance)),
     ListColumn("bootstrap", json="bootstrap", stored=BOOTSTRAP,
                value=lambda one: _state_document(one.state.bootstrap)),
-    ListColumn("briefs", json="focusBriefs", stored="focus_briefs", value=_brief_document),
+    ListColumn("briefs", json="focusBriefs", stored="focus_briefs", value=lambda one: {
+        "count": one.briefs, "activeBrief": one.active and documents.active_brief(one.active)}),
     ListColumn("files", json="largeFiles", value=lambda one: to_json(one.state.files)),
     ListColumn("cause", json=f"{OURS}.archiveCause", stored="conversations.archive_cause",
                value="conversation.archive_cause"),

@@ -267,7 +267,10 @@ def _selected(report: Report, wanted: Sequence[str]) -> tuple[Finding, ...]:
             these = [one for one in report.findings() if one.check in ids]
         fixable = [one for one in these if can_fix(one)]
         if these and not fixable and name != "all":
-            raise _no_fix(name, these[0])
+            if these[0].fix is FixId.MERGE_SPLIT:
+                raise RefusedError(f"{name}: use `lcm-tui merge` to rejoin split sessions.")
+            why = f"{these[0].sentence.rstrip('.')}. {CHECKS[these[0].check].unfixed}"
+            raise RefusedError(f"{name} has no fix: {why}")
         found.update((id(one), one) for one in fixable)
     return tuple(found.values())
 
@@ -276,12 +279,6 @@ def _suspicious(report: Report) -> frozenset[str]:
     """The ids of what `all` leaves alone, though it has a fix."""
     found = report.findings(Confidence.SUSPICIOUS)
     return frozenset(finding_key(one) for one in found if can_fix(one))
-
-
-def _no_fix(name: str, finding: Finding) -> RefusedError:
-    if finding.fix is FixId.MERGE_SPLIT:
-        return RefusedError(f"{name}: use `lcm-tui merge` to rejoin split sessions.")
-    return RefusedError(f"{name} has no fix: {finding.sentence.rstrip('.')}. {CHECKS[finding.check].unfixed}")
 
 
 class _Fixing(Struct):
