@@ -244,10 +244,16 @@ day stay. This cannot be undone.
 
     # -- what frees more ---------------------------------------------------------------------------------
 
+    @property
+    def _below(self) -> object:
+        """The screen below; the help may stand above this one."""
+        stack = self.app.screen_stack
+        return stack[stack.index(self) - 1]
+
     def _why_not_below(self) -> str | None:
         if self._opened is not None:
             return self._why_no_file()
-        if isinstance(self.app.screen_stack[-2], BySize):
+        if isinstance(self._below, BySize):
             return None
         return "the list of conversations is not below this screen: there S sorts by bytes, and X deletes"
 
@@ -256,8 +262,7 @@ day stay. This cannot be undone.
         if self._opened is not None:
             await self._ask_to_clear()
             return
-        below = self.app.screen_stack[-2]
-        if isinstance(below, BySize):
+        if isinstance(below := self._below, BySize):
             below.show_largest()
         await self.action_back()
 

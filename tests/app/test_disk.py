@@ -117,6 +117,12 @@ async def test_the_conversations_are_a_key_away_the_largest_on_top(database_copy
         home = pilot.app.screen
         await pilot.press("&")
         await wait_for_text(pilot, "X Delete…")
+        await pilot.press("question_mark", *"Delete…")
+        await wait_for_text(pilot, "Go to the conversations, the largest on top")
+        await settled(pilot)
+        assert "Not now: the list of conversations" not in shown(pilot)
+        await pilot.press("escape")
+        await wait_for_text(pilot, "X Delete…")
         await pilot.press("X")
         await wait_for(pilot, lambda: pilot.app.screen is home and home.list.sorted_by == "bytes")
         await settled(pilot)
