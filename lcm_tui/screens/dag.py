@@ -493,9 +493,12 @@ focus (tab); n and N go to the next and the previous match.
             None if lines.known.wrong or not lines.judged.is_set() else "no summary here is broken or stale"
         )
 
-    async def _go_to_broken(self) -> None:
+    def _go_to_broken(self) -> None:
         """Stand on the next broken or stale summary; `n` and `N` go on in the tree."""
         self.lines.focus()
+        self.work_on("search", self._step_to_broken, exclusive=False)
+
+    async def _step_to_broken(self) -> None:
         if problem := await self._in_tree.go_to_broken():
             self.app.notify(problem, timeout=3)
 

@@ -104,7 +104,9 @@ class Searching:
         """Go to the next match, or to the one before."""
         finder = self._screen.finder()
         if finder is not None:
-            self._screen.work_on("search", self._go_to_match, finder, forward)
+            self._screen.work_on(
+                "search", self._go_to_match, finder, forward, exclusive=False
+            )  # each key counts
 
     async def _go_to_match(self, finder: Finder, forward: bool) -> None:
         if problem := await finder.go(forward=forward):

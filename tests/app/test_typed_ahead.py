@@ -84,6 +84,25 @@ async def test_what_is_typed_behind_the_key_of_the_editor_is_text(
         assert at(pilot.app.screen, "Review ")
 
 
+async def test_each_key_counts_that_goes_to_what_is_broken(database_copy: DatabaseFactory):
+    """They come before it is known what is broken."""
+    bang = "exclamation_mark"
+    places = []
+    async with open_app(database_copy("0.15.3")) as pilot:
+        for keys in (["s", bang, bang, "n"], ["s", bang, bang], ["s", bang]):
+            pilot.app.screen.list.table.select(1)
+            typed(pilot, *keys)
+            await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
+            await settled(pilot)
+            dag = pilot.app.screen
+            assert dag.lines.summary in dag.lines.known.wrong
+            places.append(dag.lines.summary)
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: at(pilot.app.screen, "Conversations"))
+            pilot.app.session.left.clear()
+    assert len({*places}) == 3, places
+
+
 async def test_a_fix_waits_for_the_first_finding(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         typed(pilot, "H", "x")
