@@ -470,7 +470,11 @@ Drafts are saved on disk: leave at any time and continue later.
         first = not self.preparation.items
         self.preparation.doing = ""
         new = self.preparation.take(data)
-        nothing = "Nothing is broken here." if self.wanted.kind == "repair" else "Nothing to rewrite here."
+        nothing = (
+            "Nothing is broken here; the summary DAG shows what is stale."
+            if self.wanted.kind == "repair"
+            else "Nothing to rewrite here."
+        )
         self.list.show(list(self.preparation.items), nothing=nothing)
         self.preparation.mark(new)
         if first and data.kept and not self._asked_about_kept:
