@@ -137,7 +137,8 @@ def vacuum_sentence(estimate: VacuumEstimate, file: FileSize, freed: int = 0) ->
 
 def vacuumed_sentence(before: int, after: int) -> str:
     """What it did: the bytes of the file and its write-ahead log."""
-    return f"The file and its write-ahead log took {bytes_text(before)} and now take {bytes_text(after)}."
+    back = bytes_text(max(0, before - after))
+    return f"The disk has {back} back: the file and its write-ahead log take {bytes_text(after)} now."
 
 
 # fmt: off

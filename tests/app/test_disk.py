@@ -46,7 +46,7 @@ async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
             pilot, "Give the space back?", "It takes about", "free on this disk", "rewrite the file"
         )
         await pilot.press("a")
-        await wait_until_said(pilot, "now take")
+        await wait_until_said(pilot, "back: the file")
         await wait_for(pilot, lambda: path.stat().st_size < size)
         await settled(pilot)
         await pilot.press("x")
