@@ -15,7 +15,7 @@ from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed
 from lcm_core.operations.batch import BatchOptions
 from lcm_core.operations.drafting import SETTLED, BatchItem, ItemState, select_items
-from lcm_core.operations.drafts import DEFAULT, AcceptanceRule, SavedDrafts, parse_rule, unfinished
+from lcm_core.operations.drafts import DEFAULT, EVERY, AcceptanceRule, SavedDrafts, parse_rule, unfinished
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import context_ordinals, texts_of
@@ -826,7 +826,10 @@ Drafts are saved on disk: leave at any time and continue later.
             await measuring.wait()
             return [Pick(one, note=passing.text(parse_rule(one))) for one in OFFERED]
 
-        while (answer := await self._agreed(work, rule, passing)) == "e":
+        while (answer := await self._agreed(work, rule, passing)) in ("e", "v"):
+            if answer == "v":
+                rule = EVERY
+                continue
             text = await self.ask(ASK_RULE, check=parse_rule, explained=RULES, picks=picks)
             if text is None:
                 return
@@ -851,15 +854,21 @@ Drafts are saved on disk: leave at any time and continue later.
         in_context = await self.session.read(summaries_in_contexts, owners)
 
         def said() -> Document:
+            wider = (
+                () if rule == EVERY else (Block(f"Every draft without fault: {passing.text(EVERY)} (v)."),)
+            )
             return (
                 Block(f"{rule.words[0].upper()}{rule.words[1:]}."),
                 *map(Block, passing.sentences(rule, in_context)),
+                *wider,
                 Block("Truncated and faulty drafts are never accepted. Each becomes one undoable operation."),
             )
 
         answers = [("a", "accept"), ("e", "other conditions…")]
         if await wants_backup(self.session):
             answers[:1] = [("a", "back up the database, then accept"), ("n", "accept without a backup")]
+        if rule != EVERY:
+            answers.insert(-1, ("v", "every draft without fault…"))
         question = Question("Accept drafts on these conditions?", said(), answers, leave="cancel")
         self._say_passing = lambda: question.say(said())
         return await self.app.push_screen_wait(question)
