@@ -75,6 +75,7 @@ PICTURES = (
     Picture("files", ("f",), "file_"),
     Picture("file", ("f", "enter"), "fake-png"),
     Picture("compare", ("c", "D", *"2k", "enter"), "2,000"),
+    Picture("repair", ("R", "enter"), "marked"),  # before a draft waits, which R would offer
     Picture("draft-editor", ("s", "r", "e"), "^s"),
     Picture("help", ("question_mark",), "F2"),
     Picture("disk-session", ("G", "enter"), "Session on disk"),
@@ -87,7 +88,6 @@ PICTURES = (
     Picture("transplant", ("t",), "Choose the target"),
     Picture("review", ("s", "r"), "of its source"),
     Picture("review-80x24", ("s", "r"), "of its source", SMALL),
-    Picture("repair", ("R", "enter"), "marked"),
     Picture("backfill", ("G", "enter", "i"), "Import 27 messages"),
     Picture("prune", (*"jjj", "X"), "Delete conversation 8"),
     Picture("search", ("F", *"lease table"), "hits, best first"),
