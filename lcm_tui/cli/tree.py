@@ -240,7 +240,7 @@ class Program(Group):
             args = [*args[:at], *args[at + 1 :], "--help"]
         args = self._meant(ctx, args)
         first = args[0] if args else "-"
-        if not (first.startswith("-") or first in WORDS) and (first.endswith(".db") or os.path.isfile(first)):
+        if not (first.startswith("-") or first in WORDS) and (first.endswith(".db") or os.path.exists(first)):
             args = ["--db", *args]
         return super().parse_args(ctx, args)
 

@@ -156,7 +156,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self._painted = False  #: the first rows were
         self._list_at = 0.0  #: all conversations are not listed again before this (monotonic)
         self._took = 0.0  #: seconds of the last look
-        self._to_do = ""  #: here, for whoever was sent from another screen
+        self._to_do = ""  #: what to do here, when another screen led here
 
     def compose_body(self) -> ComposeResult:
         """The panel, and the list below it."""

@@ -23,7 +23,7 @@ LISTED: Final = 8
 
 
 async def _ask(screen: CommandScreen, question: Question) -> bool:
-    """Ask on the screen that caused it; over another one, say instead where the question is asked again."""
+    """Ask on the screen that caused it; on any other, say where to find the question."""
     if screen.app.screen is not screen:
         screen.app.notify(f"Disk ({screen.key_of('disk')}) can give space back now.")
         return False

@@ -531,6 +531,9 @@ def test_what_is_listed_with_a_large_id_can_be_shown(database_copy: DatabaseFact
 
 
 def test_a_file_that_is_named_first_is_the_database(tmp_path: Path, database_file: DatabaseFactory):
+    assert "is a folder" in run(tmp_path, "status").err
+    none = run(database_file("0.15.3"), "context", "1", "--at", "before:last").err
+    assert none.startswith("No operation in the history changed this conversation.")
     assert run(database_file("0.15.3"), "status").out == run("status", "--db", database_file("0.15.3")).out
     named = tmp_path / "backup"
     named.write_bytes(b"no database")

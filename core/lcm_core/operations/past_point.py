@@ -91,9 +91,10 @@ def cut_at(point: Point, operations: tuple[Operation, ...]) -> Cut:
         one for one in operations if one.id.startswith(wanted)
     ]
     if not found:
+        named = "" if wanted == "last" else f"{wanted} "
         raise NotFoundError(
-            f"No operation {wanted} in the history changed this conversation. `lcm-tui history list` lists "
-            "the operations.",
+            f"No operation {named}in the history changed this conversation. `lcm-tui history list` lists the "
+            "operations.",
             code="OPERATION_NOT_FOUND",
             details={"operationId": wanted},
         )
