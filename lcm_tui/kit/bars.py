@@ -255,7 +255,7 @@ class TitleBar(_Bar):
         self.help_key, self.notice = help_key, notice
         self.set_class(notice is not None, "-notice")
         self._fit_rest()
-        self.refresh()  # the same notice may have lost its second line
+        self.refresh_changed()  # the same notice may have lost its second line
 
     def on_resize(self) -> None:
         """A notice may need another number of lines."""
