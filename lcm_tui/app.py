@@ -122,7 +122,7 @@ def _drafting(place: Drafted) -> Screen[None]:
         case places.Drafting():
             from lcm_tui.screens.drafting import DraftingScreen
 
-            return DraftingScreen(place.wanted, place.title)
+            return DraftingScreen(*place)
         case places.Review():
             from lcm_tui.screens.review import ReviewScreen
 

@@ -174,7 +174,7 @@ MARK = Key[object]("mark", "space", "Mark", "Mark or unmark the row; changes app
 REWRITE = Key[object]("rewrite", "r", "Rewrite", "Draft a new text for this summary, and review it.",
     words="new summary; regenerate; summarize again; summarise again; improve; redo summary; better "
     "summary; wrong summary", where="the summary DAG and the context", changes=True, of_row=True)
-REPAIR = Key[object]("repair", "R", "Repair", "List broken summaries and draft replacements.",
+REPAIR = Key[object]("repair", "R", "Repair", "List broken and stale summaries and draft replacements.",
     words="broken; broken summaries; fix summaries; bad summaries; truncated; corrupt summaries; heal; "
     "fallback; summary failed; bad; worst summaries", changes=True)
 ACCEPT_REST = Key[object]("accept-rest", "A", "Accept if…",

@@ -249,10 +249,11 @@ class BriefDraft(NamedTuple):
 
 
 class Drafting(NamedTuple):
-    """A batch of summaries to be written again."""
+    """A batch of summaries to be written again, standing on one."""
 
     wanted: Wanted
     title: str
+    select: SummaryId | None = None
 
 
 class Review(NamedTuple):

@@ -173,8 +173,10 @@ async def _repair(screen: CommandScreen, conversation: Conversation | None, *, o
     if kept is not None:
         those = counted(kept.to_review, "draft that waits", "drafts that wait")
         answers.insert(0, ("enter", f"continue with {those} for review"))
-    said = Block("Lists the broken summaries. No model is called and nothing changes until you confirm.")
-    question = Question("Repair broken summaries", (said,), answers, decides=False)
+    said = Block(
+        "Lists the broken and stale summaries. No model is called and nothing changes until you confirm."
+    )
+    question = Question("Repair summaries", (said,), answers, decides=False)
     screen.app.push_screen(question, answered)
 
 
@@ -208,15 +210,17 @@ async def resume_drafts(screen: CommandScreen, kept: SavedDrafts) -> None:
         screen.open(places.Drafting(Wanted(kept.header.kind, owner), f"Repair {where}"))
 
 
-def open_repair(screen: CommandScreen, conversation: Conversation | None) -> None:
-    """List what is broken in a conversation, or in the whole file."""
+def open_repair(
+    screen: CommandScreen, conversation: Conversation | None, select: SummaryId | None = None
+) -> None:
+    """List what is broken or stale in a conversation, or in the whole file."""
     from lcm_tui.flows.drafts import Wanted
 
     wanted = Wanted("repair", None if conversation is None else conversation.conversation_id)
     where = "the whole database"
     if conversation is not None:
         where = f"conversation {screen.session.called(conversation)}"
-    screen.open(places.Drafting(wanted, f"Repair {where}"))
+    screen.open(places.Drafting(wanted, f"Repair {where}", select))
 
 
 def rewrite_key(selected: Callable[[Any], SummaryId | None]) -> Key[Any]:

@@ -149,14 +149,14 @@ def _presses(row: Row, screen: CommandScreen) -> Iterator[Block]:
     crowded = any(words.startswith("context ") for words in words_of(troubles(row)))
     yield heading("What to press")
     for said, command, words in (
-        (broken, "repair", "rewrites the broken summaries"),
+        (broken or row.stale, "repair", f"rewrites the {'broken' if broken else 'stale'} summaries"),
         (row.findings or row.suspicious, "health", "shows the findings and fixes them"),
         (row.newer, "backfill", "imports what the host has newer"),
         (row.stuck, "engine", "shows the work of the engine that waits"),
         (crowded, "compact", "compacts the context"),
         (True, "open", "reads the conversation"),
         (True, "context", "shows what the model sees"),
-        (True, "summaries", f"shows its summaries{'; r rewrites a stale one' if row.stale else ''}"),
+        (True, "summaries", "shows its summaries"),
     ):
         if said:
             yield Block(spans=(Span(f"{screen.key_of(command):<6}", "key"), Span(words)), indent=6)

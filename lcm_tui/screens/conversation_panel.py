@@ -167,6 +167,7 @@ LISTED_ABOVE: Final = 5
 LEADING: Final = {
     Subject.STATE: "health",
     Subject.BROKEN: "repair",
+    Subject.STALE: "repair",
     Subject.DRAFTS: "repair",
     Subject.ENGINE: "engine",
     Subject.SESSIONS: "backfill",

@@ -94,11 +94,11 @@ Below is every conversation of the database, archived ones too, newest activity 
 disk.
 
 The lines above the list say what the checks of its structure found (H runs the checks of texts too), how many
-summaries are broken, which are stale ("stale": r in the DAG rewrites one), why the work of a 1.x engine is
-stuck and in how many conversations ("engine"), whether the engine keeps up with its host ("ingesting"), which
-contexts are nearest to compaction, which conversations are largest, what was changed last, and what waits for
-you. A click opens a line, or tab, an arrow and enter; the key at the end of a line opens the same. u previews
-undoing the newest change, or the one in the selected line.
+summaries are broken or stale, why the work of a 1.x engine is stuck and in how many conversations ("engine"),
+whether the engine keeps up with its host ("ingesting"), which contexts are nearest to compaction, which
+conversations are largest, what was changed last, and what waits for you. A click opens a line, or tab, an
+arrow and enter; the key at the end of a line opens the same. u previews undoing the newest change, or the one
+in the selected line.
 
 In a terminal of at least 160 columns the last exchange of the selected conversation, what is wrong with it
 and what to press are shown beside the list.
@@ -126,9 +126,10 @@ t copies the summaries of the selected conversation to the front of another one'
 that a rollover split. space marks conversations (esc unmarks all): K archives the marked ones (no data is
 deleted), X exports them to files and deletes them; without marks the selected one is meant. * marks what the
 engine's own cleaners would delete: ended sub-agents, scheduled jobs. All changes show a preview and can be
-undone (U), except "forget", an option of the delete preview. R lists the broken summaries of one conversation
-or of the whole database and drafts replacements. i previews importing a session that is not in the database,
-or the missing messages of a conversation behind its host. Y shows prepared compactions and compaction debt.
+undone (U), except "forget", an option of the delete preview. R lists the broken and stale summaries of one
+conversation or of the whole database and drafts replacements. i previews importing a session that is not in
+the database, or the missing messages of a conversation behind its host. Y shows prepared compactions and
+compaction debt.
 """
 
     def __init__(self, first: list[ConversationEntry]) -> None:
@@ -463,8 +464,8 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             case Subject.BROKEN:
                 actions.open_repair(self, None)
             case Subject.STALE:
-                owner, [first, *_] = next(iter(self.outlooker.outlook.stale.items()))
-                self._open_of(owner, lambda one: places.Summaries(one, select=first))
+                first = next(iter(self.outlooker.outlook.stale.values()))[0]
+                actions.open_repair(self, None, first)
             case Subject.DRAFTS:
                 await actions.resume_drafts(self, self.outlooker.drafts[0])
             case Subject.ENGINE:

@@ -16,7 +16,7 @@ from lcm_core.change.commit import Committed
 from lcm_core.operations.batch import BatchOptions
 from lcm_core.operations.drafting import SETTLED, BatchItem, ItemState, select_items
 from lcm_core.operations.drafts import DEFAULT, EVERY, AcceptanceRule, SavedDrafts, parse_rule, unfinished
-from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
+from lcm_core.operations.repair import CONTAMINATED, STALE, conversations_of, find_repairable
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import context_ordinals, texts_of
 from lcm_core.writers.cost import NO_FORECAST, Forecast, total_forecast
@@ -199,15 +199,15 @@ def _is_meant(kept: SavedDrafts, where: ConversationId | None) -> bool:
 async def _items(
     session: Session, wanted: Wanted, reading: Callable[[ConversationId], None]
 ) -> list[BatchItem]:
-    """What is broken itself, before what is only contaminated."""
+    """What is broken itself, before what is stale, and that before what is only contaminated."""
     read = session.read
     if wanted.summary_id is not None and wanted.conversation_id is not None:
         return await read(select_items, wanted.conversation_id, summary_ids=[wanted.summary_id], subtree=True)
     found: list[BatchItem] = []
     for one in await read(conversations_of, wanted.conversation_id):
         reading(one)
-        found += (await read(find_repair, one)).all_items
-    return sorted(found, key=lambda item: item.reason == CONTAMINATED)
+        found += await read(find_repairable, one)
+    return sorted(found, key=lambda item: (item.reason == CONTAMINATED, item.reason == STALE))
 
 
 async def summaries_in_contexts(reader: Reader, owners: Iterable[ConversationId]) -> frozenset[SummaryId]:
@@ -380,9 +380,10 @@ the list: tab goes there, / finds in it, { and } move the divider.
 Drafts are saved on disk: leave at any time and continue later.
 """
 
-    def __init__(self, wanted: Wanted, title: str) -> None:
+    def __init__(self, wanted: Wanted, title: str, select: SummaryId | None = None) -> None:
         super().__init__()
         self.wanted = wanted
+        self._select = select  #: where the cursor is first
         self._title = title
         self.work: Work | None = None  #: None: the batch has not begun
         self.preparation = Preparation(self, wanted, self._choice_changed)
@@ -471,12 +472,12 @@ Drafts are saved on disk: leave at any time and continue later.
         self.preparation.doing = ""
         new = self.preparation.take(data)
         nothing = (
-            "Nothing is broken here; the summary DAG shows what is stale."
-            if self.wanted.kind == "repair"
-            else "Nothing to rewrite here."
+            "Nothing is broken or stale here." if self.wanted.kind == "repair" else "Nothing to rewrite here."
         )
         self.list.show(list(self.preparation.items), nothing=nothing)
         self.preparation.mark(new)
+        if first and self._select is not None:
+            self.list.table.select(self._select)
         if first and data.kept and not self._asked_about_kept:
             self._asked_about_kept = True
             self.work_on("kept", self._offer_kept, data.kept[0], exclusive=False)
@@ -537,11 +538,13 @@ Drafts are saved on disk: leave at any time and continue later.
         if not estimate and ready.forecast is not None:
             estimate = forecast_text(ready.forecast, call_budget(ready.author.settings))
         rule = None if work is None else work.batch.options.rule
+        stale = sum(item.reason == STALE for item in ready.items.values())
         state = BatchState(
             who=ready.author.words,
             key="" if is_offline(ready.author) else key_text(ready.author),
             listed=len(ready.items),
-            broken=len(ready.items) - len(ready.contaminated) if self.wanted.kind == "repair" else 0,
+            broken=len(ready.items) - len(ready.contaminated) - stale if self.wanted.kind == "repair" else 0,
+            stale=stale,
             marked=len(ready.marks),
             contaminated=sum(one not in ready.marks for one in ready.contaminated),
             estimate=estimate,

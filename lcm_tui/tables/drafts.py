@@ -14,7 +14,7 @@ from lcm_core.base.text import counted, depth_name, some
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
 from lcm_core.operations.drafts import AcceptanceRule, MeasuredDraft
-from lcm_core.operations.repair import CONTAMINATED
+from lcm_core.operations.repair import CONTAMINATED, STALE
 from lcm_core.writers.acceptance import DraftFault, reversal_sentence
 from lcm_core.writers.cost import CallLoad, Spent, total_forecast
 from lcm_core.writers.identifiers import Identifier
@@ -376,6 +376,7 @@ MEANINGS: Final = MappingProxyType(
         "refusal": "the model refused",
         "wordless": "no words",
         CONTAMINATED: "made from a broken summary",
+        STALE: "made from a text that was replaced since",
     }
 )
 
@@ -455,6 +456,7 @@ class BatchState(Record, frozen=True):
     key: str  #: with which key, masked; empty: nothing is sent to anybody
     listed: int  #: summaries
     broken: int  #: broken ones, as the first screen and the checks count them
+    stale: int  #: stale ones, as the first screen counts them, that are not broken
     marked: int
     contaminated: int  #: summaries that were made from broken ones and are not marked
     estimate: str  #: what it takes, before it begins
@@ -506,11 +508,11 @@ def _by_rule(state: BatchState, progress: BatchProgress | None) -> Iterator[Line
 
 
 def _chosen(state: BatchState) -> str:
-    """How many are broken, and how many are marked."""
-    if not state.broken:
-        return f"{state.marked:,} marked"
-    marked = "all" if state.marked == state.broken else f"{state.marked:,}"
-    return f"{counted(state.broken, 'broken summary')}, {marked} marked"
+    """How many are broken and stale, and how many are marked."""
+    kinds = {"broken": state.broken, "stale": state.stale}
+    known = [counted(number, f"{kind} summary") for kind, number in kinds.items() if number]
+    marked = "all" if known and state.marked == sum(kinds.values()) else f"{state.marked:,}"
+    return ", ".join([*known, f"{marked} marked"])
 
 
 def _progress(progress: BatchProgress, *, running: bool, ready: bool) -> Iterator[Span]:

@@ -86,7 +86,7 @@ async def test_a_draft_that_waits_is_offered_by_e_and_by_r_where_its_summary_is(
         await wait_for(pilot, lambda: at(pilot.app.screen, "Context"))
         await settled(pilot)
         await pilot.press("R")
-        await wait_for_text(pilot, "Repair broken summaries", "only conversation ")
+        await wait_for_text(pilot, "Repair summaries", "only conversation ")
         assert "continue with" not in shown(pilot), "the draft is of another conversation"
 
 

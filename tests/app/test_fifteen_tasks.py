@@ -107,7 +107,7 @@ def test_7_what_is_broken_repaired_without_a_model(path: Path, home: Path) -> No
     before = query(path, "SELECT summary_id, content FROM summaries ORDER BY summary_id")
     with Operator(path, home) as operator:
         operator.sees("✗ 16 broken summaries in 6 conversations")
-        operator.press("R", "Repair broken summaries", "only conversation 1")
+        operator.press("R", "Repair summaries", "only conversation 1")
         operator.press("enter", "4 broken summaries", "P asks before starting")
         operator.press("P", "Draft 4 summaries?", "No network call, no cost")
         operator.press("enter", "to review")

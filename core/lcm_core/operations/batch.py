@@ -37,7 +37,7 @@ from lcm_core.operations.drafting import (
     ready,
 )
 from lcm_core.operations.drafts import AcceptanceRule, MeasuredDraft, measured
-from lcm_core.operations.repair import CONTAMINATED, kind_of_text
+from lcm_core.operations.repair import CONTAMINATED, STALE, kind_of_text
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_rewrite
 from lcm_core.store.database import Database, Reader
 from lcm_core.writers.cost import LimitReachedError
@@ -535,6 +535,6 @@ def why_not_asked(item: BatchItem, material: Material, kind: str) -> tuple[ItemS
 
 def _is_sound_now(item: BatchItem, material: Material) -> bool:
     """Whether a summary has another text than when it was listed, and a sound one."""
-    if item.reason == CONTAMINATED or item.tokens == material.summary.tokens:
+    if item.reason in (CONTAMINATED, STALE) or item.tokens == material.summary.tokens:
         return False
     return kind_of_text(material.base.content, material.summary.model) is None

@@ -14,13 +14,14 @@ from typing import Final
 
 from lcm_core.base.records import ConversationId, Summary, SummaryId
 from lcm_core.base.times import sort_key
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.checks import summaries as texts
 from lcm_core.checks.structure import conversation_ids
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.engine.markers import BadKind, broken_kind, is_capped
-from lcm_core.operations.drafting import BatchItem, make_items, sources_first
+from lcm_core.operations.drafting import BatchItem, make_items, select_items, sources_first
 from lcm_core.operations.rows import no_such_summary
+from lcm_core.operations.stale import stale_in
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
@@ -28,7 +29,8 @@ from lcm_core.store.summaries import BATCH, bodies_of
 
 #: The reason of an item that is chosen because its sources were bad.
 CONTAMINATED: Final = "contaminated"
-
+#: The reason of one whose source was rewritten since.
+STALE: Final = "stale"
 
 #: Certainly no summaries; the others are repaired when they are named.
 SURE: Final = frozenset(BadKind) - {BadKind.CAPPED, BadKind.REASONING, BadKind.REFUSAL, BadKind.WORDLESS}
@@ -115,6 +117,15 @@ async def find_repair(
         tuple(make_items(graph, bad_ids, rows, reasons)),
         tuple(make_items(graph, everyone, rows, reasons)),
     )
+
+
+async def find_repairable(reader: Reader, conversation_id: ConversationId) -> list[BatchItem]:
+    """What is broken in a conversation or made from that, then what is stale and neither."""
+    found = list((await find_repair(reader, conversation_id)).all_items)
+    known = {item.summary_id for item in found}
+    stale = [one.summary_id for one in await stale_in(reader, conversation_id) if one.summary_id not in known]
+    items = await select_items(reader, conversation_id, summary_ids=stale) if stale else []
+    return found + [replace(item, reason=STALE) for item in items]
 
 
 def _contaminated(
