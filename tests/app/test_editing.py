@@ -50,6 +50,7 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
         assert at(pilot.app.screen, "Summary DAG")
 
 
+@pytest.mark.long
 async def test_a_draft_that_waits_is_offered_by_e_and_by_r_where_its_summary_is(
     database_copy: DatabaseFactory,
 ):

@@ -98,6 +98,7 @@ async def test_each_key_of_a_screen_does_something_or_says_why_not(openclaw_home
     assert silent == (["next", "previous-match"] if name == "SourceScreen" else [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(SCREENS, ["BriefsScreen"]))
 async def test_each_moving_key_of_a_help_moves(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home, size=NARROW) as pilot:

@@ -264,6 +264,7 @@ def test_a_failed_brief_is_recorded_as_the_engine_leaves_one(path: Path, tmp_pat
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_a_call_beyond_a_limit_of_the_operator_is_no_failed_brief(path: Path):
     before = dump(path)
     with MessagesApi(EVIDENCE, BRIEF) as server:
