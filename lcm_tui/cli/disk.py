@@ -19,6 +19,7 @@ from lcm_tui.cli.command import command, flag, option
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.kinds import Choice
 from lcm_tui.cli.working import carry_out, show_and_ask
+from lcm_tui.flows.change import confirm_removal
 from lcm_tui.flows.checks import reads_whole_file
 from lcm_tui.tables.blocks import Note, OutputBlock, bytes_text, json_names, json_of, list_table
 from lcm_tui.tables.disk import (
@@ -88,6 +89,8 @@ def _notes(use: DiskUse) -> Iterator[str]:
     yield disk_sentence(use)
     if use.vacuum_bytes:
         yield "Give back the free pages and the write-ahead log with: lcm-tui disk --free pages"
+    if use.copies:
+        yield "No undo needs backups and exports: remove those that you do not want to go back to"
     if use.strays:
         yield "Remove the files that no row names with: lcm-tui disk --free strays"
 
@@ -127,8 +130,8 @@ def _remove(run: Run, use: DiskUse, flags: options.ChangeFlags) -> Answer:
     if not flags.apply:
         blocks.append(Note(f"{bytes_text(use.stray_bytes)} in all. Add --apply to remove them."))
         return run.answer("disk", data, blocks)
-    question = f"Remove {counted(len(use.strays), 'file')}? This cannot be undone."
-    show_and_ask(lambda: blocks, question, run.presentation, yes=flags.yes)
+    typed = confirm_removal(len(use.strays))
+    show_and_ask(lambda: blocks, "", run.presentation, yes=flags.yes, typed=typed)
     done = run.read(remove_strays, run.settings.large_files_dir.value, use.strays)
     told = (
         f"{counted(done.files, 'file was', 'files were')} removed; {bytes_text(done.bytes)} are free again."

@@ -78,6 +78,11 @@ class Confirmation(Record, frozen=True):
     prompt: str
 
 
+def confirm_removal(files: int) -> Confirmation:
+    """How many *files* are to be removed for good."""
+    return Confirmation(str(files), f"type how many they are to remove for good ({files}); esc cancels")
+
+
 class Change:
     """What a preview shows and applies; a kind of change with more than rows, such as files, says so here."""
 

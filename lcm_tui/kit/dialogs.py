@@ -158,19 +158,18 @@ class Question(Dialog[str], Decision[str]):
         *,
         leave: str = "cancel",
         decides: bool = True,
-        enter: bool = True,
     ) -> None:
         """*answers*: keys and words; ``esc`` is added and does what *leave* says, which is nothing.
 
-        ``enter`` gives the first answer too; without *enter*, for what cannot be undone, it says its key.
-        Without *decides* an answer only leads to another screen, so it may be typed ahead.
+        ``enter`` gives the first answer too. Without *decides* an answer only leads to another screen, so it
+        may be typed ahead.
         """
         super().__init__()
         self.decides = decides
         self._title = title
         self._body = body
         (key, words), *others = answers
-        first = f"enter {key}" if enter and key != "enter" else key
+        first = f"enter {key}" if key != "enter" else key
         self._answers = ((first, words), *others, ("esc", leave))
 
     def compose_box(self) -> ComposeResult:
@@ -223,10 +222,6 @@ class Question(Dialog[str], Decision[str]):
                 event.stop()
                 self.dismiss(keys.split()[-1])
                 return
-        if event.key == "enter":
-            event.stop()
-            key, words = self._answers[0]
-            self.app.notify(f"Press {key} for: {words.rstrip('…')}.", timeout=4)
 
     @on(TextView.Clicked, "#answers")
     def _clicked(self, event: TextView.Clicked) -> None:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Protocol, runtime_checkable
 
-from lcm_core.operations.disk import DiskFile, DiskUse, disk_use, remove_files
+from lcm_core.operations.disk import BACKUPS, EXPORTS, DiskFile, DiskUse, disk_use, remove_files
 from lcm_core.store.database import Reader
 from textual.app import ComposeResult
 
@@ -22,9 +22,7 @@ from lcm_tui.screens.reading import DataScreen
 from lcm_tui.screens.space import LISTED, clear_files, clear_strays, give_back
 from lcm_tui.tables.blocks import cells_of, json_of
 from lcm_tui.tables.disk import (
-    BACKUPS,
     DISK_COLUMNS,
-    EXPORTS,
     MAY_BE_DELETED,
     SPARE,
     DiskRow,
@@ -92,15 +90,15 @@ What can be given back comes first.
 
 v rewrites the file without its free pages (VACUUM) and empties its write-ahead log.
 
-enter shows the numbers of a table, or lists the files of a row. X there removes backups and exports: those
-that are marked (space), or the selected one. This cannot be undone, and no undo needs them.
+enter shows the numbers of a table, or lists the files of a row. X there removes backups and exports for good:
+those that are marked (space), or the selected one. No undo needs them.
 
 X goes to the conversations, the largest on top, where X deletes. A deletion leaves its pages free inside the
 file: the engine fills them again, and only v makes the file smaller. It is refused while a host has the file
 open.
 
-x removes large files that no row names any more, such as those of a deleted conversation. Files of the last
-day stay. This cannot be undone.
+x removes large files that no row names any more, such as those of a deleted conversation, for good. Files of
+the last day stay.
 """
 
     def __init__(self) -> None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lcm_core.base.records import ConversationId
     from lcm_core.operations.past_point import Point
 
+    from lcm_tui.flows.change import Confirmation
     from lcm_tui.screens.copying import Copies
 
 
@@ -806,6 +807,13 @@ class CommandScreen(Screen[None], Still):
         self.set_focus(prompt)
         self.refresh_bars()
         return answer
+
+    async def confirmed(self, wanted: Confirmation) -> bool:
+        """Have something typed before what cannot be undone."""
+        typed = await self.ask(wanted.prompt)
+        if typed is not None and typed.strip() != wanted.text:
+            self.app.notify("The answer does not match; nothing was changed.", severity="warning")
+        return typed is not None and typed.strip() == wanted.text
 
     async def _read_picks(
         self, asked: asyncio.Future[str | None], read: Callable[[], Awaitable[Sequence[Pick]]]

@@ -348,13 +348,8 @@ if there are any; before the first change of a day b decides whether the databas
     async def _begin(self) -> None:
         """Apply exactly what is shown; what cannot be undone needs something typed."""
         wanted = self._change.confirmation()
-        if wanted is not None:
-            typed = await self.ask(wanted.prompt)
-            if typed is None:
-                return
-            if typed.strip() != wanted.text:
-                self.app.notify("The answer does not match; nothing was changed.", severity="warning")
-                return
+        if wanted is not None and not await self.confirmed(wanted):
+            return
         if self._change.agreed is not None:
             self.app.pop_screen()
             self._change.agreed()

@@ -12,6 +12,7 @@ from lcm_core.base.text import counted
 from lcm_core.operations.disk import DiskFile, Removed, estimate_vacuum, remove_strays, strays_in, vacuum
 from lcm_core.store.statistics import file_size
 
+from lcm_tui.flows.change import confirm_removal
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.spans import Block
 from lcm_tui.screens.frame import CommandScreen
@@ -84,18 +85,17 @@ async def clear_files(
     *,
     leave: str = "cancel",
 ) -> bool:
-    """List files, each a *what*, and remove them when that is agreed to."""
+    """List files, each a *what*, and remove them when their number is typed."""
     more = [f"and {len(files) - LISTED:,} more"] if len(files) > LISTED else []
     names = [f"{one.path.parent.name}/{one.path.name}" for one in files[:LISTED]]
     size = bytes_text(sum(one.bytes for one in files))
     question = Question(
         f"Remove {counted(len(files), what)} ({size})? This cannot be undone.",
         tuple(map(Block, [*names, *more])),
-        (("a", "remove them"),),
+        (("a", "remove for good…"),),
         leave=leave,
-        enter=False,
     )
-    if not await _ask(screen, question):
+    if not await _ask(screen, question) or not await screen.confirmed(confirm_removal(len(files))):
         return False
     try:
         done = await remove()

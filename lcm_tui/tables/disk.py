@@ -11,7 +11,7 @@ from typing import Final
 from lcm_core.base.text import counted
 from lcm_core.base.times import format_local
 from lcm_core.base.values import Record, replace
-from lcm_core.operations.disk import LOG, AgeBand, DiskUse, Freed, VacuumEstimate
+from lcm_core.operations.disk import BACKUPS, EXPORTS, LOG, AgeBand, DiskUse, Freed, VacuumEstimate
 from lcm_core.store.statistics import ConversationSize, FileSize
 
 from lcm_tui.kit.spans import Block, Document, Span, heading
@@ -52,8 +52,8 @@ def disk_rows(use: DiskUse) -> list[DiskRow]:
     for part in use.parts:
         if part.files:
             # Pages that only the log has are pages of the file, which grows when the log is emptied.
-            spare = part.name == LOG
-            size = max(use.stored - use.file.bytes, 0) if spare else part.bytes
+            size = max(use.stored - use.file.bytes, 0) if part.name == LOG else part.bytes
+            spare = part.name == LOG or part in use.copies
             row = DiskRow(part.name, SPARE if spare else "beside it", size, size / whole)
             rows.append(replace(row, files=part.files, folder=part.folder, paths=part.paths))
     rows.append(DiskRow(FREE, SPARE, free, free / whole))
@@ -63,8 +63,6 @@ def disk_rows(use: DiskUse) -> list[DiskRow]:
     return sorted(rows, key=lambda row: (row.kind != SPARE, -row.bytes, row.name))
 
 
-BACKUPS: Final = "backups"
-EXPORTS: Final = "exports of all databases"
 #: What may be done with the files of a row.
 MAY_BE_DELETED: Final = MappingProxyType(
     {
@@ -105,7 +103,7 @@ def row_text(row: DiskRow) -> str:
 
 def disk_sentence(use: DiskUse) -> str:
     """How much it is in all, and how much of that can be given back."""
-    spare = use.vacuum_bytes + use.stray_bytes
+    spare = sum(row.bytes for row in disk_rows(use) if row.kind == SPARE)
     return f"{bytes_text(spare)} of {bytes_text(use.bytes)} can be given back."
 
 

@@ -26,7 +26,6 @@ from tests.app.support import (
     shown_lines,
     wait_for,
     wait_for_text,
-    wait_until_said,
 )
 from tests.conftest import DatabaseFactory
 
@@ -178,15 +177,6 @@ async def test_a_question_that_was_answered_takes_no_more_words(database_file: D
         await pilot.press("q")
         await wait_for(pilot, lambda: not question.is_attached, "the question gone")
         question.say((Block("So far 4."),))
-
-
-async def test_enter_does_not_do_what_cannot_be_undone(database_file: DatabaseFactory):
-    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
-        question = Question("Remove them?", TEXT, (("a", "remove them"),), enter=False)
-        await put(pilot, question)
-        await pilot.press("enter")
-        await wait_until_said(pilot, "Press a for: remove them.")
-        assert pilot.app.screen is question
 
 
 @pytest.mark.long

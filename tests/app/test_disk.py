@@ -51,7 +51,7 @@ async def test_the_screen_gives_back_both(database_copy: DatabaseFactory):
         await settled(pilot)
         await pilot.press("x")
         await wait_for_text(pilot, "Remove 1 large file", "3/file_00112233aabbccdd.json")
-        await pilot.press("a")
+        await pilot.press("a", "1", "enter")
         await wait_until_said(pilot, "5.0 KB are free again")
         await settled(pilot)
         assert "large files without a row" not in shown(pilot)
@@ -77,7 +77,7 @@ async def test_enter_lists_backups_and_exports_and_removes_those_that_are_marked
     async with open_app(path, size=NARROW, state_dir=path.parent) as pilot:
         await settled(pilot)
         await pilot.press("&")
-        await wait_for_text(pilot, "backups", "exports of all databases")
+        await wait_for_text(pilot, "11.2 MB of 14.9 MB can be given back.", "exports of all databases")
         screen = pilot.app.screen
         assert screen.selected_id() == "backups", "the largest row is the first"
         assert "v Give back" not in shown(pilot)
@@ -91,6 +91,13 @@ async def test_enter_lists_backups_and_exports_and_removes_those_that_are_marked
         await pilot.press("down", "space", "down", "space", "X")
         await wait_for_text(pilot, "Remove 2 backups (7.5 MB)? This cannot be undone.", names[0], names[1])
         await pilot.press("a")
+        await wait_for_text(pilot, "type how many they are to remove for good (2)")
+        await pilot.press("a", "enter")
+        await wait_until_said(pilot, "The answer does not match; nothing was changed.")
+        assert all((path.parent / name).exists() for name in names), "a alone removes nothing"
+        await pilot.press("X")
+        await wait_for_text(pilot, "Remove 2 backups")
+        await pilot.press("a", "2", "enter")
         await wait_until_said(pilot, "7.5 MB are free again.")
         await wait_for(pilot, lambda: list(screen.list.table.keys) == [names[2]])
         assert [one.name for one in path.parent.glob("*.backup")] == [names[2]]
@@ -99,7 +106,7 @@ async def test_enter_lists_backups_and_exports_and_removes_those_that_are_marked
         assert screen.list.table.select("exports of all databases")
         await pilot.press("enter", "X")
         await wait_for_text(pilot, "Remove 1 export (2.0 KB)? This cannot be undone.")
-        await pilot.press("a")
+        await pilot.press("a", "1", "enter")
         await wait_for(pilot, lambda: "message_parts" in shown(pilot))
         assert "exports of all databases" not in shown(pilot)
         assert not [*default_folder().iterdir()]

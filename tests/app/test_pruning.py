@@ -131,6 +131,8 @@ async def test_a_deletion_offers_the_space_and_the_large_files(database_copy: Da
         await wait_for_text(pilot, "Remove 2 large files (10.0 KB)? This cannot be undone.", "not now")
         assert path.stat().st_size < size
         await pilot.press("a")
+        await wait_for_text(pilot, "type how many they are to remove for good (2)")
+        await pilot.press("2", "enter")
         await wait_until_said(pilot, "10.0 KB are free again.")
         assert pilot.app.screen is screen
     assert sorted(one.stem for one in folder.glob("[13]/*")) == sorted([other, "file_00112233aabbccde"])

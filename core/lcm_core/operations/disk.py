@@ -70,6 +70,8 @@ def _band(one: ConversationSize, now: datetime) -> str:
 
 #: The name of the part that `vacuum` empties.
 LOG: Final = "write-ahead log"
+BACKUPS: Final = "backups"
+EXPORTS: Final = "exports of all databases"
 #: Files of the folder of large files that are looked at.
 _MOST_FILES: Final = 200_000
 #: A younger file may belong to a row that the host is about to write.
@@ -109,6 +111,11 @@ class DiskUse(Record, frozen=True):
         return max(self.stored - (self.file.bytes - self.file.free), 0)
 
     @property
+    def copies(self) -> list[DiskPart]:
+        """Backups and exports, which no undo needs."""
+        return [part for part in self.parts if part.files and part.name in (BACKUPS, EXPORTS)]
+
+    @property
     def stray_bytes(self) -> int:
         """What the large files take that no row names."""
         return sum(one.bytes for one in self.strays)
@@ -134,8 +141,8 @@ def _beside(
     parts = (
         _part(LOG, [sidecar(real_path(path), "-wal")]),
         _part("large files", stored, large_files),
-        _part("backups", [one.path for one in known_backups(path)]),
-        _part("exports of all databases", default_folder().glob("*.jsonl"), default_folder()),
+        _part(BACKUPS, [one.path for one in known_backups(path)]),
+        _part(EXPORTS, default_folder().glob("*.jsonl"), default_folder()),
     )
     return parts, tuple(strays)
 
