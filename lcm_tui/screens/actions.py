@@ -164,9 +164,9 @@ async def _repair(screen: CommandScreen, conversation: Conversation | None, *, o
         if kept is not None and answer == "enter":
             await resume_drafts(screen, kept)
         elif answer:
-            open_repair(screen, None if answer == "a" else conversation)
+            open_repair(screen, None if answer == "v" else conversation)
 
-    answers = [("a", "every conversation of the database")]
+    answers = [("v", "every conversation of the database")]
     if conversation is not None:
         here = f"only conversation {conversation.conversation_id} ({screen.session.name_of(conversation)})"
         answers.insert(0, ("enter" if kept is None else "o", here))

@@ -400,7 +400,7 @@ compaction debt.
         assert junk is not None
         meant = [(MEANINGS[one], [key for key, by in junk.chosen.items() if one in by]) for one in Cleaner]
         choices = {str(number): choice for number, choice in enumerate(meant, 1)}
-        choices["a"] = ("all of them", [*junk.chosen])
+        choices["v"] = ("every one of them", [*junk.chosen])
         answers = [
             (key, f"{what}: {counted(len(those), 'conversation')}") for key, (what, those) in choices.items()
         ]

@@ -186,8 +186,8 @@ async def test_what_a_cleaner_of_the_engine_selects_is_marked(database_copy: Dat
         await settled(pilot)
         assert list(screen.marks.keys) == [7, 6]
         await pilot.press("asterisk")
-        await wait_for_text(pilot, "all of them: 2 conversations")
-        await pilot.press("a")
+        await wait_for_text(pilot, "every one of them: 2 conversations")
+        await pilot.press("v")
         await settled(pilot)
         assert set(screen.marks.keys) == {7, 6, 4}
 

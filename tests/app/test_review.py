@@ -95,7 +95,7 @@ async def test_a_batch_of_several_conversations_says_at_every_width_whose_each_i
 ):
     async with open_app(database_copy("0.15.3-damaged"), size=size) as pilot:
         await settled(pilot)
-        await pilot.press("R", "a")
+        await pilot.press("R", "v")
         await wait_for_text(pilot, "sum_3917e17d    1 ")
         if size[0] > 48:
             await wait_for_text(pilot, " waiting")

@@ -60,7 +60,7 @@ async def test_1_every_broken_summary_in_all_conversations(database_file: Databa
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         operator = Operator(pilot)
         await operator.sees("✗ 16 broken summaries in 6 conversations")  # without a key
-        await operator.press("R", "a")
+        await operator.press("R", "v")
         screen = pilot.app.screen
         assert isinstance(screen, DraftingScreen)
         await wait_for(pilot, lambda: len(screen.list.table.keys) >= broken(pilot))
@@ -72,7 +72,7 @@ async def test_2_repair_them_all_with_a_look_at_each(database_copy: DatabaseFact
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
         operator = Operator(pilot)
-        await operator.press("R", "a", "P", "a", "enter")
+        await operator.press("R", "v", "P", "a", "enter")
         assert operator.keys <= FIVE
         first = pilot.app.screen
         assert at(first, "Review ")
@@ -99,7 +99,7 @@ async def test_2_repair_them_all_by_the_default_rule(database_copy: DatabaseFact
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
         operator = Operator(pilot)
-        await operator.press("R", "a", "P", "a", "A", "enter")
+        await operator.press("R", "v", "P", "a", "A", "enter")
         assert operator.keys == 6
         screen = pilot.app.screen
         assert isinstance(screen, DraftingScreen)
