@@ -157,7 +157,6 @@ compaction debt.
         self._painted = False  #: the first rows were
         self._list_at = 0.0  #: all conversations are not listed again before this (monotonic)
         self._took = 0.0  #: seconds of the last look
-        self._to_do = ""  #: what to do here, when another screen led here
 
     def compose_body(self) -> ComposeResult:
         """The panel, and the list below it."""
@@ -183,8 +182,6 @@ compaction debt.
 
     def on_screen_suspend(self) -> None:
         """Whoever goes on waits for nothing here."""
-        self._to_do = ""
-        self._say_note()
         self.counting.leave()
         self.outlooker.leave()
         self.work_on("name", self._name_selected)
@@ -220,14 +217,6 @@ compaction debt.
         for screen in self.app.screen_stack:
             if isinstance(screen, CommandScreen):
                 screen.say_where()
-
-    def show_largest(self) -> None:
-        """Sort by size and select the largest."""
-        if self.list.sorted_by != "bytes":
-            self.list.sort_by("bytes")
-        self._stand_on(next(iter(self.list.table.keys), None))
-        self._to_do = f"choose one: {self.key_of('delete')} deletes it"
-        self._say_note()
 
     def where(self) -> str:
         """The first place."""
@@ -347,7 +336,7 @@ compaction debt.
 
     def _say_note(self) -> None:
         """How many there are, in which order, what could not be read, and how many are marked."""
-        said = (self.list.count, self.list.order, self._to_do, self.hosting.unread, self.marks.text)
+        said = (self.list.count, self.list.order, self.hosting.unread, self.marks.text)
         self.title_bar.note = "  ".join(filter(None, said))
 
     @on(LineView.Scrolled, "#list")

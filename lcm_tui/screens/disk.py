@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final, Protocol, runtime_checkable
+from typing import ClassVar, Final
 
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import counted
 from lcm_core.operations.disk import BACKUPS, EXPORTS, DiskFile, DiskUse, disk_use, remove_files
+from lcm_core.operations.prune import Criteria, select
 from lcm_core.store.database import Reader
 from textual.app import ComposeResult
 
-from lcm_tui.kit import commands
+from lcm_tui.flows.checks import reads_whole_file
+from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, ListPane, Marks
+from lcm_tui.kit.pick import Pick
 from lcm_tui.kit.spans import Column, Span
 from lcm_tui.screens.copying import Copies, Forms
 from lcm_tui.screens.reading import DataScreen
-from lcm_tui.screens.space import LISTED, clear_files, clear_strays, give_back
-from lcm_tui.tables.blocks import cells_of, json_of
+from lcm_tui.screens.space import LISTED, clear_files, clear_strays, give_back, offer_space
+from lcm_tui.tables.blocks import bytes_text, cells_of, json_of
 from lcm_tui.tables.disk import (
     DISK_COLUMNS,
     MAY_BE_DELETED,
@@ -68,14 +73,6 @@ class DiskList(ListPane[str]):
         return {**cells, "name": Span(f"{MARK}{key}", "warn")} if key in self.marks else cells
 
 
-@runtime_checkable
-class BySize(Protocol):
-    """A screen whose list can have the largest on top."""
-
-    def show_largest(self) -> None:
-        """Sort by size and select the largest."""
-
-
 def rows_shown(use: DiskUse) -> list[DiskRow]:
     """The rows of the list: nothing is said of what could be given back and is not there."""
     return [row for row in disk_rows(use) if row.bytes or row.kind != SPARE]
@@ -93,9 +90,9 @@ v rewrites the file without its free pages (VACUUM) and empties its write-ahead 
 enter shows the numbers of a table, or lists the files of a row. X there removes backups and exports for good:
 those that are marked (space), or the selected one. No undo needs them.
 
-X goes to the conversations, the largest on top, where X deletes. A deletion leaves its pages free inside the
-file: the engine fills them again, and only v makes the file smaller. It is refused while a host has the file
-open.
+X lists the conversations, the largest first; enter previews deleting one. A deletion leaves its pages free
+inside the file: the engine fills them again, and only v makes the file smaller. That is refused while a host
+has the file open.
 
 x removes large files that no row names any more, such as those of a deleted conversation, for good. Files of
 the last day stay.
@@ -242,27 +239,36 @@ the last day stay.
 
     # -- what frees more ---------------------------------------------------------------------------------
 
-    @property
-    def _below(self) -> object:
-        """The screen below; the help may stand above this one."""
-        stack = self.app.screen_stack
-        return stack[stack.index(self) - 1]
-
-    def _why_not_below(self) -> str | None:
-        if self._opened is not None:
-            return self._why_no_file()
-        if isinstance(self._below, BySize):
-            return None
-        return "the list of conversations is not below this screen: there S sorts by bytes, and X deletes"
-
-    async def _list_conversations(self) -> None:
-        """Leave for the conversations, the largest on top; of files, remove those that are meant."""
+    async def _pick_conversation(self) -> None:
+        """Pick a conversation to delete; of files, remove those that are meant."""
         if self._opened is not None:
             await self._ask_to_clear()
             return
-        if isinstance(below := self._below, BySize):
-            below.show_largest()
-        await self.action_back()
+        number = await self.ask(
+            "number of the conversation to delete",
+            check=lambda text: (
+                None if text.strip().isdecimal() else "Pick a conversation, or type its number."
+            ),
+            picks=self._by_size,
+        )
+        if number is not None:
+            self.open(places.Deletion([ConversationId(int(number))], self._deleted))
+
+    async def _by_size(self) -> Sequence[Pick]:
+        """The conversations, the largest first; by messages where it takes long to measure the texts."""
+        use = self._use or await self.fetch()
+        found = await self.session.read(select, Criteria(), sizes=reads_whole_file(None, use.file.bytes))
+        return [
+            Pick(
+                str(one.id),
+                f"{counted(one.messages, 'message') if one.bytes is None else bytes_text(one.bytes)} in "
+                f"conversation {self.session.called(one.conversation)}",
+            )
+            for one in found
+        ]
+
+    def _deleted(self, freed: int) -> None:
+        self.work_on("space", offer_space, self, freed)
 
     KEYS: ClassVar[Sequence[Key[DiskScreen]]] = (
         commands.OPEN.does(
@@ -274,10 +280,10 @@ the last day stay.
         ),
         commands.MARK.does(_mark, lambda s: s._why_no_file(), hidden=True),
         commands.DELETE.does(
-            lambda s: s._list_conversations(),
-            lambda s: s._why_not_below(),
+            _pick_conversation,
+            lambda s: s._why_no_file() if s._opened else None,
             title="Delete…",
-            help="Go to the conversations, the largest on top, to delete there; remove the marked files.",
+            help="Pick a conversation to delete, the largest first; remove the marked files.",
             hidden=False,
             of_row=False,
         ),

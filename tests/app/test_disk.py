@@ -12,6 +12,7 @@ from lcm_core.operations.export import default_folder
 from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
 from tests.cli.test_disk import a_host_on, with_space
 from tests.conftest import DatabaseFactory
+from tests.databases import column
 from tests.databases import run as change_behind
 
 
@@ -118,27 +119,27 @@ async def test_enter_lists_backups_and_exports_and_removes_those_that_are_marked
         assert re.match(r"message_parts, [0-9,]+ bytes, ", pilot.app.clipboard)
 
 
-async def test_the_conversations_are_a_key_away_the_largest_on_top(database_copy: DatabaseFactory):
-    async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
+@pytest.mark.long
+async def test_a_conversation_is_picked_by_its_size_and_deleted(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
         home = pilot.app.screen
+        order = home.list.sort
         await pilot.press("&")
         await wait_for_text(pilot, "X Delete…")
-        await pilot.press("question_mark", *"Delete…")
-        await wait_for_text(pilot, "Go to the conversations, the largest on top")
-        await settled(pilot)
-        assert "Not now: the list of conversations" not in shown(pilot)
-        await pilot.press("escape")
-        await wait_for_text(pilot, "X Delete…")
+        disk = pilot.app.screen
         await pilot.press("X")
-        await wait_for(pilot, lambda: pilot.app.screen is home and home.list.sorted_by == "bytes")
-        await settled(pilot)
-        assert "choose one: X deletes it" in shown(pilot)
-        sizes = [home.list.rows[key].sums.bytes for key in home.list.table.keys]
-        assert sizes == sorted(sizes, reverse=True)
-        assert home.list.table.selected == home.list.table.keys[0]
-        await pilot.press("X")
-        await wait_for_text(pilot, "Delete conversation")
-        await pilot.press("escape")
-        await wait_for(pilot, lambda: pilot.app.screen is home)
-        assert "choose one" not in shown(pilot)
+        await wait_for_text(pilot, " KB in conversation 1  main  “Can you")
+        largest, *others = [int(one.text) for one in disk.prompt.list.keys]
+        assert sorted([largest, *others]) == sorted(home.list.table.keys)
+        assert all(home.list.rows[largest].sums.bytes >= home.list.rows[one].sums.bytes for one in others)
+        await pilot.press("enter")
+        await wait_for_text(pilot, f"Delete conversation {largest}")
+        await pilot.press("a")
+        await wait_for_text(pilot, "Give the space back?")
+        assert pilot.app.screen_stack[-2] is disk
+        await pilot.press("enter")
+        await wait_until_said(pilot, "back: the file")
+        assert home.list.sort == order, "the first screen is sorted as before"
+    assert largest not in column(path, "SELECT conversation_id FROM conversations")
