@@ -31,7 +31,7 @@ from lcm_core.engine.sessions import settings_for_session
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.operations.assembly import add_history, assemble_context, settings_for
 from lcm_core.operations.snapshots import ComparedContext, read_sides, rebuild_snapshot
-from lcm_core.operations.stale import stale_in
+from lcm_core.operations.stale import read_wrong
 from lcm_core.store.context import stored_tokens
 from lcm_core.store.context_view import ContextView, read_context
 from lcm_core.store.conversations import get_conversation
@@ -290,7 +290,7 @@ async def load_context(reader: Reader, run: Run, named: Named, budget: int | Non
         replace(
             view,
             entries=tuple(map(as_text, view.entries)),
-            stale=frozenset(one.summary_id for one in await stale_in(reader, key)),
+            wrong=await read_wrong(reader, key, summaries),
         ),
         await summaries_created(reader, summaries),
         [as_text(brief) for brief in await list_briefs(reader, key)],

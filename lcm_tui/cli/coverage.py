@@ -13,7 +13,7 @@ from lcm_core.engine.coverage import WRONG, Coverage
 from lcm_core.engine.coverage import CoverageBlock as Block
 from lcm_core.engine.rules import configured, engine_rules
 from lcm_core.engine.sessions import settings_for_session
-from lcm_core.operations.stale import stale_in
+from lcm_core.operations.stale import read_wrong
 from lcm_core.store.coverage import read_coverage
 from lcm_core.store.database import Reader
 
@@ -62,14 +62,11 @@ def _draws() -> bool:
 
 
 async def _load(reader: Reader, run: Run, named: Named) -> tuple[Conversation, Coverage]:
-    from lcm_core.store.summaries import broken_in
-
     conversation = await chosen(reader, named)
     owner = conversation.conversation_id
     engine = settings_for_session(run.settings.engine, conversation.session_key)
     coverage = await read_coverage(reader, owner, configured(engine_rules(reader.schema), engine).tail)
-    stale = {one.summary_id for one in await stale_in(reader, owner)}
-    return conversation, coverage.marked((await broken_in(reader, owner)).keys(), stale)
+    return conversation, coverage.marked(await read_wrong(reader, owner))
 
 
 def _blocks(

@@ -146,6 +146,9 @@ SEARCH_EVERYWHERE = Key[object]("search-everywhere", "F", "Search",
 NEXT = Key[object]("next", "n", "Next", "Go to the next match.")
 PREVIOUS_MATCH = Key[object]("previous-match", "N", "Previous match", "Go to the previous match.",
     hidden=True)
+NEXT_BROKEN = Key[object]("first-broken", "exclamation_mark", "Broken",
+    "Go to the next broken or stale summary.",
+    words="first broken summary; failures; what is broken; stale", where="the summary DAG and the context")
 FOLD_ALL = Key[object]("fold-all", "z", "Fold all", "Fold everything.", hidden=True)
 OTHER_VIEW = Key[object]("other-view", "m", "Other view",
     "Switch to the other view of the same: messages as sent, the coverage map, the rows as a diff.",

@@ -383,9 +383,9 @@ itself without the prompt or as it was when opened, or a snapshot; @ lists the s
 
 Lines between items mark missing ordinals (a host may prune on purpose), the start of the fresh tail (the
 newest messages, which compaction does not touch), and where the engine sends a focus brief instead of the
-summaries marked ┆. ✗ marks a damaged item: its row is missing (the engine skips it), it appears twice, it
-belongs to another conversation, or its ordinal or type is invalid. "stale": one of its sources was rewritten
-since.
+summaries marked ┆. ✗ marks a broken summary ("fallback" and the like: R repairs it), or a damaged item: its
+row is missing (the engine skips it), it appears twice, it belongs to another conversation, or its ordinal or
+type is invalid. "stale": one of its sources was rewritten since.
 
 d previews dissolving a condensed summary: its sources take its place. space marks summaries (●), and d then
 dissolves all of them. u previews undoing the newest change, U lists all.
@@ -679,6 +679,10 @@ previews; in the messages as sent it finds text.
         if self._list.cursor < self._list.size.height:
             self._list.scroll_home(animate=False, immediate=True, force=True)
 
+    def _why_none_wrong(self) -> str | None:
+        where = f"the stored items have it: {self.key_of('other-view')}"
+        return where if self._as_sent else self.items.why_none_wrong()
+
     def _why_unread(self) -> str | None:
         return None if self.items.was_read else "still loading: try again in a moment"
 
@@ -767,6 +771,7 @@ previews; in the messages as sent it finds text.
             where="the context",
         ),
         actions.ITS_SNAPSHOTS,
+        commands.NEXT_BROKEN.does(lambda s: s.items.select_wrong(), _why_none_wrong, hidden=True),
         actions.rewrite_key(summary_id),
         commands.EXPORT.does(
             lambda s: export(s, s.conversation.conversation_id, s.assembly),

@@ -35,7 +35,7 @@ from lcm_tui.kit.text import mark
 from lcm_tui.screens import actions
 from lcm_tui.screens.frame import SERIES, CommandScreen
 from lcm_tui.screens.reading import DataScreen, TextScreen
-from lcm_tui.tables.context import findings_line, ids_of, item_line, line_between
+from lcm_tui.tables.context import ItemRow, findings_line, ids_of, item_line, line_between
 from lcm_tui.tables.items import ItemData, document, facts, load_item, name_of
 from lcm_tui.tables.sent import (
     ContextHead,
@@ -268,6 +268,25 @@ class ItemList(LineView[RowKey]):
         ordinals = self.view.items.ordinals
         self._select_where(lambda place: ordinals[place] == ordinal)
 
+    @property
+    def _wrong(self) -> list[int]:
+        """The lines of what has a fault or is stale."""
+        view = self.view
+        return [
+            line
+            for line, (key, place) in enumerate(zip(view.keys, view.places, strict=True))
+            if stands_for_item(key) and ((row := ItemRow(view, place)).faults or row.stale)
+        ]
+
+    def why_none_wrong(self) -> str | None:
+        """There may be none, or none may be known yet."""
+        return None if self._wrong else "nothing here is broken or stale"
+
+    def select_wrong(self) -> None:
+        """Stand on the next item with a fault, or the next broken or stale summary."""
+        after = (line for line in self._wrong if line > self.cursor)
+        self.select(self.keys[next(after, self._wrong[0])])
+
     def _select_where(self, fits: Callable[[int], bool]) -> None:
         view = self.view
         for key, place in zip(view.keys, view.places, strict=True):
@@ -294,7 +313,7 @@ class ItemList(LineView[RowKey]):
         """
         before, first = self.view, not self.was_read
         self.was_read = True
-        view = replace(view, stale=before.stale)
+        view = replace(view, wrong=before.wrong)
         changed = first or view != before
         if changed:
             self._view = view
@@ -316,16 +335,17 @@ class ItemList(LineView[RowKey]):
                 self.app.notify(f"{name[-1]} is not in this context.", severity="warning")
         self._wanted = None
         self.check_counts()
-        self._desk.work_on("stale", self._read_stale)
+        self._desk.work_on("wrong", self._read_wrong)
         return changed
 
-    async def _read_stale(self) -> None:
-        """Say which summaries are stale, behind the rows: it takes the texts of the history."""
-        from lcm_core.operations.stale import stale_in
+    async def _read_wrong(self) -> None:
+        """Say which summaries are broken or stale, behind the rows: it takes every text of them."""
+        from lcm_core.operations.stale import read_wrong
 
-        found = await self._desk.session.read(stale_in, self._conversation.conversation_id)
-        if (stale := frozenset[str](one.summary_id for one in found)) != self.view.stale:
-            self._view = replace(self.view, stale=stale)
+        among = [entry.item.summary_id for entry in self.view.entries if entry.item.summary_id is not None]
+        wrong = await self._desk.session.read(read_wrong, self._conversation.conversation_id, among)
+        if wrong != self.view.wrong:
+            self._view = replace(self.view, wrong=wrong)
             self.redraw()
 
     def _why_empty(self) -> str:

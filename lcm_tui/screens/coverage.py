@@ -36,7 +36,7 @@ from lcm_tui.tables.coverage import (
 )
 
 if TYPE_CHECKING:
-    from lcm_tui.screens.dag_tree import Wrong
+    from lcm_core.engine.markers import Wrong
 
 
 # -- the rows --------------------------------------------------------------------------------------------
@@ -411,14 +411,14 @@ class CoveragePane(Rows):
         rules = session.rules_for(self._conversation.session_key).tail
         found = await session.read(read_coverage, self._conversation.conversation_id, rules)
         self._seconds = time.monotonic() - begun
-        self._found = found if self._wrong is None else await _marked(found, self._wrong)
+        self._found = found if self._wrong is None else await asyncio.to_thread(found.marked, self._wrong)
 
     async def learn_wrong(self, wrong: Wrong) -> None:
         """Take which summaries are broken, and which are stale."""
         self._wrong, self.foot.reading = wrong, False
         before = self._found
         if before is not None:
-            marked = await _marked(before, wrong)
+            marked = await asyncio.to_thread(before.marked, wrong)
             if self._found is before:  # no later one has come meanwhile
                 self._found = marked
 
@@ -475,7 +475,3 @@ class CoveragePane(Rows):
         if coverage is not None and piece is not None and piece.depth is not None:
             depths = [level.depth for level in coverage.levels]
             self.rows.choose_at(place, depths.index(piece.depth) if piece.depth in depths else None)
-
-
-async def _marked(coverage: Coverage, wrong: Wrong) -> Coverage:
-    return await asyncio.to_thread(coverage.marked, wrong.broken.keys(), wrong.stale)

@@ -36,7 +36,6 @@ from lcm_tui.screens.dag_tree import (
     Section,
     Survey,
     key_of,
-    read_wrong,
     survey,
 )
 from lcm_tui.screens.reading import DataScreen
@@ -338,6 +337,8 @@ focus (tab); n and N go to the next and the previous match.
 
     async def _read_wrong(self) -> None:
         """Read every text, again when the file has changed, but not all the time."""
+        from lcm_core.operations.stale import read_wrong
+
         while self._outdated:
             if (wait := self._calm_until - time.monotonic()) > 0:
                 self._later = self._later or self.set_timer(wait, self._judge)
@@ -345,7 +346,7 @@ focus (tab); n and N go to the next and the previous match.
             self._outdated = False
             begun = time.monotonic()
             try:
-                wrong = await read_wrong(self.session, self.conversation_id)
+                wrong = await self.session.read(read_wrong, self.conversation_id)
                 self.lines.show_wrong(wrong)
                 await self.map.learn_wrong(wrong)
                 self.map.show(self._covering)
@@ -604,14 +605,10 @@ focus (tab); n and N go to the next and the previous match.
         *actions.edit_keys(_rewritable, hidden=False),
         actions.trace_key(_traced, hidden=False),
         actions.dissolve_key(lambda s: s.lines.summary, held_above=_held_above),
-        Key(
-            "first-broken",
-            "exclamation_mark",
-            "Broken",
-            "Go to the next broken or stale summary; without a search, n goes on and N goes back.",
+        commands.NEXT_BROKEN.does(
             _go_to_broken,
             _why_none_broken,
-            words="first broken summary; failures; what is broken; stale",
+            help="Go to the next broken or stale summary; without a search, n goes on and N goes back.",
         ),
         commands.NEXT,
         actions.rewrite_key(_rewritable),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Container, Sequence
 from datetime import tzinfo
+from typing import TYPE_CHECKING
 
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.values import replace
@@ -24,9 +25,11 @@ from lcm_tui.screens.dag_tree import (
     Survey,
     Tree,
     Way,
-    Wrong,
 )
 from lcm_tui.screens.frame import CommandScreen
+
+if TYPE_CHECKING:
+    from lcm_core.engine.markers import Wrong
 
 # -- the tree --------------------------------------------------------------------------------------------
 # What is unfolded, and where the cursor is, by path.

@@ -13,7 +13,7 @@ from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
-from lcm_core.store.summaries import SourceMessage, SummaryEntry, broken_in
+from lcm_core.store.summaries import SourceMessage, SummaryEntry
 
 from lcm_tui.kit.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
 from lcm_tui.tables.blocks import minute_text
@@ -30,9 +30,8 @@ from lcm_tui.tables.summaries import (
 )
 
 if TYPE_CHECKING:
-    from lcm_core.engine.markers import BadKind
+    from lcm_core.engine.markers import BadKind, Wrong
 
-    from lcm_tui.kit.session import Session
 
 # -- the tree --------------------------------------------------------------------------------------------
 # The rows of an unfolded tree over a graph that need not be one: places, and which of them are unfolded.
@@ -242,22 +241,6 @@ def survey(graph: SummaryGraph, columns: GraphColumns | None = None) -> Survey:
     shown = {name: nodes for name, nodes in sections.items() if nodes}
     shared = any(len(found) > 1 for found in graph.consumers.values())
     return Survey(graph, shown, visits, ranks, columns, ShortIds(visits), shared)
-
-
-class Wrong(Record, frozen=True):
-    """The summaries whose texts are not what they should be."""
-
-    broken: Mapping[SummaryId, BadKind]
-    stale: frozenset[SummaryId]
-
-
-async def read_wrong(session: Session, conversation_id: ConversationId) -> Wrong:
-    """What a repair lists, and what was made from texts that were replaced since; reads every text."""
-    from lcm_core.operations.stale import stale_in
-
-    broken = await session.read(broken_in, conversation_id)
-    stale = await session.read(stale_in, conversation_id)
-    return Wrong(broken, frozenset(one.summary_id for one in stale))
 
 
 class Match(Record, frozen=True):

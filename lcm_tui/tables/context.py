@@ -71,9 +71,16 @@ class ItemRow(Record, frozen=True):
         return self.view.findings(self.place)
 
     @property
+    def faults(self) -> list[str]:
+        """What is wrong with it, and with the text of a summary."""
+        one, broken = self.entry.item.summary_id, self.view.wrong.broken
+        text = broken[one].value if one is not None and one in broken else None
+        return [*(found.text for found in self.findings), *([text] if text else [])]
+
+    @property
     def stale(self) -> bool:
         """Whether it was made from a text that was replaced since."""
-        return self.entry.item.summary_id in self.view.stale
+        return self.entry.item.summary_id in self.view.wrong.stale
 
     @property
     def status(self) -> str | None:
@@ -84,7 +91,7 @@ class ItemRow(Record, frozen=True):
     def notes(self) -> str:
         """What is wrong with it, and how it stands in its context."""
         item, overlay = self.entry.item, self.view.overlay
-        notes = [found.text for found in self.findings]
+        notes = self.faults
         if item.ordinal == self.view.tail.first_ordinal:
             notes.append("fresh tail begins")
         if overlay is not None and item.summary_id in overlay.covered:
@@ -111,9 +118,9 @@ def fate_at(view: ContextView, place: int, ledger: Ledger | None) -> ItemOutcome
     return None if ledger is None else ledger.fate(items.ordinals[place], items.refs[place])
 
 
-def _mark(findings: list[Found], row: ItemRow, drawing: ItemCells) -> Span:
+def _mark(faults: list[str], row: ItemRow, drawing: ItemCells) -> Span:
     view, place, check, fate = row.view, row.place, drawing.check, drawing.fate
-    if findings:
+    if faults:
         return Span("✗", "error")
     if fate is not None and not fate.sent and fate.step is not AssemblyStep.FOCUS:
         return Span("-", "warn")
@@ -194,9 +201,9 @@ def age_text(said_at: str | None, now: datetime) -> str:
 
 
 def _preview(text: str, row: ItemRow, drawing: ItemCells) -> Span:
-    findings, fate = row.findings, drawing.fate
-    if findings:
-        return Span(" · ".join([*(found.text for found in findings), text]).strip(" ·"), "error")
+    fate = drawing.fate
+    if faults := row.faults:
+        return Span(" · ".join([*faults, text]).strip(" ·"), "error")
     if mended := repairs_text(fate):
         return Span(f"{mended} · {text}", "warn")
     if fate is not None and fate.pasted:
@@ -209,7 +216,7 @@ def _preview(text: str, row: ItemRow, drawing: ItemCells) -> Span:
 # fmt: off
 #: All that is said of an item, in order.
 ITEM_COLUMNS: Final[tuple[ListColumn[ItemRow, ItemCells], ...]] = (
-    ListColumn("mark", "", 1, keep=99, value="findings", cell=_mark),
+    ListColumn("mark", "", 1, keep=99, value="faults", cell=_mark),
     ListColumn("ordinal", "ordinal", 7, right=True, keep=98, heading="Ordinal", json="ordinal",
                value="entry.item.ordinal", text=str,
                cell=lambda value, _, __: Span(str(value), "error" if value < 0 else "dim")),

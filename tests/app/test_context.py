@@ -251,6 +251,19 @@ async def test_a_stale_summary_is_named_in_the_context_and_stays_in_it_in_the_ma
         await wait_for(pilot, lambda: "stale" not in shown(pilot))
 
 
+async def test_a_broken_summary_is_marked_and_gone_to(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await opened(pilot, 3)
+        await wait_for_text(pilot, "fallback · ")
+        [line] = [line for line in shown_lines(pilot) if "fallback" in line]
+        assert re.match("✗ +1 D2 +sum_cc7a115e ", line)
+        await pilot.press("exclamation_mark")
+        await wait_for(pilot, lambda: screen.items.item == "sum_cc7a115ea76fd980")
+        await pilot.press("exclamation_mark")
+        await settled(pilot)
+        assert screen.items.item == "sum_cc7a115ea76fd980", "the only one"
+
+
 async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
     path = database_copy("0.1.2")
     with changed(path) as connection:

@@ -30,6 +30,7 @@ from lcm_core.engine.coverage import (
 )
 from lcm_core.engine.coverage import CoverageBlock as Block
 from lcm_core.engine.graph import GraphColumns
+from lcm_core.engine.markers import BadKind, Wrong
 from lcm_core.engine.rules import engine_rules
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.coverage import linked_runs, read_coverage
@@ -67,7 +68,8 @@ class World:
         )
         links = {name: runs_of(found) for name, found in self.links.items() if found}
         seqs = range(1, self.messages + 1)
-        return cover(Standing(columns), links, seqs, self.items, self.tail).marked(self.broken, self.stale)
+        wrong = Wrong(dict.fromkeys(self.broken, BadKind.EMPTY), self.stale)
+        return cover(Standing(columns), links, seqs, self.items, self.tail).marked(wrong)
 
     # -- the slow account ----------------------------------------------------------------------------------
 
@@ -370,9 +372,8 @@ async def test_damage_is_where_the_rows_have_it(database_file: DatabaseFactory):
         assert one.blocks["sum_9960da692838a8de"].state is State.ORPHAN
         broken = await database.read(broken_in, 1)
         assert broken
-        assert {
-            name for name, block in one.marked(broken, ()).blocks.items() if block.state is State.BROKEN
-        } == broken.keys()
+        blocks = one.marked(Wrong(broken, frozenset())).blocks
+        assert {name for name, block in blocks.items() if block.state is State.BROKEN} == broken.keys()
 
 
 async def test_a_message_without_a_seq_has_its_place(database_copy: DatabaseFactory):

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 from lcm_core.base.records import SummaryId
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
+from lcm_core.engine.markers import Wrong
 
 #: First place and the one behind the last.
 Run: TypeAlias = tuple[int, int]
@@ -219,9 +220,9 @@ class Coverage(Record, frozen=True, dict=True):
             return None
         return next(row for row, level in enumerate(self.levels) if level.depth == block.depth)
 
-    def marked(self, broken: Collection[SummaryId], stale: Collection[SummaryId]) -> Coverage:
+    def marked(self, wrong: Wrong) -> Coverage:
         """The same when it is known which summaries are broken, and which are stale."""
-        states = _states(self.graph, broken, stale)
+        states = _states(self.graph, wrong.broken, wrong.stale)
         return replace(
             self,
             levels=tuple(Level(level.depth, _in_states(level.blocks, states)) for level in self.levels),

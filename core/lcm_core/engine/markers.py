@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
+from lcm_core.base.records import SummaryId
 from lcm_core.base.text import BLANKS, late_pattern
+from lcm_core.base.values import Record
 
 # -- broken summaries ------------------------------------------------------------------------------------
 # Truncations and stand-ins that the engine stored when a model failed.
@@ -56,6 +58,15 @@ _CHECKS: Final = {
     BadKind.WORDLESS: "C7",
 }
 
+
+class Wrong(Record, frozen=True):
+    """The summaries whose texts are not what they should be."""
+
+    broken: Mapping[SummaryId, BadKind]  #: what a repair lists
+    stale: frozenset[SummaryId]  #: made from texts that were replaced since
+
+
+NONE_WRONG: Final = Wrong({}, frozenset())
 
 FALLBACK_MARKER: Final = "[LCM fallback summary; truncated for context management]"
 DIRECTIVE_MARKER: Final = "[LCM fallback summary; directive-shaped untrusted content omitted]"

@@ -7,7 +7,7 @@ undo or a restore gives back a text that was made then. A pruned history shows l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -16,6 +16,7 @@ from lcm_core.base.times import sort_key
 from lcm_core.base.values import Record, Struct, field
 from lcm_core.change.journal import Operation, all_operations, edits_of
 from lcm_core.change.plan import Cells, Edit, Splice
+from lcm_core.engine.markers import Wrong
 from lcm_core.operations.rows import sources_of
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
@@ -52,6 +53,16 @@ async def stale_in(reader: Reader, conversation_id: ConversationId) -> list[Stal
     history.make_until(None)
     found = [Stale(one.summary_id, history.changed(one.summary_id), one.depth) for one in rows]
     return sorted((one for one in found if one.sources), key=lambda one: (one.depth, one.summary_id))
+
+
+async def read_wrong(
+    reader: Reader, conversation_id: ConversationId, among: Sequence[SummaryId] | None = None
+) -> Wrong:
+    """The broken and the stale summaries of a conversation, or those *among* some; reads all their texts."""
+    found = {one.summary_id for one in await stale_in(reader, conversation_id)}
+    if among is None:
+        return Wrong(await summary_store.broken_in(reader, conversation_id), frozenset(found))
+    return Wrong(await summary_store.broken_among(reader, among), frozenset(found.intersection(among)))
 
 
 async def stale_everywhere(reader: Reader) -> dict[ConversationId, list[SummaryId]]:

@@ -19,6 +19,7 @@ from lcm_core.base.records import (
 )
 from lcm_core.base.text import depth_name
 from lcm_core.base.values import Record
+from lcm_core.engine.markers import NONE_WRONG, Wrong
 from lcm_core.engine.rules import CompactionRules, FreshTail, TailRules, fresh_tail
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.store import context as store
@@ -201,7 +202,7 @@ class ContextView(Record, frozen=True):
     running: tuple[int, ...]  #: tokens up to and with each item
     keys: tuple[RowKey, ...]  #: one for each line
     places: tuple[int, ...]  #: of the item that each line shows, or that follows a line between items
-    stale: frozenset[str] = frozenset()  #: the ids of summaries made from texts that were replaced since
+    wrong: Wrong = NONE_WRONG  #: of its summaries, once that was read
 
     def findings(self, place: int) -> list[Found]:
         """What is wrong with an item."""
