@@ -223,10 +223,7 @@ class ConversationList(ListPane[RowKey]):
         self.rows[key] = row
 
     def say(self, keys: Collection[RowKey]) -> None:
-        """Draw rows again of which more is known; all of them when the bars have another scale.
-
-        It is not made smaller here: that would look at all rows for each that was read.
-        """
+        """Draw rows again of which more is known; all of them when the bars have a larger scale."""
         known = scale_of([self.rows[key] for key in keys if key in self.rows], self.budget)
         scale = wider(self._scale, known)
         everything = scale != self._scale or self._names is None
@@ -235,6 +232,12 @@ class ConversationList(ListPane[RowKey]):
             for key in self.rows.keys() & set(keys):
                 self._words.learn(key, self.rows[key], self.names.get(key, ""), self.zone)
         self.table.redraw(None if everything else keys)
+
+    def fit_bars(self) -> None:
+        """Measure the bars by the longest row; `say` leaves them as they are if that has shrunk."""
+        if (scale := scale_of(self.rows.values(), self.budget)) != self._scale:
+            self._scale = scale
+            self.table.redraw()
 
     @property
     def names(self) -> Mapping[RowKey, str]:

@@ -282,6 +282,7 @@ class Outlooker:
 
     def _say_list(self) -> None:
         begun, self._list_due = time.monotonic(), False
+        self._list.fit_bars()
         self._say_conversations()
         now = time.monotonic()
         self._list_at = now + SHARE_OF_LIST * (now - begun)
@@ -508,17 +509,21 @@ def _with_earlier(verdict: Verdict, before: Verdict | None) -> Verdict:
 def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Verdict:
     """How many findings there are by how sure they are, and how many checks were run.
 
-    Those of the structure are counted apart, so that their number is the same before and after Health.
+    Those of the structure are counted apart, so that their number is the same before and after Health. Broken
+    summaries have a line of their own.
     """
     from lcm_core.base.findings import CheckState, Confidence
     from lcm_core.checks.running import STRUCTURE
     from lcm_core.store.remembered import Verdict
     from lcm_host.checks import CHECKS
 
-    from lcm_tui.tables.findings import can_fix, file_damage
+    from lcm_tui.tables.findings import can_fix, file_damage, is_broken_summary
 
     sure = Counter(
-        (result.check.id in STRUCTURE, one.confidence) for result in results for one in result.findings
+        (result.check.id in STRUCTURE, one.confidence)
+        for result in results
+        for one in result.findings
+        if not is_broken_summary(one)
     )
     fixable = sum(can_fix(one) for result in results for one in result.findings)
     skipped = sum(result.state is CheckState.NOT_RUN for result in results)

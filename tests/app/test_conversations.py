@@ -776,3 +776,18 @@ async def test_a_summary_that_is_mended_in_place_loses_its_mark(
             await settled(pilot)
             first_screen(pilot)._look_again()
             await wait_for(pilot, lambda: cells(pilot, 1)["broken"] == "")
+
+
+@pytest.mark.long
+async def test_the_bars_are_measured_by_the_longest_row_that_is_left(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=ALL) as pilot:
+        await settled(pilot)
+        screen = first_screen(pilot)
+
+        def full() -> list[int]:
+            return [key for key in screen.list.rows if "████" in text_of(*screen.list.table._lines_of(key))]
+
+        assert full() == [1]
+        run(path, "DELETE FROM messages WHERE conversation_id = 1", "DELETE FROM summaries")
+        await wait_for(pilot, lambda: full() == [3])

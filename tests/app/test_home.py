@@ -295,9 +295,11 @@ async def test_the_card_says_what_health_has_found_also_after_a_change(
         health = pilot.app.screen
         assert at(health, "Health of")
         await wait_for(pilot, lambda: not health.examiner.running and health.examiner.ended, "all checks")
-        broken = health.examiner.examination.count(Confidence.BROKEN)
+        found = health.examiner.examination
+        broken = found.count(Confidence.BROKEN) - found.broken_summaries
         await pilot.press("escape")
-        suspicious = health.examiner.examination.count(Confidence.SUSPICIOUS)
+        assert f"✗ {found.broken_summaries} broken summaries" in shown(pilot), "in a line of their own"
+        suspicious = found.count(Confidence.SUSPICIOUS)
         more = f"{broken + suspicious - 13} more in Health"
         await wait_for_text(pilot, f"✗ 9 findings ? 4 suspicious {more}")
         listed = first_screen(pilot).list
