@@ -568,7 +568,7 @@ class Steps:
             screen.app.notify(end if jump is None else "This moment is already shown.", timeout=4)
         else:
             screen.look_at(present, self._owner, point)
-            screen.step = f"{to:,} of {len(seen) - 1:,}" if to else ""
+            screen.step = f"{to:,} of {len(seen) - 1:,} moments back" if to else ""
             await screen.load_now()
 
     async def _no_past(self) -> str:

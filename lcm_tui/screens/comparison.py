@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
@@ -40,9 +40,11 @@ from lcm_tui.kit.session import PastSession, Session
 from lcm_tui.kit.spans import Line, Span
 from lcm_tui.screens.reading import DataScreen
 from lcm_tui.tables.comparison import codex_rows, remarks
+from lcm_tui.tables.past import SHORT
 from lcm_tui.tables.sent import fitted
 
 if TYPE_CHECKING:
+    from lcm_core.operations.past import Statement
     from lcm_core.operations.snapshots import ComparedContext
 
 
@@ -50,29 +52,31 @@ if TYPE_CHECKING:
 
 #: A conversation and a point of its past.
 Moment: TypeAlias = tuple[ConversationId, str]
+#: What is not known of moments.
+Unsure: TypeAlias = "dict[Moment, list[Statement]]"
 #: The lines of a head, each in parts of which the first are the most telling.
 HeadLines: TypeAlias = Sequence[Sequence[Line]]
 
 
 def context_lines(
-    left: Side, right: Side, diff: ContextDiff | None, zone: tzinfo | None, unsure: Collection[Moment]
+    left: Side, right: Side, diff: ContextDiff | None, zone: tzinfo | None, unsure: Unsure
 ) -> HeadLines:
     """Two contexts, and once they are compared how they differ, with times in a *zone*.
 
-    *unsure*: the moments of which not all is known; the context of then says what.
+    *unsure*: what is not known of the moments of which not all is; the help says it whole.
     """
     lines = []
     for sign, side, other, one in (
         (Span("- ", "warn"), left, right, None if diff is None else diff.old),
         (Span("+ ", "ok"), right, left, None if diff is None else diff.new),
     ):
-        first, *rest = _side(side, other, one, zone, unsure=(side.conversation_id, side.at) in unsure)
+        first, *rest = _side(side, other, one, zone, unsure.get((side.conversation_id, side.at), ()))
         lines.append([(sign, *first), *rest])
     return lines if diff is None else [*lines, _difference(diff)]
 
 
 def _side(
-    side: Side, other: Side, one: SentContext | None, zone: tzinfo | None, *, unsure: bool
+    side: Side, other: Side, one: SentContext | None, zone: tzinfo | None, doubts: Sequence[Statement]
 ) -> list[Line]:
     """A side in parts, the most telling first: in what it differs from the *other* one, then its figures."""
     parts: list[Line] = []
@@ -89,11 +93,12 @@ def _side(
     if one is None:
         return [*parts, (Span(f"under {side.budget:,}"),)]
     figures: Line = (Span(f"{counted(len(one.messages), 'message')}, {counted(one.sent_tokens, 'token')}"),)
-    partial: list[Line] = [(Span("incomplete", "warn"),)] if unsure else []
+    partial: list[Line] = [(Span("incomplete", "warn"),)] if doubts else []
     under: Line = (Span(f"under {one.budget:,}"),)
     parts += [figures, *partial, under] if side.budget == other.budget else [under, figures, *partial]
     if taken is not None and (doubt := doubt_of(taken)):
         parts.append((Span(doubt, "warn"),))
+    parts += [(Span(SHORT.get(one.doubt, one.text), "dim"),) for one in doubts[:1]]
     if not side.clamps:
         parts.append((Span("no hard limit", "warn"),))
     if one.evicted_items:
@@ -126,8 +131,8 @@ def doubt_of(taken: SnapshotOrigin) -> str:
 # -- what it reads ---------------------------------------------------------------------------------------
 
 
-async def load_comparison(session: Session, left: Side, right: Side, unsure: set[Moment]) -> ContextDiff:
-    """Assemble what is not assembled yet, and compare; *unsure* gets the moments of which not all is known.
+async def load_comparison(session: Session, left: Side, right: Side, unsure: Unsure) -> ContextDiff:
+    """Assemble what is not assembled yet, and compare; *unsure* gets what is not known of a moment.
 
     Raises:
         NotFoundError: a conversation, a snapshot or an operation is gone.
@@ -152,9 +157,7 @@ async def load_comparison(session: Session, left: Side, right: Side, unsure: set
     return await session.read(snapshots.read_comparison, one, other, session.engine_zone)
 
 
-async def _as_then(
-    session: Session, side: Side, wanted: ComparedContext, unsure: set[Moment]
-) -> ComparedContext:
+async def _as_then(session: Session, side: Side, wanted: ComparedContext, unsure: Unsure) -> ComparedContext:
     """A side at a point of the past, assembled; any other is left to be read."""
     if not side.at:
         return wanted
@@ -167,8 +170,8 @@ async def _as_then(
     try:
         [assembled] = await then.read(read_sides, [wanted], session.engine_zone)
         found = then.past.found
-        if found is not None and not all(one.certain for one in found.statements):
-            unsure.add((side.conversation_id, side.at))
+        if found is not None and (doubts := [one for one in found.statements if not one.certain]):
+            unsure[side.conversation_id, side.at] = doubts
     finally:
         await then.close()
     return replace(wanted, assembled=assembled)
@@ -219,6 +222,10 @@ class Comparing(ABC, Generic[C]):
     def head_lines(self, data: C | None, zone: tzinfo | None) -> HeadLines:
         """Both sides, and once they are compared how they differ."""
 
+    def unknown(self) -> Iterable[str]:
+        """Sentences about what is not known of either side."""
+        return ()
+
     @abstractmethod
     def id_of(self, heading: str) -> str | None:
         """The id of what a heading names."""
@@ -231,7 +238,7 @@ class Contexts(Comparing[ContextDiff]):
 
     def __init__(self, left: Side, right: Side) -> None:
         self.left, self.right = left, right
-        self._unsure: set[Moment] = set()
+        self._unsure: Unsure = {}
         same = left.conversation_id == right.conversation_id
         which = f"conversation {left.conversation_id}"
         self.title = which if same else f"{left.conversation_id} with {right.conversation_id}"
@@ -243,6 +250,10 @@ class Contexts(Comparing[ContextDiff]):
     def head_lines(self, data: ContextDiff | None, zone: tzinfo | None) -> HeadLines:
         """Both contexts, and the messages in which they differ."""
         return context_lines(self.left, self.right, data, zone, self._unsure)
+
+    def unknown(self) -> Iterable[str]:
+        """What is not known of the moments."""
+        return (one.text for doubts in self._unsure.values() for one in doubts)
 
     def id_of(self, heading: str) -> str | None:
         """The message's."""
@@ -277,8 +288,7 @@ the previous and the next change. / finds text.
 A side is a context as it is now under a budget, reloaded when the database changes; or a snapshot that an
 engine saved when it sent the context (asm_…). A snapshot stores numbers and references; its texts are read
 from the database as it is now. "rows changed" and "missing" mean that what was sent differs from what is
-shown; "incomplete", that not all of a moment of the past is known: the help of the context as it was then
-says what.
+shown; "incomplete", that not all of a moment of the past is known: what, is said below.
 
 From the messages of a conversation D compares it with the Codex session that it was held in: what was said,
 called and returned, in the order of each. "elsewhere" counts rows that both have at different places. Lines
@@ -301,6 +311,10 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
     def where(self) -> str:
         """What is compared."""
         return f"Compare  {self.comparing.title}"
+
+    def explained(self) -> str:
+        """What the help says above the keys, with what is not known of a side."""
+        return "\n\n".join([super().explained(), *dict.fromkeys(self.comparing.unknown())])
 
     def main_widget(self) -> DiffView:
         """The lines."""

@@ -334,7 +334,7 @@ def _entry(one: Filled | Sized, outlook: Outlook, room: int) -> list[Span]:
         share = one.bytes / max(outlook.total_bytes, 1)
         said = f"{size_text(one.bytes)} {share:.0%} of texts"
     else:
-        share, said = one.share, f"{share_text(one.share)} of {tokens_text(one.budget)}"
+        share, said = one.share, f"stored {share_text(one.share)} of {tokens_text(one.budget)}"
         style = "error" if one.nearness >= 1 else "warn" if one.nearness > 0.9 else "ok"
     cells = BAR if room > 2 * ENTRY else BAR // 2
     left = min(room - len(str(one.conversation_id)) - cells - len(said) - 5, LONGEST)

@@ -24,7 +24,7 @@ ABOVE: Final = 2
 SHORT: Final[Mapping[Doubt, str]] = {
     Doubt.COMPACTED: "What the host compacted later is shown as its sources.",
     Doubt.MADE_LATER: "Some items are newer; what they replaced is not known.",
-    Doubt.SAME_SECOND: "Items of the very second of this point are shown.",
+    Doubt.SAME_SECOND: "What came in that very second is shown; it may have come after.",
 }
 
 
@@ -79,11 +79,11 @@ def named(refs: Sequence[Ref]) -> str:
 def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str], step: str = "") -> list[Line]:
     """The point, how to leave it, what changed since, and the first of what is not known.
 
-    *step*: the how manieth of how many it is.
+    *step*: the how manieth of how many it is, in words.
     """
     changed = ", ".join(_counts(since(found.earlier), len(found.cut.taken)))
     parts = [
-        f"{key_of('hunk-previous')} {key_of('hunk-next')} step{f' {step}' if step else ''}",
+        f"{key_of('hunk-previous')} {key_of('hunk-next')} {step or 'step'}",
         *([f"{key_of('help')} more"] if any(one.doubt in SHORT for one in found.statements) else ()),
         *([f"then to now: {changed}"] if changed else ()),
     ]

@@ -125,7 +125,7 @@ def effect_text(shift: Sequence[Shifted], tokens: Tokens, budget: int) -> str:
     said = [_moves_text(shift), *_weights_text(tokens)]
     if contexts < 2 and tokens.after:
         becomes = "becomes" if tokens.change else "stays"
-        said.append(f"the context {becomes} {share_text(tokens.after / budget)} of its budget")
+        said.append(f"the stored context {becomes} {share_text(tokens.after / budget)} of its budget")
     sentence = "; ".join(said)
     return f"In {contexts} contexts, {sentence}." if contexts > 1 else f"{sentence[0].upper()}{sentence[1:]}."
 

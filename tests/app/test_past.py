@@ -72,11 +72,11 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         assert screen.assembly.ledger is not None
         assert NODE in {one.origin.summary_id for one in screen.assembly.ledger.assembled.messages}
         await pilot.press("[")
-        await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "[ ] step")
+        await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "[ ] 2 of ")
         await wait_for(pilot, lambda: not screen.moving, "the other moment")
         assert "host compacted into" in " ".join(screen.explained().split())
         await pilot.press(*"[" * 8)
-        await wait_for_text(pilot, "step 10 of 10")
+        await wait_for_text(pilot, "10 of 10 moments back")
         await pilot.press("[")
         await wait_for(pilot, lambda: any("before the oldest change" in one for one in said(pilot)))
         await wait_for(pilot, lambda: not screen.moving, "the other moment")
@@ -118,11 +118,11 @@ async def test_no_press_is_lost(database_copy: DatabaseFactory):
         screen = pilot.app.screen
         assert at(screen, "Summary DAG")
         await pilot.press("[", "[")
-        await wait_for_text(pilot, "step 2 of ", ": Dissolve ", NODE[:8])
+        await wait_for_text(pilot, "[ ] 2 of ", ": Dissolve ", NODE[:8])
         await settled(pilot)
         assert NODE in screen.lines.known.ids
         await pilot.press("]")
-        await wait_for_text(pilot, "step 1 of ", ": Dissolve ")
+        await wait_for_text(pilot, "[ ] 1 of ", ": Dissolve ")
         await settled(pilot)
         assert NODE not in screen.lines.known.ids
         await pilot.press("]", "]", "]")
@@ -143,12 +143,12 @@ async def test_esc_leads_to_the_present_then_to_the_screen_before(
         await settled(pilot)
         assert "esc Present" not in shown(pilot)
         await pilot.press("[", "[")
-        await wait_for_text(pilot, "step 2 of ", "esc Present")
+        await wait_for_text(pilot, "[ ] 2 of ", "esc Present")
         await pilot.press("escape")
         await wait_for(pilot, lambda: not screen.query("#past"), "the present")
         assert "esc Present" not in shown(pilot)
         await pilot.press("[")
-        await wait_for_text(pilot, "step 1 of ")
+        await wait_for_text(pilot, "[ ] 1 of ")
         await pilot.press("]")
         await wait_for(pilot, lambda: not screen.query("#past"), "the present")
         await settled(pilot)
@@ -268,11 +268,11 @@ async def test_a_compaction_of_ours_is_one_step_and_the_first_to_compare_with(
         after = items_of(screen)
         await pilot.press("[")
         await wait_for_text(
-            pilot, ": Compact 10 messages", "[ ] step 1 of ", " · then to now: items -10 +1, summaries +1, "
+            pilot, ": Compact 10 messages", "[ ] 1 of ", " · then to now: items -10 +1, summaries +1, "
         )
         assert len(items_of(screen)) == len(after) + 9
         await pilot.press("[")
-        await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "step 2 of ")
+        await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "[ ] 2 of ")
         await pilot.press("]", "]")
         await wait_for(pilot, lambda: items_of(screen) == after, "the present")
         await wait_for(pilot, lambda: not screen.moving, "the present")

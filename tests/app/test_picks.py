@@ -147,9 +147,9 @@ async def test_a_moment_of_the_past_is_picked_or_typed(database_copy: DatabaseFa
         assert titles[1] == "before the compaction of 03-04 11:59", "in the order of time, the newest first"
         assert "the present" not in titles, "which is what is shown"
         await pilot.press("enter")
-        await wait_for_text(pilot, "as it was before 20", ": Dissolve ", "step 1 of ")
+        await wait_for_text(pilot, "as it was before 20", ": Dissolve ", "1 of ", " moments back")
         await pilot.press("J", *"11:59", "enter")
-        await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "step 2 of ")
+        await wait_for_text(pilot, "as it was before the compaction of 2026-03-04 11:59:24", "2 of ")
         await pilot.press("J", *"2026-03-03 10:00", "enter")
         await wait_for_text(pilot, "as it was at 2026-03-03 10:00")
         await pilot.press("J", *"yesterday", "enter")

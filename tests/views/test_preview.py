@@ -21,22 +21,23 @@ DISSOLVED = [item(3, None), item(None, 3), item(None, 4), *(item(at, at + 1) for
         (
             DISSOLVED,
             Tokens(3304, 3558, leaving=201, entering=455),
-            "Ordinals 4–21 move by +1; 201 tokens leave, 455 enter; the context becomes 3.6 % of its budget.",
+            "Ordinals 4–21 move by +1; 201 tokens leave, 455 enter; "
+            "the stored context becomes 3.6 % of its budget.",
         ),
         (
             [item(5, None), item(6, 5)],
             Tokens(900, 800, leaving=100),
-            "Ordinal 6 moves by -1; 100 tokens leave; the context becomes 0.8 % of its budget.",
+            "Ordinal 6 moves by -1; 100 tokens leave; the stored context becomes 0.8 % of its budget.",
         ),
         (
             [item(None, 7)],
             Tokens(900, 1000, entering=100),
-            "No other ordinal changes; 100 tokens enter; the context becomes 1.0 % of its budget.",
+            "No other ordinal changes; 100 tokens enter; the stored context becomes 1.0 % of its budget.",
         ),
         (
             [item(1, 3), item(2, 4), item(8, 9)],
             Tokens(900, 900),
-            "3 other ordinals change; the context stays 0.9 % of its budget.",
+            "3 other ordinals change; the stored context stays 0.9 % of its budget.",
         ),
         (
             [item(1, 2), item(1, 2, owner=2)],
@@ -46,7 +47,7 @@ DISSOLVED = [item(3, None), item(None, 3), item(None, 4), *(item(at, at + 1) for
         (
             [],
             Tokens(3304, 3505),
-            "Ordinals do not change; the context becomes 3.5 % of its budget.",
+            "Ordinals do not change; the stored context becomes 3.5 % of its budget.",
         ),
         ([], Tokens(0, 0), "Ordinals do not change."),
     ],
