@@ -15,7 +15,9 @@ from lcm_core.base.errors import DatabaseError, LcmError, NotFoundError
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.jsonl import TranscriptError, read_moment
 from lcm_core.base.records import ConversationId
+from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record, replace
+from lcm_core.change.journal import deleted_sessions
 from lcm_core.engine.sessions import is_acknowledgement, is_poll, names_heartbeats, why_not_stored
 from lcm_core.engine.stored_parts import message_text
 from lcm_core.store.conversations import get_conversation
@@ -115,21 +117,25 @@ async def ingestions(
     """Compare the sessions that a host goes on with, in its tables or in files, with their conversations.
 
     Others are left out. A session with which its key does not go on is compared only when a conversation is
-    its own.
+    its own; one whose conversation was deleted with this program, only when something was said since.
     """
     living = [one for one in sessions if _is_living(one) and not is_ignored(one, settings)]
     owners = await owners_of(reader, living)
     ends = await engine_ends(reader, owners.values())
     began = await began_at(reader)
+    deleted = await reader.run(deleted_sessions) if len(owners) < len(living) else {}
+    since = {
+        one: parse_utc(deleted.get(one.session_id) or deleted.get(one.session_key)) or began for one in living
+    }
     wanted = {
         one: ends[owners[one]] if one in owners else None
         for one in living
-        if one in owners or (one.current and _is_of_this_engine(one.newest_at, began))
+        if one in owners or (one.current and _is_of_this_engine(one.newest_at, since[one]))
     }
     tails = await asyncio.to_thread(
         _tails, {one: end for one, end in wanted.items() if one.live_file is None}
     )
-    of_files = await asyncio.to_thread(_of_files, wanted, began, settings)
+    of_files = await asyncio.to_thread(_of_files, wanted, since, settings)
     return [
         _compared(one, end, tails[one], settings) if one in tails else of_files[one]
         for one, end in wanted.items()
@@ -161,9 +167,9 @@ async def owners_of(reader: Reader, sessions: Iterable[HostSession]) -> dict[Hos
     return {**found, **{one: by_id[one.session_id] for one in several if one.session_id in by_id}}
 
 
-def _is_of_this_engine(newest_at: datetime | None, began: datetime | None) -> bool:
+def _is_of_this_engine(newest_at: datetime | None, since: datetime | None) -> bool:
     """Whether something was said in a session after the engine had begun: else it was never its business."""
-    return began is not None and newest_at is not None and newest_at > began
+    return since is not None and newest_at is not None and newest_at > since
 
 
 def _tails(wanted: Mapping[HostSession, EngineEnd | None]) -> dict[HostSession, _Tail | str]:
@@ -193,7 +199,9 @@ def _tails_in(
 
 
 def _of_files(
-    wanted: Mapping[HostSession, EngineEnd | None], began: datetime | None, settings: EngineSettings | None
+    wanted: Mapping[HostSession, EngineEnd | None],
+    since: Mapping[HostSession, datetime | None],
+    settings: EngineSettings | None,
 ) -> dict[HostSession, Ingestion]:
     """The same of sessions in files. A copy of a file has the time of the copying: what it holds counts."""
     found = {}
@@ -206,7 +214,7 @@ def _of_files(
         except (TranscriptError, OSError) as error:
             one = _compared(session, end, str(error), settings)
         last = one.last_entry
-        if end is not None or (last is not None and _is_of_this_engine(last.created_at, began)):
+        if end is not None or (last is not None and _is_of_this_engine(last.created_at, since[session])):
             found[session] = one
     return found
 

@@ -219,6 +219,21 @@ async def test_a_session_without_a_conversation_is_behind_from_its_own_beginning
     assert (await host.one()).behind == 2
 
 
+def test_what_was_deleted_here_is_not_missing_until_more_is_said(any_host: Host) -> None:
+    any_host.turn(1)
+    any_host.publish()
+    any_host.store(any_host.turn(2))
+    with connect(any_host.database) as db:
+        db.execute("INSERT INTO conversations (session_id, created_at) VALUES ('x', '2026-01-01 00:00:00')")
+    assert run("conversations", "delete", 1, "--db", any_host.database, "--apply", "--yes").code == 0
+    assert asyncio.run(any_host.compare()) == []
+    with connect(any_host.database) as db:
+        db.execute("UPDATE lcm_tui_operations SET created_at = '2026-01-02 00:00:00'")
+    assert asyncio.run(any_host.one()).behind == 2, "said after that"
+    assert run("history", "undo", "--last", "--db", any_host.database, "--apply", "--yes").code == 0
+    assert asyncio.run(any_host.one()).conversation_id == 1
+
+
 async def test_sessions_from_before_the_engine_are_not_its_business(any_host: Host) -> None:
     any_host.turn(1)
     any_host.publish()

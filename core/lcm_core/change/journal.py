@@ -44,6 +44,7 @@ from lcm_core.change.plan import (
     Symbol,
     SymbolKind,
     Values,
+    deletions,
     insertion,
     renumbering,
     substitute,
@@ -717,6 +718,20 @@ def edits_of(db: Rows, operation: Operation) -> tuple[Edit, ...]:
     except (CodecError, TypeError) as error:
         raise DamagedRecordError(operation, str(error)) from error
     return edits
+
+
+def deleted_sessions(db: Rows) -> dict[Cell, Timestamp]:
+    """When the conversations of sessions were deleted that still are, by session id and by session key."""
+    done = list(all_operations(db))
+    undone, found = undone_now(done), dict[Cell, Timestamp]()
+    for one in done:
+        if undone[one.id] is None and any(rows.table == "conversations" and rows.delete for rows in one.rows):
+            with contextlib.suppress(DatabaseError, RefusedError):  # what it did cannot be read any more
+                for edit in deletions(edits_of(db, one)):
+                    if edit.table == "conversations":
+                        names = [edit.row.get(name) for name in ("session_id", "session_key")]
+                        found = {**dict.fromkeys(filter(None, names), one.created_at), **found}
+    return found
 
 
 def of_batch(db: Rows, batch: str) -> list[Operation]:
