@@ -679,6 +679,9 @@ previews; in the messages as sent it finds text.
         if self._list.cursor < self._list.size.height:
             self._list.scroll_home(animate=False, immediate=True, force=True)
 
+    def _go_to_wrong(self) -> None:
+        self.work_on("search", self.items.select_wrong, exclusive=False)
+
     def _why_none_wrong(self) -> str | None:
         where = f"the stored items have it: {self.key_of('other-view')}"
         return where if self._as_sent else self.items.why_none_wrong()
@@ -771,7 +774,7 @@ previews; in the messages as sent it finds text.
             where="the context",
         ),
         actions.ITS_SNAPSHOTS,
-        commands.NEXT_BROKEN.does(lambda s: s.items.select_wrong(), _why_none_wrong, hidden=True),
+        commands.NEXT_BROKEN.does(_go_to_wrong, _why_none_wrong, hidden=True),
         actions.rewrite_key(summary_id),
         commands.EXPORT.does(
             lambda s: export(s, s.conversation.conversation_id, s.assembly),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Final
@@ -193,6 +194,7 @@ class ItemList(LineView[RowKey]):
         self._ids = ShortIds()
         self.id_cells = self._ids.cells
         self._wanted: tuple[str, ...] | None = None  #: where to stand once it has been read
+        self._judged = asyncio.Event()  #: what is broken or stale was read
         self._checks: dict[ItemId, tuple[ContextEntry, TokenCheck | None]] = {}
 
     @property
@@ -279,13 +281,17 @@ class ItemList(LineView[RowKey]):
         ]
 
     def why_none_wrong(self) -> str | None:
-        """There may be none, or none may be known yet."""
-        return None if self._wrong else "nothing here is broken or stale"
+        """There is none; while that is being read there may be one."""
+        return None if self._wrong or not self._judged.is_set() else "nothing here is broken or stale"
 
-    def select_wrong(self) -> None:
-        """Stand on the next item with a fault, or the next broken or stale summary."""
-        after = (line for line in self._wrong if line > self.cursor)
-        self.select(self.keys[next(after, self._wrong[0])])
+    async def select_wrong(self) -> None:
+        """Stand on the next item with a fault, or the next broken or stale summary, once it is known."""
+        await self._judged.wait()
+        if why := self.why_none_wrong():
+            self.app.notify(f"{why.capitalize()}.", timeout=3)
+        else:
+            after = (line for line in self._wrong if line > self.cursor)
+            self.select(self.keys[next(after, self._wrong[0])])
 
     def _select_where(self, fits: Callable[[int], bool]) -> None:
         view = self.view
@@ -347,6 +353,7 @@ class ItemList(LineView[RowKey]):
         if wrong != self.view.wrong:
             self._view = replace(self.view, wrong=wrong)
             self.redraw()
+        self._judged.set()
 
     def _why_empty(self) -> str:
         if not self._desk.session.database.schema.has("context_items"):
@@ -382,7 +389,10 @@ class ItemList(LineView[RowKey]):
 
     def _searched(self, key: RowKey) -> str:
         place = self.place_of(key) if stands_for_item(key) else None
-        return "" if place is None else searched_item(self.view.entries[place])
+        if place is None:
+            return ""
+        row = ItemRow(self.view, place)
+        return f"{searched_item(row.entry)} {'broken' if row.faults else ''} {row.notes}"
 
     def _row(self, key: RowKey, width: int) -> Sequence[Line]:
         if not stands_for_item(key):

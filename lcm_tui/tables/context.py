@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
@@ -106,7 +107,7 @@ class ItemCells(Record, frozen=True):
 
     check: TokenCheck | None
     now: datetime
-    room: int  #: cells for its tokens
+    rooms: Mapping[str, int]  #: cells of each column that is shown
     fate: ItemOutcome | None
     ids: ShortIds
     mark: str = ""  #: the operator's, behind the kind of the item
@@ -136,8 +137,13 @@ def _mark(faults: list[str], row: ItemRow, drawing: ItemCells) -> Span:
 
 
 def _kind(_: str | None, row: ItemRow, drawing: ItemCells) -> Span:
-    """``leaf``, ``D2``, ``D2 stale`` or a role; of an item whose row is gone its type."""
+    """``leaf``, ``D2``, ``D2 stale`` or a role; of an item whose row is gone its type.
+
+    What is wrong with it where it has no preview, which says so otherwise.
+    """
     entry, marked = row.entry, f" {drawing.mark}" if drawing.mark else ""
+    if entry.kind is not None and row.faults and "preview" not in drawing.rooms:
+        return Span(f"{kind_name(entry.kind, entry.depth or 0)} {drawing.mark}{row.faults[0]}", "error")
     if entry.kind is not None and row.stale:
         return Span(f"{kind_name(entry.kind, entry.depth or 0)} {drawing.mark}stale", "warn")
     if entry.kind is not None:
@@ -232,7 +238,8 @@ ITEM_COLUMNS: Final[tuple[ListColumn[ItemRow, ItemCells], ...]] = (
                cell=lambda entry, _, drawing: id_cell(entry, drawing.ids)),
     ListColumn("tokens", "stored", 10, right=True, keep=80, heading="Stored", json="tokenCount",
                value="entry.tokens",
-               cell=lambda value, _, drawing: tokens_cell(value, drawing.check, drawing.room)),
+               cell=lambda value, _, drawing: tokens_cell(
+                   value, drawing.check, drawing.rooms.get("tokens", 10))),
     ListColumn("sent", "sent", 11, right=True, keep=85, value="place",
                cell=lambda _, __, drawing: fate_cell(drawing.fate)),
     ListColumn("total", "total", 9, right=True, keep=30, value=lambda row: row.view.running[row.place],
@@ -263,15 +270,19 @@ def ids_of(view: ContextView) -> tuple[ShortIds, int]:
 def columns(width: int, id_cells: int) -> Layout:
     """The columns for a list of *width* cells; what is left belongs to the preview, never to the ids."""
     narrower = {"id": id_cells}
-    left_out: set[str] = set()
+    left_out, grows = set[str](), "preview"
     if width >= ROOMY_FROM:
         narrower["tokens"] = 20
     if width < TOTALS_FROM:
         left_out.add("total")
     if width < PREVIEW_FROM:
         left_out.add("preview")
+        grows = "kind"
     shown = [column for column in _IN_APP if column.name not in left_out]
-    return lay_out([replace(one, width=narrower.get(one.name, one.width)) for one in shown], width)
+    return lay_out(
+        [replace(one, width=narrower.get(one.name, one.width), grows=one.name == grows) for one in shown],
+        width,
+    )
 
 
 def item_line(
@@ -293,9 +304,7 @@ def item_line(
     layout = columns(width, id_cells)
     rooms = {column.name: cells for column, cells in zip(layout.columns, layout.widths, strict=True)}
     fate = fate_at(view, place, ledger)
-    cells = cells_of(
-        ITEM_COLUMNS, ItemRow(view, place), ItemCells(check, now, rooms.get("tokens", 10), fate, ids, mark)
-    )
+    cells = cells_of(ITEM_COLUMNS, ItemRow(view, place), ItemCells(check, now, rooms, fate, ids, mark))
     if not view.entries[place].dangling:
         line = _row(layout, tuple(cells.items()))
         return dimmed(line) if fate is not None and not fate.sent else line

@@ -254,6 +254,10 @@ async def test_a_stale_summary_is_named_in_the_context_and_stays_in_it_in_the_ma
 async def test_a_broken_summary_is_marked_and_gone_to(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 3)
+        # Typed before it is known what is broken, the key waits for that.
+        await pilot.press("exclamation_mark")
+        await wait_for(pilot, lambda: screen.items.item == "sum_cc7a115ea76fd980")
+        await pilot.press("home")
         await wait_for_text(pilot, "fallback · ")
         [line] = [line for line in shown_lines(pilot) if "fallback" in line]
         assert re.match("✗ +1 D2 +sum_cc7a115e ", line)
@@ -262,6 +266,10 @@ async def test_a_broken_summary_is_marked_and_gone_to(database_file: DatabaseFac
         await pilot.press("exclamation_mark")
         await settled(pilot)
         assert screen.items.item == "sum_cc7a115ea76fd980", "the only one"
+        await pilot.press("home", *"/broken", "enter")
+        await wait_for(pilot, lambda: screen.items.item == "sum_cc7a115ea76fd980")
+        await pilot.resize_terminal(60, 15)
+        await wait_for(pilot, lambda: any(re.match("✗ +1 D2 fallback ", line) for line in shown_lines(pilot)))
 
 
 async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
