@@ -399,18 +399,20 @@ class Passing:
         return [one.draft for one in compress(self.measured, passes)]
 
     def text(self, rule: AcceptanceRule) -> str:
-        """The number, as far as it is known: "12 of 19 drafts pass"."""
+        """The number, "12 of 19 drafts pass", or how far the check is: a number of some would mislead."""
         if not self._tokens:
             return "No draft is to be reviewed yet"
+        drafts = counted(len(self._tokens), "draft")
+        if not self.done:
+            return f"{len(self.measured):,} of {drafts} checked so far"
         passed = len(self._drafts(rule))
-        said = f"{passed:,} of {counted(len(self._tokens), 'draft')} {'passes' if passed == 1 else 'pass'}"
-        return said if self.done else f"{said} so far, {len(self.measured):,} checked …"
+        return f"{passed:,} of {drafts} {'passes' if passed == 1 else 'pass'}"
 
     def sentences(self, rule: AcceptanceRule, in_context: Container[SummaryId]) -> Iterator[str]:
         """What *rule* applies to: the drafts that wait, and, without another question, those to come."""
         yield f"{self.text(rule)}. This applies to this batch only."
         drafts = [one for one in self._drafts(rule) if one.summary_id in in_context]
-        if drafts:
+        if drafts and self.done:
             change = sum(one.tokens - self._tokens[one.summary_id] for one in drafts)
             size = counted(abs(change), "token")
             changes = f"adds {size} to" if change >= 0 else f"takes {size} from"

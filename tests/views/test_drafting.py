@@ -56,9 +56,16 @@ def test_the_tokens_of_a_rule_are_those_of_drafts_that_pass_it_and_replace_summa
     assert [len(one) for one in none] == [1, 1]
 
 
+def test_a_rule_says_no_result_before_all_drafts_are_checked() -> None:
+    passing = passing_of(BATCH[:3], "sum_a", "sum_b")
+    passing.done = False
+    (said,) = passing.sentences(EVERY, CONTEXT)
+    assert said == "3 of 3 drafts checked so far. This applies to this batch only."
+
+
 def test_a_rule_says_that_it_goes_on_for_drafts_to_come() -> None:
     now, later = Passing(BATCH).sentences(EVERY, CONTEXT)
-    assert now == "0 of 3 drafts pass so far, 0 checked …. This applies to this batch only."
+    assert now == "0 of 3 drafts checked so far. This applies to this batch only."
     assert later == (
         "1 summary of the batch has no draft yet: the conditions stay in force and accept its draft when it "
         "arrives, without asking again."
