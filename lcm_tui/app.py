@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Final, assert_never
+from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.setting_values import Problem
@@ -44,56 +44,43 @@ from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, all_keys
 log = logging.getLogger(__name__)
 
 
+#: The class that shows a place, in its module of `screens/`. It is made with the fields of the place.
+SCREENS: Final[Mapping[type[places.Place], str]] = {
+    places.Messages: "conversation.ConversationScreen",
+    places.Search: "search.SearchScreen",
+    places.Context: "context.ContextScreen",
+    places.Item: "context_items.ItemScreen",
+    places.Sent: "context_items.SentScreen",
+    places.Summaries: "dag.DagScreen",
+    places.Expansion: "expansion.ExpansionScreen",
+    places.Previous: "previous.PreviousScreen",
+    places.Trace: "trace.TraceScreen",
+    places.MessageTrace: "trace.MessageTraceScreen",
+    places.Files: "files.FilesScreen",
+    places.FileText: "files.FileScreen",
+    places.Briefs: "briefs.BriefsScreen",
+    places.Snapshots: "snapshots.SnapshotsScreen",
+    places.OneSnapshot: "snapshots.SnapshotScreen",
+    places.Health: "health.HealthScreen",
+    places.History: "history.HistoryScreen",
+    places.OneOperation: "history.OperationScreen",
+    places.Engine: "engine.EngineScreen",
+    places.Disk: "disk.DiskScreen",
+    places.DiskSessionText: "disk_session.DiskSessionScreen",
+    places.Preview: "preview.PlanScreen",
+    places.TransplantTarget: "transplanting.TargetScreen",
+    places.Compaction: "compacting.CompactingScreen",
+    places.BriefDraft: "brief_draft.BriefDraftScreen",
+    places.Drafting: "drafting.DraftingScreen",
+    places.Review: "review.ReviewScreen",
+    places.Editor: "editor.EditScreen",
+    places.Source: "previous.SourceScreen",
+}
+
+
 def screen_for(place: places.Place, session: Session) -> Screen[None]:
     """The screen that shows *place*, not mounted yet."""
-    if isinstance(place, OfConversation):
-        return _of_conversation(place)
-    if isinstance(place, Drafted):
-        return _drafting(place)
     match place:
-        case places.Preview() | places.Import() | places.Deletion() | places.Earlier():
-            return _by_another(place, session)
-        case places.TransplantTarget():
-            from lcm_tui.screens.transplanting import TargetScreen
-
-            return TargetScreen(place.source, place.done)
-        case places.Compaction():
-            from lcm_tui.screens.compacting import CompactingScreen
-
-            return CompactingScreen(place.conversation, place.batch)
-        case places.Health():
-            from lcm_tui.screens.health import HealthScreen
-
-            return HealthScreen(place.conversation, only=place.only)
-        case places.History():
-            from lcm_tui.screens.history import HistoryScreen
-
-            return HistoryScreen(place.conversation, only=place.only)
-        case places.Engine():
-            from lcm_tui.screens.engine import EngineScreen
-
-            return EngineScreen(place.conversation)
-        case places.Disk():
-            from lcm_tui.screens.disk import DiskScreen
-
-            return DiskScreen()
-        case places.OneOperation():
-            from lcm_tui.screens.history import OperationScreen
-
-            return OperationScreen(place.operation)
-        case _:
-            return _of_one_thing(place)
-
-
-def _by_another(
-    place: places.Preview | places.Import | places.Deletion | places.Earlier, session: Session
-) -> Screen[None]:
-    """A change that is previewed, and a place as it was."""
-    match place:
-        case places.Preview():
-            from lcm_tui.screens.preview import PlanScreen
-
-            return PlanScreen(place.change)
         case places.Import():
             from lcm_tui.flows.changes import HostImport
 
@@ -104,138 +91,10 @@ def _by_another(
             change = deleting(place.conversations, session.database.path, place.then)
             return screen_for(places.Preview(change), session)
         case places.Earlier():
-            from lcm_tui.screens import frame
-
             screen = screen_for(place.place, session)
-            if isinstance(screen, frame.CommandScreen):
+            if isinstance(screen, CommandScreen):
                 screen.look_at(session, place.place.conversation.conversation_id, place.point)
             return screen
-        case _:
-            assert_never(place)
-
-
-Drafted = places.Drafting | places.Review | places.BriefDraft | places.Editor | places.Source
-
-
-def _drafting(place: Drafted) -> Screen[None]:
-    match place:
-        case places.Drafting():
-            from lcm_tui.screens.drafting import DraftingScreen
-
-            return DraftingScreen(*place)
-        case places.Review():
-            from lcm_tui.screens.review import ReviewScreen
-
-            return ReviewScreen(place.work, place.summary_id, own=place.own)
-        case places.BriefDraft():
-            from lcm_tui.screens.brief_draft import BriefDraftScreen
-
-            return BriefDraftScreen(place.work)
-        case places.Editor():
-            from lcm_tui.screens.editor import EditScreen
-
-            return EditScreen(place.name, place.text, place.then)
-        case places.Source():
-            from lcm_tui.screens.previous import SourceScreen
-
-            return SourceScreen(place.title, place.text, place.start, place.end)
-        case _:
-            assert_never(place)
-
-
-OfConversation = (
-    places.Messages
-    | places.Context
-    | places.Summaries
-    | places.Expansion
-    | places.Previous
-    | places.Trace
-    | places.MessageTrace
-    | places.Files
-    | places.Briefs
-    | places.Snapshots
-)
-
-
-def _of_conversation(place: OfConversation) -> Screen[None]:
-    match place:
-        case places.Messages():
-            from lcm_tui.screens.conversation import ConversationScreen
-
-            return ConversationScreen(place.conversation, seq=place.seq, find=place.find)
-        case places.Context():
-            from lcm_tui.screens.context import ContextScreen
-
-            return ContextScreen(place.conversation, select=place.select)
-        case places.Summaries():
-            from lcm_tui.screens.dag import DagScreen
-
-            return DagScreen(place.conversation, select=place.select, find=place.find)
-        case places.Expansion():
-            from lcm_tui.screens.expansion import ExpansionScreen
-
-            return ExpansionScreen(place.conversation, place.summary_id)
-        case places.Previous():
-            from lcm_tui.screens.previous import PreviousScreen
-
-            return PreviousScreen(place.conversation, place.summary_id)
-        case places.Trace():
-            from lcm_tui.screens.trace import TraceScreen
-
-            return TraceScreen(place.conversation, place.summary_id, place.line, place.message_id)
-        case places.MessageTrace():
-            from lcm_tui.screens.trace import MessageTraceScreen
-
-            return MessageTraceScreen(place.conversation, place.message_id)
-        case places.Files():
-            from lcm_tui.screens.files import FilesScreen
-
-            return FilesScreen(place.conversation, select=place.select)
-        case places.Briefs():
-            from lcm_tui.screens.briefs import BriefsScreen
-
-            return BriefsScreen(place.conversation, select=place.select, find=place.find)
-        case places.Snapshots():
-            from lcm_tui.screens.snapshots import SnapshotsScreen
-
-            return SnapshotsScreen(place.conversation)
-        case _:
-            assert_never(place)
-
-
-OfOneThing = (
-    places.Item
-    | places.Sent
-    | places.FileText
-    | places.OneSnapshot
-    | places.Comparison
-    | places.CodexComparison
-    | places.PreviousComparison
-    | places.DiskSessionText
-    | places.Search
-)
-
-
-def _of_one_thing(place: OfOneThing) -> Screen[None]:
-    match place:
-        case places.Item():
-            from lcm_tui.screens.context_items import ItemScreen
-
-            return ItemScreen(place.conversation, place.item, wrapped=place.wrapped, fate=place.fate)
-        case places.Sent():
-            from lcm_tui.screens.context_items import SentScreen
-
-            return SentScreen(
-                place.conversation, place.name, place.document, place.item, place.seq, place.note
-            )
-        case places.FileText():
-            from lcm_tui.screens.files import FileScreen
-
-            return FileScreen(place.file, find=place.find)
-        case places.OneSnapshot():
-            from lcm_tui.screens.snapshots import SnapshotScreen
-
-            return SnapshotScreen(place.conversation, place.snapshot)
         case places.Comparison():
             from lcm_tui.screens.comparison import CompareScreen, Contexts
 
@@ -248,16 +107,11 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
             from lcm_tui.screens.comparison import CompareScreen, PreviousTexts
 
             return CompareScreen(PreviousTexts(place.summary_id))
-        case places.Search():
-            from lcm_tui.screens.search import SearchScreen
-
-            return SearchScreen()
-        case places.DiskSessionText():
-            from lcm_tui.screens.disk_session import DiskSessionScreen
-
-            return DiskSessionScreen(place.session)
         case _:
-            assert_never(place)
+            module, name = SCREENS[type(place)].split(".")
+            screen_type = getattr(importlib.import_module(f"lcm_tui.screens.{module}"), name)
+            made: Screen[None] = screen_type(**place._asdict())
+            return made
 
 
 #: What most operators open first, each behind the largest parts of it. A key may wait for one of these, never

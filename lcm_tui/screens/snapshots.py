@@ -384,11 +384,11 @@ The first line is the whole request; it says whether the rebuilt request matches
 enter opens a message.
 """
 
-    def __init__(self, conversation: Conversation, one: Snapshot) -> None:
+    def __init__(self, conversation: Conversation, snapshot: Snapshot) -> None:
         super().__init__()
         self.conversation = conversation
-        self.one = one
-        self.list = SentThen(one)
+        self.one = snapshot
+        self.list = SentThen(snapshot)
         self._series = Series("message", lambda: self.list.table, self._place_of)
         self._aside = Aside(Heading(sent_columns, id="heading"), self.list.table, show_text=self._show_text)
         self.text = self._aside.text

@@ -6,7 +6,8 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterator
-from inspect import getattr_static
+from inspect import getattr_static, signature
+from typing import get_args
 
 import pytest
 from textual.binding import Binding
@@ -14,6 +15,8 @@ from textual.widget import Widget
 
 import lcm_tui.kit
 import lcm_tui.screens
+from lcm_tui.app import SCREENS
+from lcm_tui.kit import places
 from lcm_tui.kit.lines import Scroller
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.anywhere import _matches
@@ -111,6 +114,21 @@ def bindings_of(screen: type[CommandScreen]) -> list[Binding]:
 def keys_in(widget: type[Widget]) -> set[str]:
     """The keys that a widget's own class binds."""
     return {key for found in widget.BINDINGS if isinstance(found, Binding) for key in keys_of(found)}
+
+
+#: What `screen_for` makes of such a place is not one screen with the fields of the place.
+MADE_OTHERWISE = {
+    *(places.Import, places.Deletion, places.Earlier),
+    *(places.Comparison, places.CodexComparison, places.PreviousComparison),
+}
+
+
+def test_every_place_has_a_screen_that_takes_its_fields():
+    assert {*SCREENS} | MADE_OTHERWISE == {*get_args(places.Place)}
+    for place, name in SCREENS.items():
+        module, screen = name.split(".")
+        made = getattr(importlib.import_module(f"lcm_tui.screens.{module}"), screen)
+        assert [*signature(made).parameters] == [*signature(place).parameters], name
 
 
 def test_all_screens_are_found():
