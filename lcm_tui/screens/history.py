@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -10,7 +11,9 @@ from typing import ClassVar, Final
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import counted, fold
+from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record, field, replace
+from lcm_core.change.backup import known_backups
 from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit
 from lcm_core.change.undo import kind_back, undone_by
@@ -108,6 +111,7 @@ class Recorded(Record, frozen=True):
     operation: Operation
     shown: Shown | None
     undone_by: str | None  #: what undoes it now; None: what it did holds
+    backup: str | None  #: the name of the last one before it
     problem: str = ""
 
 
@@ -161,18 +165,21 @@ c shows the context as it was before it, s the summary DAG.
 
     async def fetch(self) -> Recorded:
         """What the history kept; its edits never change."""
-        one, held = self._operation, self.view.shown
+        one, held, at = self._operation, self.view.shown, parse_utc(self._operation.created_at)
+        known = await asyncio.to_thread(known_backups, self.session.database.path)
+        backup = next((copy.path.name for copy in reversed(known) if at is not None and copy.at <= at), None)
         try:
             edits, by = await self.session.read(load_operation, one)
         except LcmError as error:
-            return Recorded(one, None, None, error.message)
-        return Recorded(one, held or shown_edits(one.title, edits, one.rows, one.tokens), by)
+            return Recorded(one, None, None, backup, error.message)
+        return Recorded(one, held or shown_edits(one.title, edits, one.rows, one.tokens), by, backup)
 
     def show(self, data: Recorded) -> None:
         """Show it."""
         self._recorded = data
         self.title_bar.note = "" if data.undone_by is None else "undone"
         self.view.show_change(data.shown, empty=data.problem)
+        self.refresh_bars()
 
     def lines_above(self, width: int) -> list[Line]:
         """When, by what, and whether it holds."""
@@ -186,6 +193,8 @@ c shows the context as it was before it, s the summary DAG.
             lines.append((Span(f" undoes {one.undoes}", "dim"),))
         if found is not None and found.undone_by is not None:
             lines.append((Span(f" ↶ undone by {found.undone_by}", "warn"),))
+        if found is not None and found.backup is not None:
+            lines.append((Span(f" last backup before it, beside the database: {found.backup}", "dim"),))
         if found is not None and found.problem:
             lines += [(Span(f" {found.problem}", "error"),), (Span(f" rows    {rows_text(one.rows)}"),)]
         return lines
@@ -194,6 +203,10 @@ c shows the context as it was before it, s the summary DAG.
         unread = self._recorded is None or bool(self._recorded.problem)
         return "this operation cannot be read" if unread else None
 
+    def _undo_title(self) -> str:
+        undone = self._recorded is not None and self._recorded.undone_by is not None
+        return kind_back(self._operation, redo=undone).capitalize()
+
     def _undo(self) -> None:
         """Preview undoing it, or redoing it."""
         if self._recorded is not None:
@@ -201,7 +214,7 @@ c shows the context as it was before it, s the summary DAG.
             self.open(places.Preview(Undoing(self._operation, holds=holds)))
 
     KEYS: ClassVar[Sequence[Key[OperationScreen]]] = (
-        commands.UNDO.does(_undo, _why_unread),
+        commands.UNDO.does(_undo, _why_unread, title_now=_undo_title),
         *actions.before_keys(lambda s: s._operation, lambda s: None),
         ROWS_OR_DIFF,
         OPEN_LINE,
@@ -352,9 +365,10 @@ enter opens an operation, edit by edit.
 The list is stored in the database, in a table the engine ignores; it is created with the first change.
 
 A batch is one line (▸): enter lists its operations below it, and u applies to all of it. u previews undoing
-any operation in the list, and a applies that; an undo is an operation, too, and can be undone. ↶ marks
-operations that were undone. If a later operation depends on this one, the preview names it and offers to undo
-both. If someone else changed the rows since, undo is refused with the reason.
+any operation in the list, and a applies that; an undo is an operation, too, and can be undone: what it took
+back is redone then. ↶ marks operations that were undone. If a later operation depends on this one, the
+preview names it and offers to undo both. If someone else changed the rows since, undo is refused with the
+reason.
 
 c shows the context as it was before the selected operation, s the summary DAG; of a batch, before all of it.
 

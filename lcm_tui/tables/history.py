@@ -133,6 +133,11 @@ class HistoryLine(Record, frozen=True):
         return {True: IN_EFFECT, False: UNDONE, None: None}[states.pop()]
 
     @property
+    def state_text(self) -> str | None:
+        """The state in words: of an undo that does not hold, what it took back was redone."""
+        return "redone" if self.state == UNDONE and self.newest.kind == "undo" else self.state
+
+    @property
     def undone_by(self) -> str | None:
         """What undoes it now: an operation or a batch; of several, their number."""
         by = {one.undone_by for one in self.listed}
@@ -200,7 +205,7 @@ HISTORY_COLUMNS: Final[tuple[ListColumn[HistoryLine, HistoryCells], ...]] = (
                value=lambda line: None if line.newest.export is None else str(line.newest.export.path)),
     ListColumn("version", json="toolVersion", value="newest.tool_version"),
     ListColumn("what", "what", 26, grows=True, keep=98, heading="What", value="what", cell=_what_cell),
-    ListColumn("undone", "", 7, keep=90, value="state",
+    ListColumn("undone", "", 7, keep=90, value="state_text",
                cell=lambda value, _, __: Span("" if value == IN_EFFECT else value or "", "warn")),
     ListColumn("id", "id", 19, keep=30, value="name", cell=lambda value, _, __: Span(value, "key")),
 )

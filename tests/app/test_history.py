@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from lcm_core.api import plan_dissolve, plan_undo
 from lcm_core.base.values import replace
+from lcm_core.change.backup import default_target
 from lcm_core.change.commit import commit
 from textual.screen import ModalScreen
 
@@ -88,6 +90,9 @@ async def test_undo_gives_back_the_same_rows_and_can_be_undone(
         assert dump(path) == after
         redo, undo, _ = screen.list.table.keys
         await wait_for(pilot, lambda: screen.list.history.undone == {redo: None, undo: redo, first: None})
+        [line] = [one for one in shown_lines(pilot) if "Undo: Dissolve" in one]
+        assert " redone" in line
+        assert " undone" not in shown(pilot)
         await settled(pilot)
         await pilot.press("u")
         await previewed(pilot)
@@ -96,12 +101,16 @@ async def test_undo_gives_back_the_same_rows_and_can_be_undone(
         again = screen.list.table.keys[0]
         await settled(pilot)
         await pilot.press("enter")
-        await wait_for_text(pilot, f"Operation {first}", f"undone by {again}")
+        await wait_for_text(pilot, f"Operation {first}", f"undone by {again}", "u Redo")
 
 
 @pytest.mark.long
 async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
+    now = datetime.now(UTC)
+    copy, later = (default_target(path, now + timedelta(hours=hours)) for hours in (-1, 1))
+    copy.touch()
+    later.touch()
     [first] = await changed(path, (1, NODE))
     async with open_app(path, size=NARROW) as pilot:
         await history(pilot)
@@ -111,6 +120,7 @@ async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
         await wait_for_text(
             pilot,
             f"Operation {first}",
+            f"last backup before it, beside the database: {copy.name}",
             "Context items: 1 removed, 2 added, later items moved.",
             "tokens  +254 in the context",
             f"- removed      3      – D2        {NODE}      201 Note",
