@@ -456,7 +456,8 @@ class _Drafting(Terminal):
             number = counted(len(stale), "summary was", "summaries were")
             owners = dict.fromkeys(owner for owner, _ in stale)
             lines = " ; ".join(f"`{self.run.line('rewrite', str(owner), '--stale')}`" for owner in owners)
-            self.blocks.append(Note(f"{number} made from texts that were rewritten since: {lines}."))
+            since = f"{number} made from texts that were rewritten since"
+            self.blocks.append(Note(f"{since}. To rewrite them and what was made from them: {lines}."))
         if self.file is not None:
             take = self.run.line(self.command, "--from-draft", str(self.file), "--apply")
             words = f"Drafts are in {self.file}: set take to true for the drafts to apply, then `{take}`."

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted
-from lcm_core.base.values import Record
+from lcm_core.base.values import Record, replace
 from lcm_core.change.plan import Plan
 from lcm_core.operations.drafting import BatchItem, draft_setting, select_items
+from lcm_core.operations.repair import ABOVE_STALE, STALE
 from lcm_core.operations.rewrite import plan_restore
 from lcm_core.operations.stale import stale_in
 from lcm_core.store import summaries as summary_store
@@ -125,11 +126,14 @@ class _Chosen(Record, frozen=True):
         ids = [await summary_beginning(reader, one) for one in self.wanted]
         owner = await owner_of(reader, self.named, ids)
         old = await stale_in(reader, owner)
+        reasons = dict.fromkeys((one.summary_id for one in old), STALE)
         if self.stale:
-            ids = await _and_above(reader, [one.summary_id for one in old])
+            ids = await _and_above(reader, list(reasons))
+            reasons = dict.fromkeys(ids, ABOVE_STALE) | reasons
         items: list[BatchItem] = []
         if ids or not self.stale:
-            items = await select_items(reader, owner, summary_ids=ids, depth=self.depth, subtree=self.subtree)
+            found = await select_items(reader, owner, summary_ids=ids, depth=self.depth, subtree=self.subtree)
+            items = [replace(item, reason=reasons.get(item.summary_id, "")) for item in found]
         blocks = []
         if old and not self.stale:
             number = counted(

@@ -14,7 +14,7 @@ from lcm_core.base.text import counted, depth_name, some
 from lcm_core.base.values import Record, replace, to_json
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
 from lcm_core.operations.drafts import AcceptanceRule, MeasuredDraft
-from lcm_core.operations.repair import CONTAMINATED, STALE
+from lcm_core.operations.repair import ABOVE_STALE, CONTAMINATED, STALE
 from lcm_core.writers.acceptance import DraftFault, reversal_sentence
 from lcm_core.writers.cost import CallLoad, Spent, total_forecast
 from lcm_core.writers.identifiers import Identifier
@@ -357,7 +357,7 @@ def state_text(state: ItemState) -> str:
 
 def reason_text(item: BatchItem) -> str:
     """Why a summary is in the batch; of one that is replaced, why it was."""
-    reason = "from broken" if item.reason == CONTAMINATED else item.reason
+    reason = {CONTAMINATED: "from broken", ABOVE_STALE: "from stale"}.get(item.reason, item.reason)
     return f"was {reason}" if item.state is ItemState.COMMITTED and reason else reason
 
 
@@ -377,6 +377,7 @@ MEANINGS: Final = MappingProxyType(
         "wordless": "no words",
         CONTAMINATED: "made from a broken summary",
         STALE: "made from a text that was replaced since",
+        ABOVE_STALE: "made from a stale summary",
     }
 )
 

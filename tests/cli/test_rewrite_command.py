@@ -444,10 +444,10 @@ def test_stale_consumers_are_offered_upward(database: Path) -> None:
     assert [one["summaryId"] for one in done["stale"]] == ["sum_382ac3e5b5b5cc57", "sum_4c4bd5292abfa225"]
     assert run("context", 1, "--db", database).out.count("stale: a source was rewritten since") == 1
     above = run("rewrite", 1, "--stale", "--db", database, "--json").data
-    assert [one["summaryId"] for one in above["items"]] == [
-        "sum_382ac3e5b5b5cc57",
-        "sum_93d8bff206c72158",
-        "sum_4c4bd5292abfa225",
+    assert [(one["summaryId"], one["reason"]) for one in above["items"]] == [
+        ("sum_382ac3e5b5b5cc57", "stale"),
+        ("sum_93d8bff206c72158", "above-stale"),
+        ("sum_4c4bd5292abfa225", "stale"),
     ]
     run("rewrite", 1, "--stale", "--db", database, "--apply", "--yes", "--accept", "every")
     after = run("rewrite", 1, "--stale", "--db", database, "--json").data

@@ -31,6 +31,8 @@ from lcm_core.store.summaries import BATCH, bodies_of
 CONTAMINATED: Final = "contaminated"
 #: The reason of one whose source was rewritten since.
 STALE: Final = "stale"
+#: The reason of one that is stale as soon as its sources, stale themselves, are rewritten.
+ABOVE_STALE: Final = "above-stale"
 
 #: Certainly no summaries; the others are repaired when they are named.
 SURE: Final = frozenset(BadKind) - {BadKind.CAPPED, BadKind.REASONING, BadKind.REFUSAL, BadKind.WORDLESS}
