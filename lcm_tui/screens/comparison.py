@@ -70,14 +70,15 @@ def context_lines(
         (Span("- ", "warn"), left, right, None if diff is None else diff.old),
         (Span("+ ", "ok"), right, left, None if diff is None else diff.new),
     ):
-        first, *rest = _side(side, other, one, zone, unsure.get((side.conversation_id, side.at), ()))
+        first, *rest = _side(side, other, one, zone)
         lines.append([(sign, *first), *rest])
+        if doubts := unsure.get((side.conversation_id, side.at)):
+            said = [f"! {SHORT.get(doubts[0].doubt, doubts[0].text)}", f"{len(doubts) - 1:,} more"]
+            lines.append([(Span(text, "warn"),) for text in said[: len(doubts)]])
     return lines if diff is None else [*lines, _difference(diff)]
 
 
-def _side(
-    side: Side, other: Side, one: SentContext | None, zone: tzinfo | None, doubts: Sequence[Statement]
-) -> list[Line]:
+def _side(side: Side, other: Side, one: SentContext | None, zone: tzinfo | None) -> list[Line]:
     """A side in parts, the most telling first: in what it differs from the *other* one, then its figures."""
     parts: list[Line] = []
     if side.conversation_id != other.conversation_id:
@@ -93,12 +94,10 @@ def _side(
     if one is None:
         return [*parts, (Span(f"under {side.budget:,}"),)]
     figures: Line = (Span(f"{counted(len(one.messages), 'message')}, {counted(one.sent_tokens, 'token')}"),)
-    partial: list[Line] = [(Span("incomplete", "warn"),)] if doubts else []
     under: Line = (Span(f"under {one.budget:,}"),)
-    parts += [figures, *partial, under] if side.budget == other.budget else [under, figures, *partial]
+    parts += [figures, under] if side.budget == other.budget else [under, figures]
     if taken is not None and (doubt := doubt_of(taken)):
         parts.append((Span(doubt, "warn"),))
-    parts += [(Span(SHORT.get(one.doubt, one.text), "dim"),) for one in doubts[:1]]
     if not side.clamps:
         parts.append((Span("no hard limit", "warn"),))
     if one.evicted_items:
@@ -288,7 +287,7 @@ the previous and the next change. / finds text.
 A side is a context as it is now under a budget, reloaded when the database changes; or a snapshot that an
 engine saved when it sent the context (asm_…). A snapshot stores numbers and references; its texts are read
 from the database as it is now. "rows changed" and "missing" mean that what was sent differs from what is
-shown; "incomplete", that not all of a moment of the past is known: what, is said below.
+shown. A line that begins with ! says what is not known of a moment of the past; all of it stands below.
 
 From the messages of a conversation D compares it with the Codex session that it was held in: what was said,
 called and returned, in the order of each. "elsewhere" counts rows that both have at different places. Lines

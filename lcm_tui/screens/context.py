@@ -52,6 +52,7 @@ from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.context import columns, fate_at
 from lcm_tui.tables.items import SHOWN, between_document, cut, item_document, load_item
 from lcm_tui.tables.messages import below_home
+from lcm_tui.tables.past import moment_text
 from lcm_tui.tables.sent import (
     FRESH_TAIL,
     SUMMARIES,
@@ -264,7 +265,9 @@ async def compare(screen: CommandScreen, conversation: Conversation, assembly: A
     """Compare what is sent with something else."""
     then, zone, number = screen.then, screen.session.zone, conversation.conversation_id
     at = "" if then is None else then.past.point.text
-    here = Side(number, assembly.asked, at or NOW, prompt=assembly.prompt, clamps=assembly.clamps, at=at)
+    found = None if then is None else then.past.found
+    when = (at or NOW) if found is None else moment_text(found, zone).removeprefix("as it was ")
+    here = Side(number, assembly.asked, when, prompt=assembly.prompt, clamps=assembly.clamps, at=at)
     called: dict[str, str] = {}  # the moments, in words
 
     async def known() -> Sequence[Pick]:

@@ -84,11 +84,11 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str], 
     changed = ", ".join(_counts(since(found.earlier), len(found.cut.taken)))
     parts = [
         f"{key_of('hunk-previous')} {key_of('hunk-next')} {step or 'step'}",
-        *([f"{key_of('help')} more"] if any(one.doubt in SHORT for one in found.statements) else ()),
+        *([f"{key_of('help')} details"] if any(one.doubt in SHORT for one in found.statements) else ()),
         *([f"then to now: {changed}"] if changed else ()),
     ]
     lines: list[Line] = [
-        (Span(f" {_moment(found, zone, titled=True)}", "warn"),),
+        (Span(f" {moment_text(found, zone, titled=True)}", "warn"),),
         (Span(f" {' · '.join(parts)}", "dim"),),
     ]
     doubts = [one for one in found.statements if not one.certain]
@@ -98,7 +98,7 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str], 
     return lines
 
 
-def _moment(found: Found, zone: tzinfo | None, *, titled: bool = False) -> str:
+def moment_text(found: Found, zone: tzinfo | None, *, titled: bool = False) -> str:
     """As `point_text`; a second before a compaction of the host by that; *titled*: what the change did."""
     when, beside = _when(zone), found.cut.beside
     if found.compaction is None and beside is not None and titled:
@@ -124,7 +124,7 @@ def _counts(changed: Since, operations: int) -> Iterator[str]:
 
 def past_text(found: Found, zone: tzinfo | None) -> str:
     """All that is to be said of a point, as the help of a screen begins with it."""
-    lines = [f"This is the past, {_moment(found, zone)}; it is read-only."]
+    lines = [f"This is the past, {moment_text(found, zone)}; it is read-only."]
     lines += [one.text for one in found.statements]
     return "\n\n".join(lines)
 

@@ -103,7 +103,7 @@ async def test_what_is_not_known_of_a_moment_has_room_in_a_line(
         doubts = [line for line in shown_lines(pilot) if line.startswith(" ! ")]
         assert len(doubts) == 2
         assert not any(line.rstrip().endswith("…") for line in doubts)
-        assert " · ? more" in shown(pilot)
+        assert " · ? details" in shown(pilot)
         assert "sum_bb692ab9b90b6a49" in pilot.app.screen.explained(), "the help names them"
 
 
@@ -178,7 +178,7 @@ async def test_what_is_opened_from_the_past_is_of_the_past(dissolved: tuple[Path
         await settled(pilot)
         await pilot.press("D", "enter")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
-        await wait_for_text(pilot, f"before:{operation}", "1 only in the first")
+        await wait_for_text(pilot, f"- before {operation} (", "1 only in the first")
         await pilot.press("escape")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Context "), "the context")
         context = pilot.app.screen

@@ -72,7 +72,8 @@ async def test_before_the_last_compaction_is_three_keys_away(database_file: Data
         await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
         await wait_for_text(
             pilot,
-            "- before the compaction of 03-04 11:59 · 39 messages, 7,050 tokens · incomplete",
+            "- before the compaction of 03-04 11:59 · 39 messages, 7,050 tokens",
+            "! Some items are newer; what they replaced is not known.",
             "+ now · 22 messages, 4,430 tokens · under 128,000",
             "only in the first",
         )
