@@ -20,6 +20,7 @@ from lcm_core.base.values import replace
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
+from msgspec.structs import asdict
 from textual import events
 from textual.actions import ActionParseResult
 from textual.app import App
@@ -110,7 +111,7 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
         case _:
             module, name = SCREENS[type(place)].split(".")
             screen_type = getattr(importlib.import_module(f"lcm_tui.screens.{module}"), name)
-            made: Screen[None] = screen_type(**place._asdict())
+            made: Screen[None] = screen_type(**asdict(place))
             return made
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, FileId, LargeFile, SummaryId
+from lcm_core.base.values import Record
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
 
 # -- places ----------------------------------------------------------------------------------------------
 # A screen opens a place (`CommandScreen.open`) and knows nothing of the screen that shows it;
-# `lcm_tui/app.py` is the one that does. All of them are made before the first screen is shown, and a named
-# tuple is made in a third of the time of a dataclass.
+# `lcm_tui/app.py` is the one that does.
 
 
-class Messages(NamedTuple):
+class Place(Record, frozen=True):
+    """What another screen shows; the fields are what that screen is made with."""
+
+
+class Messages(Place, frozen=True):
     """A conversation, message by message, standing on a seq or at its end; *find*: on these words in it."""
 
     conversation: Conversation
@@ -39,14 +43,14 @@ class Messages(NamedTuple):
     find: str = ""
 
 
-class Context(NamedTuple):
+class Context(Place, frozen=True):
     """What the model sees of a conversation, standing on ``("summary", id)`` or ``("message", id)``."""
 
     conversation: Conversation
     select: tuple[str, ...] | None = None
 
 
-class Item(NamedTuple):
+class Item(Place, frozen=True):
     """One item of a context, whole; *wrapped*: as it is sent."""
 
     conversation: Conversation
@@ -55,7 +59,7 @@ class Item(NamedTuple):
     fate: Document = ()  #: whether the model receives it, and if not, why; empty: not known
 
 
-class Sent(NamedTuple):
+class Sent(Place, frozen=True):
     """A message as it was assembled, or the account of all of them; it stays as it is."""
 
     conversation: Conversation
@@ -66,7 +70,7 @@ class Sent(NamedTuple):
     note: str  #: under what it was sent
 
 
-class Summaries(NamedTuple):
+class Summaries(Place, frozen=True):
     """The summary DAG of a conversation, standing on a summary; *find*: on these words in its text."""
 
     conversation: Conversation
@@ -74,28 +78,28 @@ class Summaries(NamedTuple):
     find: str = ""
 
 
-class Expansion(NamedTuple):
+class Expansion(Place, frozen=True):
     """A summary read down level by level."""
 
     conversation: Conversation
     summary_id: SummaryId
 
 
-class Earlier(NamedTuple):
+class Earlier(Place, frozen=True):
     """A place of one conversation as it was at a point of its past."""
 
     place: OfThen
     point: Point
 
 
-class Previous(NamedTuple):
+class Previous(Place, frozen=True):
     """The previous context that a summary was made with."""
 
     conversation: Conversation
     summary_id: SummaryId
 
 
-class Trace(NamedTuple):
+class Trace(Place, frozen=True):
     """The lines of a summary, each with the messages that it may come from; standing on a line."""
 
     conversation: Conversation
@@ -104,28 +108,28 @@ class Trace(NamedTuple):
     message_id: MessageId | None = None  #: the one that led there, which stands first
 
 
-class MessageTrace(NamedTuple):
+class MessageTrace(Place, frozen=True):
     """The summaries made from a message, each with the line that tells of it."""
 
     conversation: Conversation
     message_id: MessageId
 
 
-class Files(NamedTuple):
+class Files(Place, frozen=True):
     """The large files of a conversation, standing on one."""
 
     conversation: Conversation
     select: FileId | None = None
 
 
-class FileText(NamedTuple):
+class FileText(Place, frozen=True):
     """The stored text of a large file; *find*: on these words, in it or in what is known of the file."""
 
     file: LargeFile
     find: str = ""
 
 
-class Briefs(NamedTuple):
+class Briefs(Place, frozen=True):
     """The focus briefs of a conversation, standing on one; *find*: on these words in its text."""
 
     conversation: Conversation
@@ -133,13 +137,13 @@ class Briefs(NamedTuple):
     find: str = ""
 
 
-class Snapshots(NamedTuple):
+class Snapshots(Place, frozen=True):
     """The contexts that an engine kept when it sent them."""
 
     conversation: Conversation
 
 
-class OneSnapshot(NamedTuple):
+class OneSnapshot(Place, frozen=True):
     """One of them, rebuilt."""
 
     conversation: Conversation
@@ -160,95 +164,95 @@ class Side(NamedTuple):
     budget_of_snapshot: bool = False  #: the budget of the other side, which is a snapshot, holds
 
 
-class Comparison(NamedTuple):
+class Comparison(Place, frozen=True):
     """Two contexts, line by line."""
 
     left: Side
     right: Side
 
 
-class PreviousComparison(NamedTuple):
+class PreviousComparison(Place, frozen=True):
     """The previous context of a summary as it was given, and what a rewrite would be given, line by line."""
 
     summary_id: SummaryId
 
 
-class CodexComparison(NamedTuple):
+class CodexComparison(Place, frozen=True):
     """A conversation and the Codex session that it was held in, line by line."""
 
     conversation: Conversation
 
 
-class Health(NamedTuple):
+class Health(Place, frozen=True):
     """What the checks find, in the database or, with *only*, in one conversation."""
 
     conversation: Conversation | None = None
     only: bool = False
 
 
-class History(NamedTuple):
+class History(Place, frozen=True):
     """What lcm-tui changed; *only*: in that conversation alone."""
 
     conversation: Conversation | None = None
     only: bool = False
 
 
-class Engine(NamedTuple):
+class Engine(Place, frozen=True):
     """What the engine keeps in the file for itself, standing on a conversation."""
 
     conversation: Conversation | None = None
 
 
-class Disk(NamedTuple):
+class Disk(Place, frozen=True):
     """What the database takes on the disk."""
 
 
-class OneOperation(NamedTuple):
+class OneOperation(Place, frozen=True):
     """One operation of the history, edit by edit."""
 
     operation: Operation
 
 
-class Preview(NamedTuple):
+class Preview(Place, frozen=True):
     """What a change would do, to be applied there."""
 
     change: Change
 
 
-class Import(NamedTuple):
+class Import(Place, frozen=True):
     """The import of a session that only the host knows."""
 
     session: HostSession
 
 
-class Deletion(NamedTuple):
+class Deletion(Place, frozen=True):
     """Deleting some conversations."""
 
     conversations: Sequence[ConversationId]
     then: Callable[[int], object]  #: gets the bytes that the file can give back now
 
 
-class TransplantTarget(NamedTuple):
+class TransplantTarget(Place, frozen=True):
     """The choice of a conversation to copy a DAG into."""
 
     source: Conversation
     done: Callable[[ConversationId], object]
 
 
-class Compaction(NamedTuple):
+class Compaction(Place, frozen=True):
     """What would be compacted, pass by pass."""
 
     conversation: Conversation
     batch: str = ""  #: that the passes become a part of; empty: one of their own
 
 
-class BriefDraft(NamedTuple):
+class BriefDraft(Place, frozen=True):
     """A focus brief on its way: swept for, written, previewed."""
 
     work: BriefOnScreen
 
 
-class Drafting(NamedTuple):
+class Drafting(Place, frozen=True):
     """A batch of summaries to be written again, standing on one."""
 
     wanted: Wanted
@@ -256,7 +260,7 @@ class Drafting(NamedTuple):
     select: SummaryId | None = None
 
 
-class Review(NamedTuple):
+class Review(Place, frozen=True):
     """A draft beside the text it would replace; *own*: the work was begun for it alone."""
 
     work: Work
@@ -264,7 +268,7 @@ class Review(NamedTuple):
     own: bool = False
 
 
-class Editor(NamedTuple):
+class Editor(Place, frozen=True):
     """A draft to be edited; *then* gets the text."""
 
     name: str
@@ -272,7 +276,7 @@ class Editor(NamedTuple):
     then: Callable[[str], object]
 
 
-class Source(NamedTuple):
+class Source(Place, frozen=True):
     """A text that a draft was made from, standing on a place: *start* and *end* in characters."""
 
     title: str
@@ -281,56 +285,18 @@ class Source(NamedTuple):
     end: int
 
 
-class DiskSessionText(NamedTuple):
+class DiskSessionText(Place, frozen=True):
     """The transcript of a session of the host, wherever it lies."""
 
     session: HostSession
 
 
-class Search(NamedTuple):
+class Search(Place, frozen=True):
     """A search of every text of the database."""
 
 
 #: What can be looked at as it was.
 OfThen: TypeAlias = Context | Item | Summaries | Previous
-
-Place: TypeAlias = (
-    Messages
-    | Search
-    | Context
-    | Item
-    | Sent
-    | Summaries
-    | Earlier
-    | Expansion
-    | Previous
-    | Trace
-    | MessageTrace
-    | Files
-    | FileText
-    | Briefs
-    | Snapshots
-    | OneSnapshot
-    | Comparison
-    | CodexComparison
-    | PreviousComparison
-    | Health
-    | History
-    | Engine
-    | Disk
-    | OneOperation
-    | Preview
-    | Import
-    | Deletion
-    | TransplantTarget
-    | Compaction
-    | BriefDraft
-    | Drafting
-    | Review
-    | Editor
-    | Source
-    | DiskSessionText
-)
 
 
 # -- places by id ----------------------------------------------------------------------------------------
