@@ -25,7 +25,7 @@ from textual.screen import Screen
 from lcm_tui.flows.checks import limits_of
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
-from lcm_tui.kit.dialogs import SearchOnly
+from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.drawn import Lines
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Beside, Finder
@@ -455,8 +455,22 @@ database changes, ctrl+r runs the checks again.
         elif not fixes.search:
             why = "; ".join(fixes.left) or "the finding no longer exists"
             self.app.notify(f"There is nothing to change: {why}.", severity="warning", timeout=6)
-        elif await self.app.push_screen_wait(SearchOnly(fixes.search, fixes.left)):
+        elif await self._agreed_to_rebuild(fixes.search, fixes.left):
             await self._fix_search(chosen, fixes.search)
+
+    async def _agreed_to_rebuild(self, tables: Sequence[str], left: Sequence[str]) -> bool:
+        """Ask before search tables are rebuilt when no row has to change."""
+        said = (
+            Block("No conversation row changes. These search tables will be rebuilt where they are wrong:"),
+            Block(", ".join(tables), "key", indent=2),
+            Block(
+                "A few hundred rows at a time, so a host hardly waits. Nothing to undo: search tables are "
+                "built from messages and summaries and contain nothing else."
+            ),
+            *(Block(f"Left: {one}.", "warn") for one in left),
+        )
+        question = Question("Rebuild search tables", said, (("a", "apply"),))
+        return await self.app.push_screen_wait(question) == "a"
 
     async def _fix_search(self, chosen: Sequence[Finding], tables: Sequence[str]) -> None:
         from lcm_tui.flows.changes import bring_in_step

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from lcm_tui.flows.drafts import Asked
 from lcm_tui.kit.dialog import Prompt
-from lcm_tui.kit.dialogs import Question, SearchOnly, WholeScreen
+from lcm_tui.kit.dialogs import Question, WholeScreen
 from lcm_tui.kit.spans import Block, heading
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.editor import EditScreen
@@ -39,7 +39,6 @@ DIALOGS = {
         "question_mark",
         "Choose a model.",
     ),
-    "SearchOnly": (lambda: SearchOnly(["messages_fts"], []), "question_mark", "Rebuild the search tables."),
     "TwoTexts": (lambda: TwoTexts(TEXT, TEXT, str), "question_mark", "Divider back"),
     "WholeScreen": (lambda: WholeScreen(TEXT), "f1", "Scroll by a line."),
 }
@@ -145,7 +144,6 @@ async def test_the_answers_of_a_question_are_in_sight_and_its_text_scrolls(
     dialogs = {
         ("enter a", "w ", "n ", "esc "): Question("Write 40?", TEXT * 4, answers),
         ("enter a", "n ", "esc "): BackupOffer(Path("/srv/a/long/name" * 20), 3_800_000),
-        ("a ", "esc "): SearchOnly(["messages_fts"] * 40, []),
     }
     async with open_app(database_file("0.15.3"), size=size) as pilot:
         for keys, dialog in dialogs.items():

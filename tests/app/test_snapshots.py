@@ -22,7 +22,7 @@ from lcm_tui.app import SCREENS, LcmApp
 from lcm_tui.cli.demo import keep_snapshots, unpack_demo
 from lcm_tui.flows.drafts import Asked
 from lcm_tui.kit import dialog, dialogs
-from lcm_tui.kit.dialogs import Question, SearchOnly, WholeScreen
+from lcm_tui.kit.dialogs import Question, WholeScreen
 from lcm_tui.kit.spans import Block, heading
 from lcm_tui.screens import checking as examining
 from lcm_tui.screens import context_items as items
@@ -185,7 +185,6 @@ DIALOGS: Mapping[str, Callable[[], Screen[Any]]] = {
     "AskAgain": lambda: AskAgain("Draft again", "extractive", Asked()),
     "BackupOffer": lambda: BackupOffer(Path("/srv/agents/lcm.db"), 3_800_000),
     "Question": lambda: Question("Write 4 drafts?", TEXT, (("enter", "yes"), ("m", "choose a model"))),
-    "SearchOnly": lambda: SearchOnly(["messages_fts", "summaries_fts"], ["one table cannot be read"]),
     "TwoTexts": lambda: TwoTexts(TEXT, TEXT, str),
     "WholeScreen": lambda: WholeScreen(TEXT),
 }
