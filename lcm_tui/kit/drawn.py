@@ -160,13 +160,15 @@ def name_at(line: str, cell: int) -> str:
 
 # -- lines of words --------------------------------------------------------------------------------------
 
-#: Lines above a list take at most this share of the screen.
-HEAD_SHARE: Final = 0.55
+#: Lines above a list leave four of it, below two bars, the names of the panes and a heading; on a low screen
+#: they take at most this share.
+HEAD_LEAVES: Final = 8
+HEAD_SHARE: Final = 0.6
 
 
 def head_room(height: int) -> int:
     """Lines that a head may take on a screen of this *height*."""
-    return int(height * HEAD_SHARE)
+    return max(height - HEAD_LEAVES, int(height * HEAD_SHARE))
 
 
 class Lines(Drawn):

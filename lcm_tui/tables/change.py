@@ -312,28 +312,25 @@ def head_lines(
 ) -> list[Line]:
     """What happens in words: what it is, what that does to the context, warnings, tokens, rows.
 
-    Where there is *room* for so many lines only, what does not fit on a warning's line is left out first,
-    then all titles but one, the bars, all warnings but one: the numbers are always there, and a pane has
-    all warnings.
+    Where there is *room* for so many lines only, all titles but one are left out first, then the bars, then
+    all but the first line of each and the rows, which the edits list; warnings are cut last, for they say
+    what it costs.
     """
     warned = [warning_lines(text, width) for text in warnings_of(shown)]
     effect = _wrapped(_effect_text(shown, budget).replace(" %", "\N{NO-BREAK SPACE}%"), "text", width)
     rows = _wrapped(f"rows    {rows_text(shown.rows)}", "text", width)
-    lines: list[Line] = []
-    cut = [line for one in warned for line in _one_line(one)]
-    unfolded = [line for one in warned for line in one]
-    for titles, warnings, bars in (
-        (TITLES, unfolded, True),
-        (TITLES, cut, True),
-        (1, cut, True),
-        (1, cut, False),
-        (1, [*cut[:1], *_more_warnings(len(cut) - 1, width)], False),
-    ):
+    free = 0
+    for most, bars, cut in ((TITLES, True, False), (1, True, False), (1, False, False), (1, False, True)):
+        titles = _title_lines(shown, most, width)
         tokens = token_lines(shown, budget, width, bars=bars, plain=plain)
-        lines = [*_title_lines(shown, titles, width), *effect, *warnings, *tokens, *rows]
-        if room is None or len(lines) <= room:
+        if cut:
+            titles, effect, rows = _first(titles), _first(effect), []
+            tokens = tokens if shown.contexts > 1 else _first(tokens)
+        needed = sum(map(len, warned))
+        free = needed if room is None else room - len(titles) - len(effect) - len(tokens) - len(rows)
+        if needed <= free:
             break
-    return lines
+    return [*titles, *effect, *_fitted(warned, free, width), *tokens, *rows]
 
 
 def warnings_of(shown: Shown) -> tuple[str, ...]:
@@ -348,8 +345,16 @@ def warning_lines(text: str, width: int) -> list[Line]:
     return _wrapped(f"! {text}", "warn", width)
 
 
-def _more_warnings(more: int, width: int) -> list[Line]:
-    return _wrapped(f"! and {counted(more, 'warning')} more (tab)", "warn", width) if more > 0 else []
+def _fitted(warned: Sequence[list[Line]], free: int, width: int) -> Iterator[Line]:
+    """Warnings in the lines that are *free*, each with at least its first; those without room are counted."""
+    shown = warned if len(warned) <= max(free, 1) else warned[: max(free - 1, 1)]
+    more = len(warned) - len(shown)
+    spare = free - len(shown) - bool(more)
+    for lines in shown:
+        yield from _first(lines, 1 + max(spare, 0))
+        spare -= len(lines) - 1
+    if more:
+        yield from _wrapped(f"! and {counted(more, 'warning')} more (tab)", "warn", width)
 
 
 def _title_lines(shown: Shown, most: int, width: int) -> list[Line]:
@@ -364,8 +369,9 @@ def text_lines(text: str, width: int) -> Sequence[Line]:
     return _wrapped(text, "text", width) if text.strip() else ((),)
 
 
-def _one_line(lines: Sequence[Line]) -> Sequence[Line]:
-    return lines if len(lines) < 2 else ((*lines[0], Span(" …", "dim")),)
+def _first(lines: list[Line], most: int = 1) -> list[Line]:
+    """So many lines at most; the last one says that the text goes on."""
+    return lines if len(lines) <= most else [*lines[: most - 1], (*lines[most - 1], Span(" …", "dim"))]
 
 
 def _wrapped(text: str, style: StyleName, width: int) -> list[Line]:

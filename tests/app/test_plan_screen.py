@@ -13,7 +13,7 @@ from lcm_core.api import RefusedError, plan_dissolve
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.connection import wals_folder
-from lcm_core.change.plan import BusyError
+from lcm_core.change.plan import BusyError, Plan
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
@@ -166,6 +166,24 @@ async def test_the_diff_begins_with_the_context_and_enter_shows_a_whole_row(
         key = f"parent_summary_id: {SOURCES[1]}", f"summary_id: {NODE}"
         whole = pilot.app.screen.query_one(TextView).text
         assert whole.splitlines() == [f"== summary_parents {NODE}", "ordinal: 1", *key]
+
+
+@pytest.mark.parametrize(("size", "words"), [(NARROW, 50), ((60, 15), 34)])
+async def test_a_warning_is_shown_to_its_end_and_the_list_below_keeps_lines(
+    database_copy: DatabaseFactory, no_offer: None, size: tuple[int, int], words: int
+):
+    warning = " ".join(f"word{number:02}" for number in range(words))
+
+    async def plan(reader: Any) -> Plan:
+        return replace(await dissolve(NODE)(reader), warnings=(warning,))
+
+    async with open_app(database_copy("0.15.3"), size=size) as pilot:
+        screen = await go_to(pilot, PlanScreen(Change(plan)))
+        await previewed(pilot)
+        said = " ".join(" ".join(shown_lines(pilot)).split())
+        assert f"! {warning}. tokens 3,304 → 3,558" in said
+        assert "rows context_items" in said or size != NARROW
+        assert screen.view.ordinals.size.height >= 2
 
 
 @pytest.mark.long
