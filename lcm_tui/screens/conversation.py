@@ -332,8 +332,8 @@ The list loads more in both directions as you move; g and G go to the first and 
 
 A message shows its first lines; enter opens it. Until then, reasoning, tool calls and tool results are one
 line each; → #12 and ← #11 name the message with the other half of a call. "in context" marks messages that
-the model receives as they are, "in sum_..." names the summary that covers a message: s goes there, L lists
-all summaries made from the message, each with the line that tells of it.
+the model receives as they are, "leaf sum_..." names the summary made from a message: s goes there, L lists
+all that were made from it, each with the line that tells of it.
 
 J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the first message from then on (in
 the time zone that is shown; with a Z behind it in UTC).

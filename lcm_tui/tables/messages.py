@@ -226,7 +226,7 @@ def _header(view: MessageView, zone: tzinfo | None) -> Line:
         spans.append(Span(" in context", "ok"))
     if view.covered_by:
         more = f" +{len(view.covered_by) - 1}" if len(view.covered_by) > 1 else ""
-        spans.append(Span(f" in {view.covered_by[0]}{more}", "leaf"))
+        spans.append(Span(f" leaf {view.covered_by[0]}{more}", "leaf"))
     return tuple(spans)
 
 

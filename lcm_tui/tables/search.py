@@ -129,7 +129,7 @@ def covered_text(hit: Hit) -> str:
     if hit.in_context:
         return "in the context"
     if hit.way:
-        return f"in {safe_line(hit.way[0])}"
+        return f"in the context as {safe_line(hit.way[0])}"
     return "not in a context"
 
 

@@ -254,7 +254,7 @@ async def test_an_opened_message_stays_open_and_whole_while_its_surroundings_cha
                 ("INSERT INTO summary_messages VALUES ('sum_new', ?, 0)", [message_id]),
                 ("DELETE FROM context_items WHERE message_id = ?", [message_id]),
             )
-            await wait_for_text(pilot, "in sum_new")
+            await wait_for_text(pilot, "leaf sum_new")
             assert "THE END" in shown(pilot)
             changed = "UPDATE messages SET content = replace(content, 'x', 'y') WHERE message_id = ?"
             host.write((changed, [message_id]))
@@ -353,7 +353,7 @@ async def test_what_covers_a_message_is_said_and_opened(path: Path):
         screen = await open_conversation(pilot, 1, seq=20)
         entry = screen.pane.entries[20]
         assert entry.covered_by
-        await wait_for_text(pilot, f"in {entry.covered_by[0]}")
+        await wait_for_text(pilot, f"leaf {entry.covered_by[0]}")
         await pilot.press("s")
         await wait_for(pilot, lambda: at(pilot.app.screen, "Summary DAG"))
         dag = pilot.app.screen

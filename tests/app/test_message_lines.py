@@ -48,7 +48,7 @@ def shown(one: MessageView, *others: MessageView, width: int = 80, opened: bool 
 
 def test_the_header_names_seq_role_time_tokens_and_where_the_message_went():
     one = view(7, covered_by=("sum_a", "sum_b"), in_context=True)
-    assert shown(one) == ["    7 user      2026-03-02 12:00:00      12 tok  in context in sum_a +1"]
+    assert shown(one) == ["    7 user      2026-03-02 12:00:00      12 tok  in context leaf sum_a +1"]
     unread = MessageView(7, "tool", None, "half past", None, ())
     assert shown(unread)[0].split() == ["7", "tool", "half", "past"]
 

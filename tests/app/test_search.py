@@ -124,7 +124,7 @@ async def test_a_hit_says_which_message_it_is_and_whether_the_model_sees_it(tmp_
         assert hits["m1"][1].startswith("…needle yy")
         assert hits["m2"][0].endswith("m2 #2  in the context")
         assert hits["m2"][1] == "red ␛[31m needle‹U+009B›"
-        assert hits["m3"][0].endswith("m3 #3  in sum_1")
+        assert hits["m3"][0].endswith("m3 #3  in the context as sum_1")
         await pilot.press("ctrl+u", *"leese needle")
         await wait_for_text(
             pilot, 'Nothing found. "leese" was not found; similar words: lease. "needle" alone: 3'
