@@ -552,7 +552,7 @@ LOOK_SECONDS: Final = 0.01
 #: A screen that reads for longer gets its keys: some need no data, and none waits for a database.
 HOLD_SECONDS: Final = 1.5
 #: Said once of all keys that were pressed before a question could be read.
-TOO_EARLY: Final = "What you typed before this question appeared was ignored: answer it now."
+TOO_EARLY: Final = "Too early: answer this now."
 #: A key that nobody has reported to have acted by then has gone with its widget.
 LOST_SECONDS: Final = 0.5
 

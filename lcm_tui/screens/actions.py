@@ -130,11 +130,11 @@ def dissolve_key(
 def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | None:
     """Why a summary cannot be dissolved: *leaf* (None: not known), how often it stands in the context."""
     if leaf:
-        return "only condensed summaries can be dissolved; this is a leaf"
+        return "a leaf cannot be dissolved"
     if standing > 1:
-        return f"it is {standing} times in the context: remove the duplicates first (H)"
+        return f"{standing} times in the context: remove duplicates first (H)"
     if standing == 0 and not below:
-        return "it is not in the context: only summaries in the context can be dissolved"
+        return "not in the context: nothing to dissolve"
     return None
 
 

@@ -570,7 +570,7 @@ This view does not change when the database does.
 
     def _say_it_stays(self) -> None:
         """Another one is opened from the list."""
-        self.app.notify("This view does not reload; go back and open it again.", timeout=4)
+        self.app.notify("This does not reload: open it again.", timeout=4)
 
     KEYS: ClassVar[Sequence[Key[SentScreen]]] = (
         commands.OTHER_VIEW.does(

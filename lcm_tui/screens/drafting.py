@@ -609,7 +609,7 @@ Drafts are saved on disk: leave at any time and continue later.
 
     def _why_not_begun(self) -> str | None:
         if self._begins:
-            return "the cost is being estimated; the question follows"
+            return "estimating the cost: the question follows"
         return "not started: P starts the drafts" if self.work is None else None
 
     def _why_not_mark(self) -> str | None:
@@ -659,9 +659,7 @@ Drafts are saved on disk: leave at any time and continue later.
         else:
             self._pausing = True
             work.batch.stop()
-            self.app.notify(
-                "Pausing: no new call starts. Press P again to cancel the calls in flight.", timeout=5
-            )
+            self.app.notify("Pausing. P again cancels the calls in flight.", timeout=5)
         return None
 
     async def _begin(self) -> None:
@@ -669,7 +667,7 @@ Drafts are saved on disk: leave at any time and continue later.
         author, forecast = self.preparation.author, self.preparation.forecast
         self._begins = author is None or forecast is None
         if author is None or forecast is None:
-            self.app.notify("The cost is being estimated; the question follows.", timeout=3)
+            self.app.notify("Estimating the cost: the question follows.", timeout=3)
             return
         chosen = self.preparation.chosen
         said = (
@@ -884,9 +882,7 @@ Drafts are saved on disk: leave at any time and continue later.
         if work is None:
             return True
         if work.batch.running and not self._pausing:
-            self.app.notify(
-                "Still running. P pauses; press esc again to leave and cancel the calls in flight.", timeout=5
-            )
+            self.app.notify("Still running: esc again cancels, P pauses.", timeout=5)
             self._pausing = True
             work.batch.stop()
             return False

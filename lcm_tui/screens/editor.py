@@ -93,7 +93,7 @@ class EditScreen(Screen[None]):
         """Leave; changes are thrown away only at the second time."""
         if self.text != self._begun and not self._warned:
             self._warned = True
-            self.app.notify("esc again discards your changes; ctrl+s keeps them.", timeout=5)
+            self.app.notify("esc again discards it; ctrl+s keeps it.", timeout=5)
         else:
             self.app.pop_screen()
 

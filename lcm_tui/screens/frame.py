@@ -446,7 +446,7 @@ class CommandScreen(Screen[None], Still):
         """Why a command cannot be used now; None when it can."""
         key = self._key(command)
         if self.moving and key.changes:
-            return f"another moment is being read: press {self.key_of(command)} again when it is shown"
+            return f"another moment is being read: then press {self.key_of(command)}"
         if self.then is not None and key.changes:
             return f"the past cannot be changed; {self.key_of('hunk-next')} leads to the present"
         return key.why_not(self)
@@ -588,7 +588,7 @@ class CommandScreen(Screen[None], Still):
         ):
             return None
         self.call_after_refresh(self._note_painted)
-        return f"{self.key_of(command)} was pressed before this appeared: check it, and press the key again"
+        return f"Too early: {self.key_of(command)} again"
 
     def _note_painted(self) -> None:
         if not self.held_back and self._decidable[0] != (now := self.decided_on()):

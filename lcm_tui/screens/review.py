@@ -211,7 +211,7 @@ class Subject:
         if draft is None:
             return "there is no draft yet"
         if text is None:
-            return "these two texts are read only: D returns to the draft"
+            return "two texts, read only: D returns to the draft"
         if self.material is not None and text == self.material.base.content:
             return "nothing would change"
         if self.changed_meanwhile and text == draft.text:
@@ -497,7 +497,7 @@ The truncated source is never accepted automatically.
         return None if self.view.diff is not None and self.view.diff.hunks else "no differences"
 
     def _why_not_mark(self) -> str | None:
-        only = None if self.view.can_choose else "these two texts are read only: D returns to the draft"
+        only = None if self.view.can_choose else "two texts, read only: D returns to the draft"
         return self._why_no_hunk() or only
 
     def _why_not_open(self) -> str | None:
@@ -530,7 +530,7 @@ The truncated source is never accepted automatically.
 
     def _take_or_leave(self) -> None:
         if not self.view.take_or_leave():
-            self.app.notify("No change at the cursor: ] goes to the next one.", timeout=3)
+            self.app.notify("No change here: ] goes to the next.", timeout=3)
 
     def _go(self, direction: int, end: str) -> None:
         if not self.view.go(direction):

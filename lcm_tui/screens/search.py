@@ -768,7 +768,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
         if self._found is not None and (total := self._found.total) > 1:
             least = "at least " if self._found.at_least else ""
             following = self.key_of(commands.HUNK_NEXT.id)
-            self.app.notify(f"This is the best of {least}{total:,} hits; {following} shows the next one.")
+            self.app.notify(f"The best of {least}{total:,} hits; {following} shows the next.")
 
     KEYS: ClassVar[Sequence[Key[SearchScreen]]] = (
         commands.OPEN.does(_open, _why_none, help="Open the selected hit in its place."),

@@ -22,7 +22,18 @@ from lcm_tui.screens.drafting import DraftingScreen
 from lcm_tui.screens.editor import EditScreen
 from lcm_tui.screens.frame import CommandScreen, all_keys
 from lcm_tui.screens.preview import PlanScreen
-from tests.app.support import at, go_to, open_app, said, settled, wait_for, wait_until_said
+from tests.app.support import (
+    NARROW,
+    at,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
@@ -80,7 +91,7 @@ async def test_what_is_typed_behind_the_key_of_the_editor_is_text(
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, EditScreen))
         await wait_for(pilot, lambda: pilot.app.screen.text.startswith("XYZ"), "the letters")
         typed(pilot, "ctrl+s", "a")
-        await wait_until_said(pilot, "a was pressed before this appeared")
+        await wait_until_said(pilot, "Too early: a again.")
         assert at(pilot.app.screen, "Review ")
 
 
@@ -110,17 +121,20 @@ async def test_a_fix_waits_for_the_first_finding(database_copy: DatabaseFactory)
         assert not any("No finding is selected" in one for one in said(pilot))
 
 
-@pytest.mark.long
-async def test_what_was_typed_before_a_preview_was_shown_does_not_apply_it(database_copy: DatabaseFactory):
+@pytest.mark.parametrize("size", sampled([NARROW, (60, 15)], [NARROW]))
+async def test_what_was_typed_before_a_preview_was_shown_does_not_apply_it_nor_hide_its_choices(
+    database_copy: DatabaseFactory, size: tuple[int, int]
+):
     path = database_copy("0.15.3")
     before = dump(path)
-    async with open_app(path) as pilot:
+    async with open_app(path, size=size) as pilot:
         pilot.app.screen.list.table.select(1)
         typed(pilot, "c", "d", "a", "a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
         await settled(pilot)
         assert isinstance(pilot.app.screen, PlanScreen)
-        await wait_until_said(pilot, "was pressed before this appeared")
+        await wait_for_text(pilot, "Too early: a again.")
+        assert shown_lines(pilot)[1].startswith(" (1) "), shown_lines(pilot)[:3]
     assert dump(path) == before
 
 

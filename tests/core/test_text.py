@@ -319,7 +319,6 @@ def test_lines_and_tabs_of_an_answer_stay():
         ("the file has no free pages", "The file has no free pages."),
         ("a wider terminal shows two panes", "A wider terminal shows two panes."),
         ("u is not a key here", "u is not a key here."),
-        ("a was pressed before this appeared", "a was pressed before this appeared."),
         ("enter (Open) is not a key here; : lists all.", "enter (Open) is not a key here; : lists all."),
         ("sum_gone is not in this context.", "sum_gone is not in this context."),
         ("ctrl+r reads it again", "ctrl+r reads it again."),
