@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from enum import Enum
@@ -288,10 +289,9 @@ def _state(outlook: Outlook, width: int) -> Line:
         key = outlook.keys.get(Subject.STATE)
         quick, every = "quick check", f"quick check{f', {key} runs all' if key else ''}"
     bare = (name, *verdicts, Span(" "))
-    full, short = (
-        (*bare, engine),
-        (*bare, Span(f"{engine.text.split('+')[0].split(' or')[0].strip()}  ", "dim")),
-    )
+    first, *more_than_it = re.split(r"\+| or ", engine.text)
+    shorter = f"{first}+  " if more_than_it else engine.text  # "0.15.3+": that one or a later one
+    full, short = (*bare, engine), (*bare, Span(shorter, "dim"))
     lines = (
         (*full, Span(_extent(every, [*extent, *outdated]), "dim")),
         (*full, Span(_extent(every, [*extent[:1], *outdated]), "dim")),

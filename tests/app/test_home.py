@@ -153,12 +153,19 @@ def test_that_a_verdict_is_of_the_quick_check_is_said_before_how_old_it_is():
     verdict = Verdict(40, 0, 9, 4, 90, outdated=True)
     line = panel_line(Outlook("a.db", "0.15.3", verdict=verdict), PanelKey(Subject.STATE), 76)
     assert "quick check  (changed since)" in "".join(span.text for span in line)
-    verdict = Verdict(40, 0, 0, 0, 90, outdated=True)
-    line = panel_line(Outlook("lcm.db", "0.15.3+main or later", verdict=verdict), PanelKey(Subject.STATE), 80)
-    assert "structure sound  LCM 0.15.3  quick check  (changed since)" in "".join(span.text for span in line)
     verdict = Verdict(40, 0, 9, 4, 90)
     line = panel_line(Outlook("lcm.db", "0.15.3", verdict=verdict), PanelKey(Subject.STATE), 60)
     assert "9 findings ? 4 suspicious  quick " in "".join(span.text for span in line)
+
+
+@pytest.mark.parametrize(
+    ("engine", "shorter"),
+    [("0.15.3+main or later", "0.15.3+"), ("1.0.0 or 1.1.0", "1.0.0+"), ("1.1.1 or later, new", "1.1.1+")],
+)
+def test_a_version_that_is_not_certain_stays_so_where_it_is_shortened(engine: str, shorter: str):
+    outlook = Outlook("lcm.db", engine, verdict=Verdict(40, 0, 0, 0, 90, outdated=True))
+    line = "".join(span.text for span in panel_line(outlook, PanelKey(Subject.STATE), 81))
+    assert f"structure sound  LCM {shorter}  quick check  (changed since)" in line
 
 
 # -- beside the list ---------------------------------------------------------------------------------------
