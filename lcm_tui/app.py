@@ -374,6 +374,8 @@ class LcmApp(TerminalApp):
     async def _keep_theme(self, theme: str) -> None:
         if problem := await self._keep("", "theme", theme):
             self.notify(problem, severity="warning")
+        else:
+            self.notify(f"Theme {theme} now; config.toml keeps it.", timeout=4)
 
     async def on_unmount(self) -> None:
         """Close every connection: an open one would keep the process alive."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from itertools import pairwise
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
-from lcm_tui.kit.drawn import Still
+from lcm_tui.kit.drawn import Still, word_at
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
@@ -28,6 +29,8 @@ WINDOW = 420
 AHEAD = 20
 #: What stands above messages that the context has, where it lacks the one before.
 BEGINS: Final = "── in the context from here "
+#: How a call names the message with its result, and a result that of its call.
+_OTHER_HALF: Final = re.compile("[→←] #[0-9]+")
 #: A number beyond that of every message.
 BEYOND = 2**62
 
@@ -50,6 +53,13 @@ class MessageList(LineView[int]):
         def __init__(self, first: bool) -> None:
             super().__init__()
             self.first = first
+
+    class Reached(Message):
+        """The number of a message was clicked, where a call names its result or the other way round."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
 
     def __init__(self, *, empty: str = "", id: str | None = None) -> None:  # noqa: A002
         super().__init__(self._draw_message, tall=True, empty=empty, id=id)
@@ -99,6 +109,14 @@ class MessageList(LineView[int]):
             self.redraw([view.number])
             if view.number == self.selected and view.number in self.opened:
                 self.reveal_more()
+
+    async def on_click(self, event: events.Click) -> None:
+        """Go to the other half of a call that is named there; else as in any list."""
+        offset = event.get_content_offset(self)
+        line = "" if offset is None else self.render_line(offset.y).text
+        if offset is not None and (half := word_at(line, offset.x, _OTHER_HALF)):
+            event.prevent_default()
+            self.post_message(self.Reached(int(half.rpartition("#")[2])))
 
     def toggle(self, number: int, *, opened: bool | None = None) -> bool:
         """Open or fold a message; returns whether it is open now."""
@@ -251,6 +269,10 @@ class MessagesPane(Vertical, Still):
     @on(MessageList.End)
     def _end(self, event: MessageList.End) -> None:
         self._desk.work_on("go", self.go_to_end, event.first)
+
+    @on(MessageList.Reached)
+    def _reached(self, event: MessageList.Reached) -> None:
+        self._desk.work_on("go", self.go_to, event.number)
 
     # -- opening -----------------------------------------------------------------------------------------
 

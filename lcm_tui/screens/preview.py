@@ -40,6 +40,7 @@ from lcm_tui.tables.preview import done_text
 
 #: The digits that turn choices.
 MOST_CHOICES: Final = 3
+_CHOICES: Final = tuple(f"choice-{number}" for number in range(1, MOST_CHOICES + 1))
 #: Cells in which no line of a head is broken.
 WIDE: Final = 1000
 #: What is applied sooner needs no words about it, which would only come and go.
@@ -228,7 +229,7 @@ if there are any; before the first change of a day b decides whether the databas
         if not self._refusal:
             return shown
         first = [self._way_on(self._blocked)] if self._blocked is not None else []
-        choices = [f"choice-{number}" for number in range(1, len(self._change.choices[:MOST_CHOICES]) + 1)]
+        choices = [name for name in self.commands if name in _CHOICES]
         return [*dict.fromkeys((*first, *choices)), *(name for name in shown if name != "apply")]
 
     def _plan_anew(self, moved: tuple[Moved, ...] = ()) -> None:
@@ -486,3 +487,9 @@ if there are any; before the first change of a day b decides whether the databas
         ROWS_OR_DIFF,
     )
     COMMON: ClassVar[Sequence[Key[PlanScreen]]] = (NEXT_VIEW, commands.RELOAD.does(_look_anew, _why_applying))
+
+    @property  # below the keys, which are of the module of that name
+    def commands(self) -> list[str]:
+        """Without the options that this change does not have."""
+        gone = _CHOICES[len(self._change.choices) :]
+        return [name for name in super().commands if name not in gone]

@@ -257,6 +257,7 @@ async def test_a_theme_that_was_chosen_is_kept(database_file: DatabaseFactory, c
         await pilot.press("enter")
         await wait_for(pilot, lambda: tomllib.loads(config.read_text()).get("theme") == "nord")
         assert pilot.app.theme == "nord"
+        await wait_until_said(pilot, "Theme nord now; config.toml keeps it.")
     assert tomllib.loads(config.read_text())["budget"] == 64000
 
 

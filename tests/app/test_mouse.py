@@ -70,6 +70,17 @@ async def test_one_click_on_the_mark_unfolds_and_one_folds(database_file: Databa
         await wait_for(pilot, lambda: "message_id" not in shown(pilot))
 
 
+async def test_the_other_half_of_a_call_is_gone_to_where_it_is_named(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await open_screen(pilot, "ConversationScreen")
+        await pilot.press("end")
+        await settled(pilot)
+        await click_text(pilot, "→ #135", MessageList)
+        await wait_for(pilot, lambda: screen.pane.list.selected == 135, "the result")
+        await click_text(pilot, "← #134", MessageList)
+        await wait_for(pilot, lambda: screen.pane.list.selected == 134, "the call")
+
+
 async def test_enter_on_a_short_message_shows_its_columns(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await open_screen(pilot, "ConversationScreen")

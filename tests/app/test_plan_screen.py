@@ -196,6 +196,12 @@ async def test_the_help_says_what_the_change_does(database_copy: DatabaseFactory
         await wait_for_text(
             pilot, "Dissolving a condensed summary puts its sources", "A preview: nothing has been changed"
         )
+        await pilot.press(*"option")
+        await wait_for(pilot, lambda: "Rows" not in shown(pilot), "the filter")
+        assert [name for name in ("Option 1", "Option 2", "Option 3") if name in shown(pilot)] == [
+            "Option 1",
+            "Option 2",
+        ], "those that this change has"
 
 
 @pytest.mark.long
