@@ -18,6 +18,7 @@ from lcm_core.operations.compact_pass import load_for_compaction
 from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.database import Reader
+from lcm_core.store.summaries import context_ordinals
 from lcm_host.appending import Session
 from lcm_host.backfill import Backfill, ImportSource, file_source, find_to_import, host_source
 from lcm_host.messages import read_host_file
@@ -52,14 +53,15 @@ class Steps(Record, frozen=True):
 
         Raises:
             NotFoundError: the conversation to transplant to is not there.
-            RefusedError: it is the one that is imported to.
+            RefusedError: it is the one that is imported to, or there would be no summary to copy.
         """
-        data, blocks = Document(), list[OutputBlock]()
+        data, blocks, makes_some = Document(), list[OutputBlock](), False
         if self.after.compact:
             owner, wish = shown.conversation_id, self._wish
             setting = wish.setting(reader.schema, self.run.settings)
             context = await load_for_compaction(reader, owner, setting.rendering)
             forecast = forecast_passes(_with_import(context, shown), setting, wish.operation)
+            makes_some = bool(forecast.passes)
             model = modelling.modelling(self.run, self.model)
             seen = PlannedCompaction(owner, wish, setting, forecast, model)
             data["compaction"] = compact_report.document(seen)
@@ -69,6 +71,11 @@ class Steps(Record, frozen=True):
             if target == shown.conversation_id:
                 raise RefusedError(
                     f"Conversation {target} cannot be transplanted into itself: name another target."
+                )
+            if not makes_some and not await context_ordinals(reader, shown.conversation_id):
+                how = "" if self.after.compact else ": add --recompact"
+                raise RefusedError(
+                    f"Conversation {shown.conversation_id} would have no summary to transplant{how}."
                 )
             data["transplantTo"] = target
             words = f"Then the summaries of its context are copied to the front of conversation {target}."

@@ -530,6 +530,9 @@ def test_one_summary_at_the_end_and_in_front_of_another(openclaw_home: Path) -> 
     wishes = ("--single-root", "--set", "leafChunkTokens=1200", "--transplant-to", 7)
     offline = ("--provider", "extractive")
     files = everything_in(openclaw_home)
+    refused = backfill(openclaw_home, "main", LONG, "--transplant-to", 7, "--apply", "--yes")
+    assert (refused.code, refused.out) == (9, "")
+    assert "Conversation 9 would have no summary to transplant: add --recompact." in refused.err
     shown = backfill(openclaw_home, "main", LONG, *wishes, *offline, "--json").data
     assert everything_in(openclaw_home) == files
     assert (shown["transplantTo"], shown["compaction"]["freshTail"]["count"]) == (7, 0)
