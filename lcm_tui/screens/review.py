@@ -54,7 +54,7 @@ from lcm_tui.screens.actions import rewrite_summary
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.screens.questions import AskAgain, backup_settled
 from lcm_tui.screens.reading import DataScreen
-from lcm_tui.tables.drafts import (
+from lcm_tui.tables.review import (
     Fact,
     Pair,
     ReviewState,

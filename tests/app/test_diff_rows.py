@@ -11,7 +11,7 @@ from lcm_core.base.text import cell_width
 from lcm_tui.kit.diff import Naming, draw, lay_out
 from lcm_tui.kit.spans import text_of
 from lcm_tui.tables.compaction import put_back, stand_ins
-from lcm_tui.tables.drafts import facts
+from lcm_tui.tables.review import facts
 
 OLD = "\n".join(["first", *(f"line {n} stays" for n in range(20)), "the port is 8080 now", "last"])
 NEW = "\n".join(["first", *(f"line {n} stays" for n in range(20)), "the port is 9090 now", "more", "last"])
