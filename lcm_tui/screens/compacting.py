@@ -518,7 +518,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         number, held = self.list.table.selected, self.compaction.held
         if number is None:
             keys = {name: self.key_of(name) for name in ("open", "choice-1", "choice-2", "tail")}
-            self.text.show(nothing_document(self._outlook, *self.wanted(), keys))
+            self.text.show(nothing_document(self._outlook, keys))
         elif held is not None and number == len(self.compaction.done) + 1:
             self.work_on("detail", self._load_held, number, held)
         else:

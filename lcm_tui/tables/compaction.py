@@ -10,7 +10,7 @@ from lcm_core.base.text import some as listed
 from lcm_core.base.values import Record, replace
 from lcm_core.operations.compact import CompactionForecast, ForecastPass, PassDone
 from lcm_core.operations.compact_pass import PassDraft
-from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
+from lcm_core.operations.selection import PassMade, PassMoved, PassSkipped
 from lcm_core.writers.acceptance import Level
 from lcm_core.writers.retention import Checked, Retention
 
@@ -78,10 +78,29 @@ def planned_compaction(shown: PlannedCompaction) -> list[OutputBlock]:
     """What would be done, for people."""
     seen = shown.forecast
     if not seen.passes:
-        return [Facts(_facts(shown), title="Nothing to compact"), *_notes(shown)]
+        can = "--set freshTailCount=N protects fewer messages, --single-root condenses all summaries into one"
+        if shown.setting.rendering.rules.compaction.compacts_current_turn and not shown.wish.current_turn:
+            can += ", --current-turn also compacts the finished tool calls of the current turn"
+        why = map(Note, _why_nothing(shown, f"{can}."))
+        return [Facts(_facts(shown), title="Nothing to compact"), *why, *_notes(shown)]
     title = f"Compact conversation {shown.conversation_id}: {counted(len(seen.passes), 'pass')}"
     passes = list_table(FORECAST_COLUMNS, seen.passes[:LINES], title="Passes")
     return [Facts(_facts(shown), title=title), passes, *_notes(shown)]
+
+
+def _why_nothing(shown: PlannedCompaction, can: str) -> tuple[str, ...]:
+    """Why there is no pass; behind it what *can* be done about it, unless there is no need."""
+    seen, setting, wish = shown.forecast, shown.setting, shown.wish
+    threshold = setting.rendering.rules.compaction.threshold(setting.budget)
+    if wish.target is not None and seen.tokens_before <= wish.target:
+        return (f"The context ({seen.tokens_before:,} tokens) is already below {wish.target:,}.",)
+    if wish.if_due and seen.tokens_before <= threshold:
+        return (f"The context ({seen.tokens_before:,} tokens) is not above the threshold of {threshold:,}.",)
+    if seen.tail_from is None:
+        return ("There is no raw message to compact, and no run of summaries long or large enough.", can)
+    tail = tail_text(seen, setting.bounds().fresh_tail_count)
+    why = f"All raw messages are in the fresh tail, which compaction does not touch: {tail}."
+    return (f"{why} No run of summaries is long or large enough to condense.", can)
 
 
 def tail_text(seen: CompactionForecast[Any], count: int) -> str:
@@ -408,27 +427,17 @@ def done_state(one: PassDone) -> tuple[str, StyleName]:
             return ("kept", "ok") if one.is_kept else ("discarded", "warn")
 
 
-def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[str, str]) -> Document:
+def nothing_document(outlook: Outlook, keys: Mapping[str, str]) -> Document:
     """Why there is no pass, and what can be done about it; *keys* by command."""
     if outlook.planned is None:
         return ()
-    seen, setting = outlook.planned.forecast, outlook.planned.setting
-    if mode is Mode.UNTIL_UNDER and seen.tokens_before <= target:
-        why = f"The context ({seen.tokens_before:,} tokens) is already below {target:,}."
-        return (heading("Why"), Block(why))
-    count = setting.bounds().fresh_tail_count
-    why = (
-        f"All raw messages are in the fresh tail, which compaction does not touch: {tail_text(seen, count)}. "
-        "No run of summaries is long or large enough to condense."
-    )
-    if seen.tail_from is None:
-        why = "There is no raw message to compact, and no run of summaries long or large enough."
     can = (
         f"{keys['open']} protects fewer of the newest messages until there is a pass ({keys['tail']}: as "
         f"many as you say), {keys['choice-1']} lists what other modes would do, {keys['choice-2']} sets a "
         "target size."
     )
-    return (heading("Why"), Block(why), Block(), Block(can, "dim"))
+    why, *more = _why_nothing(outlook.planned, can)
+    return (heading("Why"), Block(why), *([Block(), Block(can, "dim")] if more else ()))
 
 
 def coming_document(one: ForecastPass, source: str | None) -> Document:

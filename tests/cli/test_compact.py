@@ -115,6 +115,19 @@ def test_nothing_is_due_below_the_threshold(database: Path) -> None:
     assert compact(database, "--if-due", *SMALL)["passes"]
     said = run("compact", 1, "--db", database, "--if-due", "--budget", "200k", "--apply")
     assert (said.code, said.out.splitlines()[0]) == (0, "Nothing to compact")
+    assert "tokens) is not above the threshold of 150,000.\n" in said.out
+
+
+def test_why_there_is_no_pass_and_which_options_make_one(database: Path) -> None:
+    said = run("compact", 5, "--db", database).out
+    assert "All raw messages are in the fresh tail, which compaction does not touch: all 10 messages" in said
+    assert (
+        "freshTailCount=N protects fewer messages, --single-root condenses all summaries into one.\n" in said
+    )
+    later = run("compact", 5, "--db", database, "--rules", "1.1").out
+    assert "into one, --current-turn also compacts the finished tool calls of the current turn." in later
+    under = run("compact", 5, "--db", database, "--until-under", "40k").out
+    assert "is already below 40,000." in under
 
 
 def test_without_a_terminal_somebody_must_have_agreed(database: Path) -> None:
