@@ -111,8 +111,8 @@ an archive.
 
 "summaries" counts by depth: L leaves, D1 D2 D3 condensed summaries of that depth. "context" is the number of
 items in the context, "ctx tokens" their stored tokens, "of budget" their share of the token budget. "bytes"
-counts the texts. "broken" counts summaries that carry one of the engine's failure markers or are empty; ✗
-alone: the checks found something else that is broken. Expensive columns fill in after a moment (…). – means
+counts the texts. "broken" counts summaries that carry one of the engine's failure markers or are empty;
+"other": Health lists something else that is broken. Expensive columns fill in after a moment (…). – means
 that this version of the engine did not record it. / filters over all columns; a row must contain every word.
 If a narrow screen cannot show all columns, the heading ends in ›: l shows the others, h goes back. S lists
 the columns to sort by (S again takes the next one), I reverses the order; the arrow in the heading is beside

@@ -321,12 +321,12 @@ def _depths_cell(_: int | None, row: Row, __: Drawing) -> Span:
 
 
 def _broken_cell(value: int | None, row: Row, _: Drawing) -> Span:
-    """How many summaries are broken; the sign alone: something else is."""
+    """How many summaries are broken, or that something else is."""
     if row.unreadable:
         return Span("✗", "error")
     if value is None:
         return Span(PENDING, "dim")
-    return Span(f"✗{value or ''}", "error") if value or row.findings else Span("")
+    return Span(f"✗{value or 'other'}", "error") if value or row.findings else Span("")
 
 
 def _trouble(row: Row) -> Sequence[tuple[float, str]]:
