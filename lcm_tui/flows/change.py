@@ -11,7 +11,7 @@ from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.copying import check_wanted
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Moved, Plan, ReplacedError, RowCount, StalePlanError, row_counts
-from lcm_core.change.preview import Planner
+from lcm_core.change.preview import Planner, check_complete
 from lcm_core.store.database import Database
 
 from lcm_tui.flows.ui import Ui
@@ -258,7 +258,8 @@ async def apply(ui: ChangeUi, change: Change, state: ChangeState) -> None:
 
 
 async def _commit(ui: ChangeUi, change: Change, state: ChangeState) -> None:
-    """Commit what is ahead, then what is planned after it."""
+    """Commit what is ahead, then what is planned after it; nothing if it is not all by now."""
+    await ui.database.read(check_complete, change.planner, state.ahead)
     while state.ahead:
         for plan in state.ahead:
             check_wanted(ui.cancelled)

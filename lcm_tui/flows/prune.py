@@ -9,6 +9,7 @@ from typing import Final
 
 from lcm_core.base.errors import LcmError, RefusedError
 from lcm_core.base.records import ConversationId
+from lcm_core.base.text import counted
 from lcm_core.base.values import replace
 from lcm_core.change.commit import Committed
 from lcm_core.change.journal import new_batch_id
@@ -96,6 +97,7 @@ class Deleting(Change):
         self.conversations = tuple(conversations)
         self.exports: list[Exported] = []
         self.freed = 0  #: bytes of the database file, about
+        self.finished = False  #: nothing of them is left
         self.traces = Traces()  #: of what was forgotten, gone too
         self.scrubbed: Scrubbed | None = None  #: nothing of it is left in the file
         self._path = path
@@ -140,16 +142,24 @@ class Deleting(Change):
             self.exports.append(await ui.database.read(_export, number, self.folder, self._path))
 
     async def failed(self, ui: Ui, error: LcmError, done: Sequence[Committed]) -> Sequence[Notice]:
-        """Of what was forgotten so far nothing is left in the file; before that, say what became of it."""
-        if self.forgets and done:
-            return await self._scrub(ui, lambda: False)
-        if self.forgets:
-            self.traces.add_to(error)
-        return ()
+        """Say what is done of it; of what was forgotten so far nothing is left in the file."""
+        if not done:
+            if self.forgets:
+                self.traces.add_to(error)
+            return ()
+        scrubbed = await self._scrub(ui, lambda: False) if self.forgets else ()
+        return (*scrubbed, Notice(*self._half(len(done)), warns=True))
+
+    def _half(self, done: int) -> tuple[str, str]:
+        """What is to be known of a deletion that stopped on its way."""
+        verb, end = ("erased", "is lost") if self.forgets else ("deleted", "comes back with an undo")
+        made = f"{counted(done, 'change')} of {named_conversations(self.conversations)} made"
+        return f"Not all of it is {verb}", f"{made}, and what they took {end}. The rest is still there."
 
     async def applied(self, ui: Ui, done: Sequence[Committed]) -> Sequence[Notice]:
         """Where the exports are, or that nothing is left."""
         del done
+        self.finished = True
         if self.forgets:
             return await self._scrub(ui, ui.cancelled)
         return (Notice("Exported to", "\n".join(str(one.path) for one in self.exports)),)
@@ -166,7 +176,7 @@ class Deleting(Change):
         problems = (
             Notice("Not everything was erased", f"{problem}.", warns=True) for problem in done.problems
         )
-        return (Notice("Erased", f"{gone}{anew}."), *problems)
+        return (Notice("Erased" if self.finished else "Erased so far", f"{gone}{anew}."), *problems)
 
 
 def deleting(
@@ -197,7 +207,7 @@ def deleting(
         return [replace(one, batch=batch) for one in noted]
 
     def after(_: object) -> None:
-        if then is not None:
+        if then is not None and change.finished:
             then(change.freed)
 
     change = Deleting(plan, path, default_folder(), conversations, after)

@@ -283,7 +283,9 @@ if there are any; before the first change of a day b decides whether the databas
         elif self._refusal:
             bar.note = "blocked by later changes" if self._blocked else "refused"
         else:
-            bar.note = "preview: not applied yet" if self._planned else "planning …"
+            done = len(self._state.done)
+            planned = f"{done:,} applied, the rest not yet" if done else "preview: not applied yet"
+            bar.note = planned if self._planned else "planning …"
         self.refresh_bars()
 
     def _why_applying(self) -> str | None:
@@ -348,8 +350,12 @@ if there are any; before the first change of a day b decides whether the databas
 
     async def _begin(self) -> None:
         """Apply exactly what is shown; what cannot be undone needs something typed."""
-        wanted = self._change.confirmation()
+        wanted, shown = self._change.confirmation(), self.view.shown
         if wanted is not None and not await self.confirmed(wanted):
+            return
+        if self.view.shown is not shown:
+            said = "It was planned again while you typed: check it, and press the key again."
+            self.app.notify(said, severity="warning")
             return
         if self._change.agreed is not None:
             self.app.pop_screen()

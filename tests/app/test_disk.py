@@ -135,7 +135,8 @@ async def test_a_conversation_is_picked_by_its_size_and_deleted(database_copy: D
         assert sorted([largest, *others]) == sorted(home.list.table.keys)
         assert all(home.list.rows[largest].sums.bytes >= home.list.rows[one].sums.bytes for one in others)
         await pilot.press("enter")
-        await wait_for_text(pilot, f"Delete conversation {largest}")
+        await wait_for_text(pilot, f"Delete conversation {largest}", "preview: not applied yet")
+        await settled(pilot)
         await pilot.press("a")
         await wait_for_text(pilot, "Give the space back?")
         assert pilot.app.screen_stack[-2] is disk

@@ -6,8 +6,10 @@ import asyncio
 import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lcm_core.change import commit as committing
 from lcm_core.operations.disk import VacuumEstimate, estimate_vacuum
 from lcm_core.operations.export import default_folder, read_conversation_file
 from textual.pilot import Pilot
@@ -15,6 +17,7 @@ from textual.pilot import Pilot
 from lcm_tui.flows import prune as delete_module
 from lcm_tui.screens import space
 from lcm_tui.screens.preview import PlanScreen
+from tests.app.host import Host
 from tests.app.support import (
     NARROW,
     at,
@@ -29,6 +32,7 @@ from tests.app.support import (
 from tests.change.support import changed, dump
 from tests.cli.support import run as command_line
 from tests.cli.test_disk import a_host_on, with_space
+from tests.cli.test_removing import host_appends
 from tests.conftest import DatabaseFactory
 from tests.databases import column, run, value
 
@@ -243,6 +247,68 @@ async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy
     assert not default_folder().exists()
     files = [*path.parent.rglob("*"), *Path.home().rglob("*")]
     assert not [one for one in files if one.is_file() and word in one.read_bytes()]
+
+
+async def test_what_a_host_adds_to_a_deletion_of_many_parts_is_planned_before_any(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    of_it = "SELECT count(*) FROM messages WHERE conversation_id = 1"
+    messages = value(path, of_it)
+    with Host(path) as host:
+        async with open_app(path, size=NARROW) as pilot:
+            await marking(pilot, 1)
+            plan = await previewed(pilot, "X")
+            await pilot.press("1", "a")
+            await wait_for(pilot, lambda: plan.asking, "the question")
+            before = plan.view.shown
+            host.say(1, "while it is typed")
+            await wait_for(pilot, lambda: plan.view.shown is not before, "another plan")
+            await pilot.press("1", "enter")
+            await wait_until_said(pilot, "planned again while you typed")
+            assert value(path, of_it) == messages + 1
+            await pilot.press("1")  # an undo is kept again
+            await wait_for_text(pilot, "delete with export and undo", "preview: not applied yet")
+            await settled(pilot)
+            held = plan.view.shown
+            host.say(1, "while it is looked at")
+            await wait_for(pilot, lambda: plan.view.shown is not held, "another plan")
+            await settled(pilot)
+            assert "The database changed, so this was planned again: what goes was" in shown(pilot)
+            await pilot.press("a")
+            await wait_for(pilot, lambda: pilot.app.screen is not plan, "the list")
+    assert value(path, of_it) == 0
+    [export] = default_folder().iterdir()
+    assert len(read_conversation_file(export).rows["messages"]) == messages + 2
+
+
+async def test_a_deletion_that_stops_on_its_way_says_what_is_done_of_it(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_copy("0.15.3")
+    messages = value(path, "SELECT count(*) FROM messages")
+    real, calls = committing.commit, []
+
+    def commit(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            host_appends(path, 1)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(committing, "commit", commit)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await marking(pilot, 1)
+        await previewed(pilot, "X")
+        await pilot.press("a")
+        await wait_until_said(pilot, "and what they took comes back with an undo. The rest is still there.")
+        await wait_for_text(pilot, " applied, the rest not yet")
+        await settled(pilot)
+        await pilot.press("escape")
+        await settled(pilot)
+        assert pilot.app.screen is screen, "no space is offered"
+        await previewed(pilot, "u")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: value(path, "SELECT count(*) FROM messages") == messages + 1)
 
 
 async def test_a_refusal_is_shown_and_nothing_is_written(database_copy: DatabaseFactory):

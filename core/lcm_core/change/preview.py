@@ -760,6 +760,7 @@ async def plan_for(
     """
     if held is not None:
         try:
+            await check_complete(reader, planner, held.plans)
             return replace(held, preview=await preview_plan(reader, as_one_plan(held.plans)))
         except StalePlanError as error:
             moved = error.moved
@@ -767,6 +768,25 @@ async def plan_for(
     if not batch.plans:
         raise RefusedError("There is nothing to change.")
     return Planned(batch.plans, await first_preview(reader, batch.plans), moved, batch.more)
+
+
+async def check_complete(reader: Reader, planner: Planner, plans: Sequence[Plan]) -> None:
+    """Hold plans that mean to take all of something (`Plan.whole`) against all that is there now.
+
+    Each piece of a deletion is verified when it is committed; what came since belongs to none of them.
+
+    Raises:
+        StalePlanError: other rows would have to go by now.
+        LcmError: the operation is refused by now.
+    """
+    if not plans or not all(one.whole for one in plans):
+        return
+    again = (await batch_of(reader, planner)).plans
+    planned, now = ([edit for one in some for edit in one.edits] for some in (plans, again))
+    if planned != now:
+        then, found = (sum(one.delete for one in different_rows(edits)) for edits in (planned, now))
+        said = f"{found:,}" if found != then else "others among them"
+        raise StalePlanError([Moved("what goes", f"{then:,} rows", said)])
 
 
 async def rehearse(database: Database, planner: Callable[[Reader], Awaitable[Plan]]) -> None:
