@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lcm_core.base.errors import CancelledError, ExitCode
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.values import Struct, field, replace, to_json
+from lcm_core.operations.drafts import spent_to_json
 from lcm_core.store.database import Database
 from lcm_core.writers.cost import CallBudget, CallLoad, Forecast
 from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
@@ -15,7 +16,7 @@ from lcm_recall.queries import RecallSettings, recall_settings
 
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.drafts import flagged, model_document, spent_document
+from lcm_tui.cli.drafts import flagged, model_document
 from lcm_tui.cli.options import ModelOptions
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.recall import in_scope, passage_title
@@ -90,7 +91,7 @@ class AskWork(Struct):
         finally:
             self.line.clear()
         if spent is not None:
-            self.data["spent"] = spent_document(spent)
+            self.data["spent"] = spent_to_json(spent)
             self.blocks = [Facts([("Calls", spent.calls), ("Cost", spent_text(spent.usage))])]
         return self._answer(named, asked)
 

@@ -14,6 +14,7 @@ from lcm_core.base.records import Conversation
 from lcm_core.base.text import counted, safe_line
 from lcm_core.base.values import replace
 from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
+from lcm_core.operations.drafts import spent_to_json
 from lcm_core.operations.focus import (
     BriefDraft,
     FocusKind,
@@ -35,7 +36,7 @@ from lcm_tui.cli.asking import flagged_model, forecast_blocks, forecast_document
 from lcm_tui.cli.changing import Changing, Proposal, Terminal, run_change
 from lcm_tui.cli.compacting import Compacting
 from lcm_tui.cli.documents import Document, some_of
-from lcm_tui.cli.drafts import model_document, modelling, spent_document
+from lcm_tui.cli.drafts import model_document, modelling
 from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Named
 from lcm_tui.cli.progress import ProgressLine, waiting
 from lcm_tui.cli.selecting import chosen
@@ -341,7 +342,7 @@ class BriefWriting(Terminal):
     def _spent(self) -> Document:
         if self.options.from_draft is not None or self.author is None:
             return {}
-        return {"writer": model_document(self.author), "spent": spent_document(self.spending.spent)}
+        return {"writer": model_document(self.author), "spent": spent_to_json(self.spending.spent)}
 
     @property
     def _spent_facts(self) -> Facts:

@@ -38,6 +38,7 @@ from lcm_core.operations.drafts import (
     AcceptanceRule,
     SavedDrafts,
     parse_rule,
+    spent_to_json,
     unfinished,
 )
 from lcm_core.operations.stale import stale_in
@@ -60,7 +61,6 @@ from lcm_tui.cli.drafts import (
     outcome_document,
     read_drafts,
     refuse_existing,
-    spent_document,
     write_drafts,
 )
 from lcm_tui.cli.options import DraftFlags
@@ -220,7 +220,7 @@ class _Drafting(Terminal):
         if kept is not None:
             reviews = [item for item in selection.items if interrupted(item).state is ItemState.REVIEW]
             made = [safe_text(item.summary_id) for item in reviews]
-            data = {**data, "drafted": [*made], "spent": spent_document(kept.header.spent)}
+            data = {**data, "drafted": [*made], "spent": spent_to_json(kept.header.spent)}
             if made:
                 few = ", ".join(made[:NAMED]) + (" …" if len(made) > NAMED else "")
                 number = counted(len(made), "summary has a draft", "summaries have drafts")
@@ -445,7 +445,7 @@ class _Drafting(Terminal):
             "writer": model_document(self.model),
             "rule": None if self.rule is None else self.rule.words,
             "usage": to_json(progress.usage),
-            "spent": spent_document(spent),
+            "spent": spent_to_json(spent),
             "counts": {state.value: progress.counts.get(state, 0) for state in ItemState},
             "undo": undo or None,
             "items": [outcome_document(item) for item in items],

@@ -19,7 +19,7 @@ from lcm_core.base.records import SummaryId
 from lcm_core.base.setting_values import Json, JsonObject
 from lcm_core.base.settings import SummarySettings
 from lcm_core.base.tokens import Estimator
-from lcm_core.base.values import Record, replace, to_json
+from lcm_core.base.values import Record, replace
 from lcm_core.operations.batch import Batch
 from lcm_core.operations.drafting import (
     BatchItem,
@@ -32,7 +32,7 @@ from lcm_core.operations.drafting import (
 )
 from lcm_core.operations.drafts import item_from_json, item_to_json
 from lcm_core.writers.acceptance import judge_text
-from lcm_core.writers.cost import Price, Spent
+from lcm_core.writers.cost import Price
 from lcm_core.writers.request import MANUAL, NO_USAGE, storable
 from lcm_core.writers.retention import Checked, Retention
 
@@ -314,11 +314,6 @@ def _draft_document(draft: Draft) -> Document:
         "findings": list(draft.sentences),
         **some_of(draft, "previous usage text"),
     }
-
-
-def spent_document(spent: Spent) -> Document:
-    """What a batch has taken in all its runs."""
-    return {"calls": spent.calls, **to_json(spent.usage)}
 
 
 # -- retention -------------------------------------------------------------------------------------------

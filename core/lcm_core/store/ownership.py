@@ -220,26 +220,24 @@ async def _files_named(reader: Reader, conversation_id: ConversationId) -> list[
 
 async def session_owners(reader: Reader, session_ids: Iterable[str]) -> Mapping[str, ConversationId]:
     """The conversation of each session that has one: the active one of its id, else the newest."""
-    order = "active, " if reader.schema.has("conversations", "active") else ""
-    rows = await reader.rows_in(
-        f"SELECT session_id, conversation_id FROM conversations WHERE session_id IN (?*) "
-        f"ORDER BY {order}conversation_id",
-        session_ids,
-    )
-    return {row["session_id"]: ConversationId(row["conversation_id"]) for row in rows}
+    return await _owners(reader, "session_id", session_ids)
 
 
 async def key_owners(reader: Reader, session_keys: Iterable[str]) -> Mapping[str, ConversationId]:
     """The conversation of each session key that has one: the active one, else the newest."""
     if not reader.schema.has("conversations", "session_key"):
         return {}
+    return await _owners(reader, "session_key", session_keys)
+
+
+async def _owners(reader: Reader, column: str, values: Iterable[str]) -> Mapping[str, ConversationId]:
     order = "active, " if reader.schema.has("conversations", "active") else ""
     rows = await reader.rows_in(
-        f"SELECT session_key, conversation_id FROM conversations WHERE session_key IN (?*) "
+        f"SELECT {column} AS named, conversation_id FROM conversations WHERE {column} IN (?*) "
         f"ORDER BY {order}conversation_id",
-        session_keys,
+        values,
     )
-    return {row["session_key"]: ConversationId(row["conversation_id"]) for row in rows}
+    return {row["named"]: ConversationId(row["conversation_id"]) for row in rows}
 
 
 # -- loose ends ------------------------------------------------------------------------------------------
