@@ -85,12 +85,13 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
         case places.Import():
             from lcm_tui.flows.changes import HostImport
 
-            return screen_for(places.Preview(HostImport(place.session, session.settings)), session)
+            change = HostImport(place.session, session.settings, place.then)
+            return screen_for(places.Preview(change), session)
         case places.Deletion():
             from lcm_tui.flows.prune import deleting
 
-            change = deleting(place.conversations, session.database.path, place.then)
-            return screen_for(places.Preview(change), session)
+            deletion = deleting(place.conversations, session.database.path, place.then)
+            return screen_for(places.Preview(deletion), session)
         case places.Earlier():
             screen = screen_for(place.place, session)
             if isinstance(screen, CommandScreen):

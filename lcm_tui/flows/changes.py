@@ -65,8 +65,10 @@ async def import_rules(reader: Reader, settings: Settings) -> IngestRules:
 class Importing(Change):
     """A session of the host that is imported, with its payloads, which lie beside the database."""
 
-    def __init__(self, planner: Planner, settings: Settings, title: str = "") -> None:
-        super().__init__(planner, title)
+    def __init__(
+        self, planner: Planner, settings: Settings, title: str = "", then: Then | None = None
+    ) -> None:
+        super().__init__(planner, title, then=then)
         self._settings = settings
         self._files = BackfillFiles(settings.large_files_dir.value)
         self._work: Backfilling | None = None  #: goes on where its last commit ended
@@ -105,8 +107,9 @@ class Importing(Change):
 class HostImport(Importing):
     """What is left of a session of the host, read again when it has grown meanwhile."""
 
-    def __init__(self, session: HostSession, settings: Settings) -> None:
-        super().__init__(self._plan, settings, f"Import session {session.session_key or session.session_id}")
+    def __init__(self, session: HostSession, settings: Settings, then: Then | None = None) -> None:
+        title = f"Import session {session.session_key or session.session_id}"
+        super().__init__(self._plan, settings, title, then)
         self._session = session
         self._folder: tempfile.TemporaryDirectory[str] | None = None  #: for what is written out
 

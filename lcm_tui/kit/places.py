@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lcm_core.store.listing import Snapshot
     from lcm_host.sessions import HostSession
 
-    from lcm_tui.flows.change import Change
+    from lcm_tui.flows.change import Change, Then
     from lcm_tui.flows.drafts import Wanted, Work
     from lcm_tui.flows.focus import BriefOnScreen
     from lcm_tui.kit.spans import Document
@@ -223,6 +223,7 @@ class Import(Place, frozen=True):
     """The import of a session that only the host knows."""
 
     session: HostSession
+    then: Then | None = None
 
 
 class Deletion(Place, frozen=True):

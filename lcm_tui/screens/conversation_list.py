@@ -131,7 +131,7 @@ class ConversationList(ListPane[RowKey]):
 
         What was known of a conversation stays until it has been read again; new and changed ones are marked.
         """
-        known, rows = self.rows, dict[RowKey, Row]()
+        known, rows, on_disk = self.rows, dict[RowKey, Row](), self.session
         changed: set[RowKey] = set()
         for entry in entries:
             key = entry.conversation.conversation_id
@@ -147,6 +147,10 @@ class ConversationList(ListPane[RowKey]):
         self._places.clear()
         self._scale = scale_of(self.rows.values(), self.budget)
         self._shown_anew(fresh, changed)
+        if on_disk is not None and self.session != on_disk:  # it is a conversation now
+            for new in fresh:
+                if (one := rows[new].conversation) and one.session_id == on_disk.session_id:
+                    self.table.select(new)
         return changed
 
     def update(self, entries: Sequence[ConversationEntry]) -> None:

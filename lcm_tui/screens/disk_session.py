@@ -7,9 +7,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar
 
+from lcm_core.base.records import ConversationId
 from lcm_core.base.text import clip, fold, sought_as
 from lcm_core.base.values import Record, replace
+from lcm_core.change.commit import Committed
 from lcm_core.engine.content import engine_role, shorten
+from lcm_core.store.conversations import get_conversation
 from lcm_host.entries import SessionEntry
 from lcm_host.reading import OpenSession, open_session
 from lcm_host.sessions import HostSession
@@ -281,6 +284,14 @@ sees; the title counts entries on abandoned branches and unreadable lines. lcm-t
         opens, *others = super().in_key_bar()
         return [opens, "backfill", *others]
 
+    async def _open_imported(self, done: Sequence[Committed]) -> None:
+        """Show the conversation in the place of the session that became it."""
+        numbers = (one.operation.conversation_id for one in done if one.operation is not None)
+        if (number := next(numbers, None)) is not None:
+            conversation = await self.session.read(get_conversation, ConversationId(number))
+            if self.app.screen is self:
+                self.open_instead(places.Messages(conversation))
+
     def where(self) -> str:
         """Whose transcript this is."""
         return f"Session {session_state(self.shown)}  {self.shown.session_key or self.shown.session_id}"
@@ -335,7 +346,11 @@ sees; the title counts entries on abandoned branches and unreadable lines. lcm-t
 
     KEYS: ClassVar[Sequence[Key[DiskSessionScreen]]] = (
         actions.OPEN_MESSAGE,
-        commands.BACKFILL.does(lambda s: s.open(places.Import(s.shown))),
+        commands.BACKFILL.does(
+            lambda s: s.open(
+                places.Import(s.shown, lambda done: s.work_on("imported", s._open_imported, done))
+            )
+        ),
         commands.HISTORY.does(lambda s: s.open(places.History(None))),
         actions.FOLD_MESSAGES,
         *SERIES,

@@ -84,7 +84,7 @@ async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_pat
         await pilot.press("i")
         await wait_for_text(pilot, "Import", "messages")
         await pilot.press("a")
-        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation 1"))
         await pilot.press("escape")
         await wait_for(pilot, lambda: "main/one" not in first_screen(pilot).list.table.keys)
     stored = query(database, "SELECT transcript_entry_id FROM messages ORDER BY seq")
@@ -303,11 +303,11 @@ async def test_a_large_session_is_imported_a_few_parts_at_a_time(
     AgentFolder(tmp_path / "agents" / "main").hot(story, "agent:main:main")
     database = new_database(tmp_path / "lcm.db")
     async with open_app(database, state_dir=tmp_path) as pilot:
-        screen = await open_row(pilot, "main/one")
+        await open_row(pilot, "main/one")
         await pilot.press("i")
         await wait_for_text(pilot, "this shows the first 2 of")
         await pilot.press("a")
-        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await wait_for(pilot, lambda: at(pilot.app.screen, "Conversation 1"))
     names = query(database, "SELECT transcript_entry_id FROM messages ORDER BY seq")
     assert [row[0] for row in names] == [name for name, _, _ in story.messages]
     assert query(database, "SELECT count(DISTINCT batch) FROM lcm_tui_operations") == [(1,)]
