@@ -305,6 +305,15 @@ def test_refusals(openclaw_home: Path, arguments: tuple[str, ...], code: int) ->
     assert result.err.count("\n") == 1
 
 
+def test_a_column_that_gets_its_default_is_a_warning_only_where_no_known_engine_makes_it(
+    openclaw_home: Path,
+) -> None:
+    change_behind(openclaw_home / "lcm.db", "ALTER TABLE messages ADD COLUMN mood TEXT DEFAULT 'calm'")
+    said = backfill(openclaw_home, "main", LONG).out
+    assert "Column messages.mood is not in this plan and gets its default" in said
+    assert said.count("gets its default") == 1
+
+
 def test_a_file_from_anywhere_with_a_key_and_a_title(openclaw_home: Path, tmp_path: Path) -> None:
     path = openclaw_home / "lcm.db"
     file = transcript(tmp_path / "loose.jsonl", "hi")

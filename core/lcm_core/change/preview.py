@@ -55,7 +55,7 @@ from lcm_core.change.reindex import (
     summary_text,
     written_tables,
 )
-from lcm_core.change.schema import check_unknown
+from lcm_core.change.schema import check_unknown, unknown_parts
 from lcm_core.engine.rules import engine_rules
 from lcm_core.store.context import Weight, weights_by_id
 from lcm_core.store.context_view import Group, groups_of
@@ -572,8 +572,8 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     warnings = [*plan.warnings, *([words] if (words := lock_warning(waits)) else [])]
     warnings += (
         f"Column {column} is not in this plan and gets its default"
-        for column in verified.defaulted
-        if not any(column in warning for warning in warnings)
+        for column in unknown_parts(schema)  # what a plan leaves out of known ones is meant
+        if column in verified.defaulted and not any(column in warning for warning in warnings)
     )
     if not engine_rules(schema).locks.waits:
         warnings.append(STOP_THE_HOST)
