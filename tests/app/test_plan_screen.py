@@ -481,9 +481,9 @@ async def test_what_cannot_be_dissolved_says_why(database_copy: DatabaseFactory)
         screen.lines.reveal(screen.lines.known.path_to(leaf) or ())
         reason = screen.why_not("dissolve")
         assert reason is not None
-        assert "this is a leaf" in reason
+        assert "a leaf cannot be dissolved" in reason
         await pilot.press("d")
-        await wait_for(pilot, lambda: any("this is a leaf" in text for text in said(pilot)), "the reason")
+        await wait_for(pilot, lambda: any("a leaf cannot" in text for text in said(pilot)), "the reason")
         assert pilot.app.screen is screen
 
 
