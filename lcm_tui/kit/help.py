@@ -148,7 +148,10 @@ class HelpMenu(Dialog[str]):
 
     @on(Input.Changed)
     def _list_rows(self) -> None:
-        """List the keys that hold every word; those that are called so come first."""
+        """List the keys that hold every word; those that are called so come first.
+
+        Who types `:theme` here means the command palette, so its key is offered.
+        """
         words = fold(self.query_one(Input).value).split()
         self._rows = {row.name: row for row in help_rows(self._explained)}
         self._titled = 1 + max(cell_width(row.title) for row in self._rows.values())
@@ -158,6 +161,8 @@ class HelpMenu(Dialog[str]):
             for name, row in self._rows.items()
         }
         found = [name for name, text in said.items() if all(word in text for word in words)]
+        if not found and words[0].startswith(":"):
+            found = ["palette"]
         found.sort(key=lambda name: not all(word in called[name] for word in words))
         self._list.replace(found, select=next(iter(found), None))
 

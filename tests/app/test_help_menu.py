@@ -80,6 +80,10 @@ async def test_what_is_typed_filters_the_keys_and_enter_runs_one(database_file: 
         await wait_for_text(pilot, "Context", "what the model sees")
         await pilot.press("enter")
         await wait_for_text(pilot, "Context 1")
+        await pilot.press("question_mark", *":theme")
+        await wait_for_text(pilot, "Go to any command, conversation, id, change, setting or theme")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: pilot.app.screen.query("CommandInput"))
 
 
 @pytest.mark.long
