@@ -361,7 +361,7 @@ async def _review(screen: CommandScreen, before: SummaryText, edited: str) -> No
         return
     summary = before.summary
     work = await work_on_summary(screen, summary.conversation_id, summary.summary_id)
-    await work.batch.write(summary.summary_id, edited)
+    await work.batch.write(summary.summary_id, edited, before.content)
     screen.open(places.Review(work, summary.summary_id, own=True))
 
 

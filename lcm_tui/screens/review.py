@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from lcm_core.base.diff import compare_sentences
@@ -146,7 +146,7 @@ class Subject:
         if draft is None or material is None or self.item.state is ItemState.COMMITTED:
             return ""
         if draft.base.content != material.base.content:
-            return "The summary changed since this draft was made: D shows all three texts; r drafts again."
+            return "The summary changed since this draft was made: D compares; e, then ctrl+s keeps yours."
         if not material.is_source_of(draft.base):
             return "The sources changed since this draft was made: r drafts again."
         return ""
@@ -215,9 +215,7 @@ class Subject:
         if self.material is not None and text == self.material.base.content:
             return "nothing would change"
         if self.changed_meanwhile and text == draft.text:
-            return (
-                "the database changed since this draft was made: r drafts again, e edits it over the new text"
-            )
+            return "the database changed since this draft was made: e, then ctrl+s keeps it over the new text"
         return None
 
 
@@ -230,11 +228,11 @@ async def draft_to_take(screen: CommandScreen, subject: Subject, text: str) -> D
 
     A text that no draft has yet becomes one.
     """
-    draft = subject.draft
-    if draft is None:
+    draft, material = subject.draft, subject.material
+    if draft is None or material is None:
         return None
     if text != draft.text:
-        draft = await subject.work.batch.write(subject.summary_id, text)
+        draft = await subject.work.batch.write(subject.summary_id, text, material.base.content)
         doubtful = DraftFault.REVERSED in draft.faults
     else:
         doubtful = draft.origin is DraftOrigin.FALLBACK or not draft.accepted
@@ -632,13 +630,14 @@ The truncated source is never accepted automatically.
 
     def _edit(self) -> None:
         """Edit the text shown, here."""
-        self.open(places.Editor(str(self.subject.summary_id), self._first_text(), self._take_edited))
+        self.open(places.Editor(str(self.subject.summary_id), self._first_text(), self._edited()))
 
     async def _edit_outside(self) -> None:
         """Edit the text shown in the operator's own editor."""
+        take = self._edited()
         text = await edit_outside(self.app, str(self.subject.summary_id), self._first_text())
         if text is not None:
-            self._take_edited(text)
+            take(text)
 
     def _first_text(self) -> str:
         """The text shown; without a draft the present one."""
@@ -647,10 +646,17 @@ The truncated source is never accepted automatically.
             return shown
         return draft.text if draft else material.base.content if material else ""
 
-    def _take_edited(self, text: str) -> None:
-        if text != self._first_text():
-            subject = self.subject
-            self.work_on("write", subject.work.batch.write, subject.summary_id, text, exclusive=False)
+    def _edited(self) -> Callable[[str], None]:
+        """What takes the text that is edited now: over the stored text of this moment."""
+        subject, first, material = self.subject, self._first_text(), self.subject.material
+        over, outdated = material.base.content if material else "", bool(subject.changed_meanwhile)
+
+        def take(text: str) -> None:
+            if outdated or text != first:
+                write = subject.work.batch.write
+                self.work_on("write", write, subject.summary_id, text, over, exclusive=False)
+
+        return take
 
     # -- committing --------------------------------------------------------------------------------------
 

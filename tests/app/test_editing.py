@@ -20,7 +20,7 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
-from tests.databases import value
+from tests.databases import run, value
 
 pytestmark = pytest.mark.usefixtures("no_offer")
 SUMMARY = "sum_a8e198f2d073c00f"
@@ -48,6 +48,36 @@ async def test_a_summary_is_edited_by_hand_in_four_keys_besides_the_typing(datab
         await wait_for(pilot, lambda: value(path, TEXT) == f"Zebra. {before}")
         await settled(pilot)
         assert at(pilot.app.screen, "Summary DAG")
+
+
+async def test_what_is_written_while_the_editor_is_open_is_not_overwritten_unseen(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    before = value(path, TEXT)
+    theirs = f"UPDATE summaries SET content = content || ' theirs' WHERE summary_id = '{SUMMARY}'"
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await dag_on(pilot, SUMMARY)
+        await pilot.press("e")
+        await wait_for_text(pilot, f"Edit {SUMMARY}")
+        run(path, theirs)
+        await pilot.press(*"Zebra. ", "ctrl+s")
+        await wait_for_text(pilot, f"Review {SUMMARY}", "The summary changed since this draft was made")
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_until_said(pilot, "e, then ctrl+s keeps it over the new text")
+        assert value(path, TEXT) == f"{before} theirs"
+        await pilot.press("e")
+        await wait_for_text(pilot, f"Edit {SUMMARY}", "Zebra.")
+        await pilot.press("ctrl+s")
+        await wait_for_text(pilot, f"Review {SUMMARY}", "draft 2 of 2")
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for_text(pilot, "a Apply", "[Diff]", "-▌")
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: value(path, TEXT) == f"Zebra. {before}")
 
 
 @pytest.mark.long

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from lcm_core.api import Database, RefusedError, UsageError
 from lcm_core.base.files import drafts_folder
+from lcm_core.base.records import SummaryId
 from lcm_core.base.values import replace
 from lcm_core.change.plan import DiskFullError
 from lcm_core.operations import drafting as drafts
-from lcm_core.operations.drafting import ItemState, retention_of, select_items
+from lcm_core.operations.batch import Batch
+from lcm_core.operations.drafting import Draft, ItemState, retention_of, select_items
 from lcm_core.operations.drafts import (
     AcceptanceRule,
     DraftsHeader,
@@ -210,6 +212,11 @@ async def test_what_a_call_gave_stays_when_the_next_one_fails(path: Path) -> Non
         assert (item.state, len(item.drafts), item.usage.input_tokens) == (ItemState.FAILED, 1, 100)
 
 
+async def by_hand(batch: Batch, summary_id: SummaryId, text: str) -> Draft:
+    """Over what is stored now."""
+    return await batch.write(summary_id, text, (await batch.material(summary_id)).base.content)
+
+
 class TestDecisions:
     """What the operator does with drafts."""
 
@@ -234,7 +241,7 @@ class TestDecisions:
         async with await Database.open(path) as database:
             batch, one = await self.drafted(database)
             await batch.again(one, Writer([good("Another model.", model="other")]))
-            draft = await batch.write(one, "By hand.\nExpand for details about: it")
+            draft = await by_hand(batch, one, "By hand.\nExpand for details about: it")
             item = batch.item(one)
             assert [(d.number, d.model) for d in item.drafts] == [
                 (1, "test-model"),
@@ -324,7 +331,7 @@ async def test_a_draft_that_says_what_stands_there_holds_nobody_up(path: Path) -
         await again.run()
         assert set(states(again).values()) == {ItemState.SKIPPED}
         assert "identical to the current text" in again.items[0].why
-        await again.write(again.items[0].summary_id, good("Another text.").text)
+        await by_hand(again, again.items[0].summary_id, good("Another text.").text)
         assert states(again)[again.items[0].summary_id] is ItemState.REVIEW
     assert dump(path) == before
 
@@ -550,7 +557,7 @@ class TestKeeping:
             consumer = next(item for item in items if item.after)
             first = batch_of(database, items, Writer(), ahead=True)
             await first.run()
-            await first.write(consumer.after[0], "By hand.\nExpand for details about: it")
+            await by_hand(first, consumer.after[0], "By hand.\nExpand for details about: it")
             writer = Writer([good("Made again.")])
             later = batch_of(database, first.items, writer, rule=EVERY)
             await later.run()

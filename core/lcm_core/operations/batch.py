@@ -462,13 +462,16 @@ class Batch:
         )
         return drafts
 
-    async def write(self, summary_id: SummaryId, text: str) -> Draft:
-        """Add a text that a person wrote (or put together from hunks) as a draft, and propose it."""
+    async def write(self, summary_id: SummaryId, text: str, over: str) -> Draft:
+        """Add a text that a person wrote (or put together from hunks) as a draft, and propose it.
+
+        *over*: the stored text that the person saw; another one by now makes the draft stale.
+        """
         material = await self.material(summary_id)
         draft = await asyncio.to_thread(
             manual_draft, material, self.setting, text, self._next_number(summary_id)
         )
-        return self._propose(draft)
+        return self._propose(replace(draft, replaced=over))
 
     async def cut(self, summary_id: SummaryId) -> Draft:
         """Add the engine's cut of the source as a draft, and propose it; no rule takes it."""
