@@ -352,10 +352,7 @@ async def briefs(database: Database, conversation_id: int) -> tuple[BriefEntry, 
     """
     from lcm_core.operations.focus import load_briefs
 
-    async def load(reader: Reader) -> tuple[BriefEntry, ...]:
-        return await load_briefs(reader, ConversationId(conversation_id))
-
-    return await database.read(load)
+    return await database.read(load_briefs, ConversationId(conversation_id))
 
 
 async def history(database: Database, *, limit: int = 50) -> list[Operation]:
@@ -365,10 +362,7 @@ async def history(database: Database, *, limit: int = 50) -> list[Operation]:
     """
     from lcm_core.change.journal import operations
 
-    async def load(reader: Reader) -> list[Operation]:
-        return await reader.run(operations, limit=max(0, min(limit, _MOST_ROWS)))
-
-    return await database.read(load)
+    return await database.read(Reader.run, operations, limit=max(0, min(limit, _MOST_ROWS)))
 
 
 async def assemble(

@@ -86,16 +86,10 @@ async def _look_ahead(run: Run, asked: _Asked, ids: Sequence[ConversationId]) ->
     counts: list[int] = []
     with contextlib.suppress(Exception):
         async with asyncio.timeout(run.limits.seconds / 2 or None):
-            within, counts = await run.database.read(_load_ahead, run, asked, ids)
+            within, counts = await run.database.read(Reader.at_once, _look_at_all, run, asked, ids)
         run.join(within)
     run.moved()
     return counts
-
-
-async def _load_ahead(
-    reader: Reader, run: Run, asked: _Asked, ids: Sequence[ConversationId]
-) -> tuple[Run, list[int]]:
-    return await reader.at_once(_look_at_all, run, asked, ids)
 
 
 async def _look_at_all(
@@ -108,10 +102,6 @@ async def _look_at_all(
             break
         counts.append(await _look_at(within, asked, conversation_id, 0))
     return within, counts
-
-
-async def _structure_of(reader: Reader, conversation_id: ConversationId, *, small: bool) -> Structure | None:
-    return await reader.at_once(load_structure, conversation_id, small=small)
 
 
 async def _sizes(reader: Reader) -> Counter[ConversationId]:
@@ -170,7 +160,9 @@ async def _look_at(run: Run, asked: _Asked, conversation_id: ConversationId, don
     wanted, where = asked.checks, f" in conversation {conversation_id}"
     structure: Structure | None = None
     async with run.patient(wanted, where):
-        structure = await run.read(_structure_of, conversation_id, small=run.reader is not None)
+        structure = await run.read(
+            Reader.at_once, load_structure, conversation_id, small=run.reader is not None
+        )
     if structure is None:
         return 0
     findings = await _judge(run, asked.rules, structure)
