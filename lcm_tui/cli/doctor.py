@@ -104,7 +104,7 @@ FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
 )
 @flag(
     "--all",
-    "Also run the slow checks (search tables, pages of the file), and check verified texts again.",
+    "Full check: also the slow checks (search tables, pages of the file), and verified texts again.",
     into="whole_file",
 )
 @option(
