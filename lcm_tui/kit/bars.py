@@ -274,8 +274,9 @@ class TitleBar(_Bar):
     def notice_lines(self, width: int) -> Sequence[Line]:
         """The notice between what this is the title of and the shortest state of the file; the rest below.
 
-        A note that counts is left out, then the name of the place is clipped. The last sentence says what
-        to do next, so the others are cut first.
+        A note that counts is left out, then the name of the place is clipped. Trouble goes on below for a
+        while, over what stands there; all else has one line. The last sentence says what to do next, so the
+        others are cut first.
         """
         if self.notice is None:
             return ((),)
@@ -284,10 +285,11 @@ class TitleBar(_Bar):
         note = "" if self.note[:1].isdigit() else clip(safe_line(self.note), width // 3)
         note = f"  {note}  " if note else "  " if self.where else ""
         beside = width - cell_width(note) - _width(state) - 3
-        named = max(beside - cell_width(text), width // 3 - cell_width(note), width // 10)
+        named = max(beside - cell_width(text), width // 10)
         where = clip(safe_line(self.where), named)
         room, more = beside - cell_width(where), ""
-        rooms = (room, width - 2) if self.notice.new and self._has_room_below else (room,)
+        trouble = self.notice.severity != "information"
+        rooms = (room, width - 2) if trouble and self.notice.new and self._has_room_below else (room,)
         parts = _in_rooms(text, rooms)
         if cell_width(parts[-1]) > rooms[len(parts) - 1]:
             more, (others, _, last) = f" {self.help_key} more", text.rpartition(". ")
@@ -353,7 +355,8 @@ class RestOfNotice(_Bar):
 
     def compose_line(self, width: int) -> Line:
         """What had no room in the title."""
-        return self._bar.notice_lines(width)[-1]
+        lines = self._bar.notice_lines(width)
+        return lines[1] if len(lines) > 1 else ()
 
     async def on_click(self, event: events.Click) -> None:
         """A click is one on the notice."""

@@ -635,7 +635,7 @@ def before_keys(
         if (reason := why_not(screen)) is not None or operation is None:
             return reason
         if operation.conversation_id is None:
-            return "it changed several conversations: open one, and step to it with ["
+            return "it changed several conversations: open one and press ["
         return None
 
     return (

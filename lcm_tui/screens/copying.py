@@ -130,7 +130,7 @@ def _take(screen: Copying, text: str, name: str = "") -> None:
     text = text if name else safe_line(text)
     if len(text) > MOST:
         screen.app.notify(
-            f"{len(text):,} characters are more than a terminal takes; write them to a file.",
+            f"{len(text):,} characters are too many to copy; write them to a file.",
             severity="warning",
         )
         return

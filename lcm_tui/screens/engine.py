@@ -328,5 +328,5 @@ def why_no_closing(one: ConversationWork) -> str | None:
     if one.debt in (DebtState.NONE, DebtState.CLOSED):
         return "this conversation owes no compaction"
     if one.debt is DebtState.FAILED:
-        return "this conversation is active: once what failed works again, compact it"
+        return "it is active: once what failed works again, compact it"
     return "this conversation is active: its host pays the debt"

@@ -515,7 +515,7 @@ The truncated source is never accepted automatically.
         if not self.subject.applied or self.own:
             return self._why_not_apply()
         if self._following is None:
-            return "it is applied, and no other draft of the batch is to be reviewed"
+            return "it is applied, and no other draft of the batch is left"
         return None
 
     def _next_pane(self) -> None:

@@ -145,5 +145,5 @@ async def test_what_is_too_long_for_a_terminal_is_not_copied(
         await pilot.press("enter")
         await wait_for_text(pilot, "needle")
         await pilot.press("g", "y", "t")
-        await wait_until_said(pilot, "characters are more than a terminal takes; write them to a file.")
+        await wait_until_said(pilot, "characters are too many to copy; write them to a file.")
         assert not pilot.app.clipboard

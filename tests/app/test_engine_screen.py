@@ -83,9 +83,7 @@ async def test_debt_of_what_has_ended_is_closed_behind_a_backup(database_copy: D
         await wait_until_last_said(pilot, "this conversation is active: its host pays the debt")
         assert screen.list.table.select(4)
         await pilot.press("x")
-        await wait_until_last_said(
-            pilot, "this conversation is active: once what failed works again, compact it"
-        )
+        await wait_until_last_said(pilot, "it is active: once what failed works again, compact it")
         assert screen.list.table.select(7)
         await pilot.press("x")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
