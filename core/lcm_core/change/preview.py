@@ -786,7 +786,7 @@ async def check_complete(reader: Reader, planner: Planner, plans: Sequence[Plan]
     if planned != now:
         then, found = (sum(one.delete for one in different_rows(edits)) for edits in (planned, now))
         said = f"{found:,}" if found != then else "others among them"
-        raise StalePlanError([Moved("what goes", f"{then:,} rows", said)])
+        raise StalePlanError([Moved("what goes", counted(then, "row"), said)])
 
 
 async def rehearse(database: Database, planner: Callable[[Reader], Awaitable[Plan]]) -> None:
