@@ -509,8 +509,8 @@ def _with_earlier(verdict: Verdict, before: Verdict | None) -> Verdict:
 def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Verdict:
     """How many findings there are by how sure they are, and how many checks were run.
 
-    Those of the structure are counted apart, so that their number is the same before and after Health. Broken
-    summaries have a line of their own.
+    Broken summaries have a line of their own. Those that only Health looks for are counted once more apart, to
+    be kept until it runs again.
     """
     from lcm_core.base.findings import CheckState, Confidence
     from lcm_core.checks.running import STRUCTURE
@@ -528,7 +528,9 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
     fixable = sum(can_fix(one) for result in results for one in result.findings)
     skipped = sum(result.state is CheckState.NOT_RUN for result in results)
     ran = len(results) - skipped
-    broken, suspicious = sure[True, Confidence.BROKEN], sure[True, Confidence.SUSPICIOUS]
+    broken, suspicious = (
+        sum(sure[part, how] for part in (True, False)) for how in (Confidence.BROKEN, Confidence.SUSPICIOUS)
+    )
     # Broken summaries are counted by the list: what is said of their texts (family C) would say it again.
     owned = Counter(
         (one.conversation_id, one.check, one.confidence)

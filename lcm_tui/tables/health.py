@@ -312,14 +312,16 @@ def found_pieces(
     stopped = any(one.reason == STOPPED for one in known.not_run)
     fixable = sum(map(can_fix, chosen))
     summaries = known.broken_summaries
-    of_them = f" ({counted(summaries, 'summary')})" if summaries else ""
+    others = broken - summaries  # as the first screen counts them
+    said = [f"{others:,} broken"] if others or not summaries else []
+    said += [counted(summaries, "summary" if said else "broken summary")] if summaries else []
     sound = bool(total) and not broken and not doubtful and not stopped
     first = Span(" no damage found " if sound else " ", "ok")
     if stopped:
         first = Span(f" stopped after {total - left} of {total} checks  ", "warn")
     pieces: list[Line] = [
         (first,),
-        (Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken{of_them}", "error" if broken else "dim"),),
+        (Span(f"{SIGNS[Confidence.BROKEN]} {' + '.join(said)}", "error" if broken else "dim"),),
         (Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),),
     ]
     if stopped and left == total:

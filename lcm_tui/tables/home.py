@@ -273,9 +273,8 @@ def _state(outlook: Outlook, width: int) -> Line:
         said.append(Span(f"✗ {counted(verdict.broken, 'finding')} ", "error"))
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
-    if verdict.more:
-        earlier = "" if verdict.by_health else "earlier "
-        said.append(Span(f"{verdict.more:,} more in Health {earlier}", "warn"))
+    if verdict.more and not verdict.by_health:
+        said.append(Span(f"{verdict.more:,} more when Health ran ", "warn"))
     sound = "✓ no damage found " if verdict.by_health else "✓ structure sound "
     verdicts = said or [Span(sound, "ok")]
     extent = [f"{verdict.checks} of {verdict.known} checks"]

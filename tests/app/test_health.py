@@ -210,7 +210,7 @@ async def test_the_findings_of_the_selected_conversation_are_a_key_away(database
         assert screen.list.examination.findings[selected].confidence is Confidence.BROKEN
         whole = {finding_key(one) for one in (await report_of(database_file(DAMAGED))).findings()}
         assert set(screen.list.examination.findings) == whole
-        assert "38 broken" in check(pilot)
+        assert "15 broken + 23 summaries" in check(pilot)
         await pilot.press("T")
         await done(pilot, screen)
         assert {one.conversation_id for one in screen.list.examination.findings.values()} == {3}
@@ -274,7 +274,7 @@ async def test_findings_of_one_check_are_one_line_that_unfolds(database_file: Da
         assert "▸ C3            15       summariser fallback: 15 findings in 4 convers" in shown(pilot)
         assert table.select(fallbacks)
         await wait_for_text(pilot, "C3 summariser fallback  ✗ broken, error, 15 findings")
-        assert "✗ 38 broken (23 summaries)  ? 22 suspicious  – 11 skipped" in shown(pilot), (
+        assert "✗ 15 broken + 23 summaries  ? 22 suspicious  – 11 skipped" in shown(pilot), (
             "none of these can be fixed"
         )
         assert screen.selected_id() == "C3"
@@ -482,7 +482,7 @@ async def test_a_summary_of_a_finding_is_edited_and_traced_by_keys_of_the_bar(da
     async with open_app(database_copy(DAMAGED), size=NARROW) as pilot:
         await settled(pilot)
         await pilot.press("H")
-        await wait_for_text(pilot, "broken (23 summaries)", "C1 ")
+        await wait_for_text(pilot, "broken + 23 summaries", "C1 ")
         await pilot.press("slash", *"sum_06d84ef9c70348dc", "enter")
         await wait_for_text(pilot, " e Edit  L Lines  R Repair ")
         await pilot.press("L")

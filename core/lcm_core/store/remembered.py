@@ -79,14 +79,14 @@ class Verdict(Record, frozen=True):
 
     checks: int  #: that were run
     skipped: int
-    broken: int  #: findings of the structure; a broken summary is none
+    broken: int  #: findings of these checks; a broken summary is none
     suspicious: int
     known: int  #: checks that there are
     outdated: bool = False  #: the file was changed since
     damaged: bool = False  #: SQLite cannot read the file in part
     fixable: int = 0  #: findings with a fix that needs no model
     by_health: bool = False  #: all checks, as Health shows them
-    more: int = 0  #: findings of checks that are not of the structure, of a file that may have changed since
+    more: int = 0  #: findings that only Health looks for, when it last ran
     at: float = 0.0  #: when, if it was remembered: seconds since 1970
     seconds: float = 0.0  #: that it took then
     #: Conversations, checks, and how many findings of them are broken and suspicious.
