@@ -256,8 +256,8 @@ focus (tab); n and N go to the next and the previous match.
         return self._in_text if self.text.has_focus else self._in_tree
 
     def in_key_bar(self) -> list[str]:
-        """The next match only after a search, or once broken ones are gone through."""
-        return [name for name in super().in_key_bar() if name != "next" or self._in_tree.place]
+        """The next match only after a search; broken ones are gone through with the key that began it."""
+        return [name for name in super().in_key_bar() if name != "next" or self._in_tree.needle]
 
     def selected_id(self) -> str | None:
         """The id of the summary, or of the message."""

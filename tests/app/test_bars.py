@@ -219,7 +219,7 @@ async def test_a_key_that_another_row_allows_keeps_its_place(database_file: Data
             NARROW,
             "c Context  F Search  H Health  s Summaries  C Compact  & Disk  : ? Help  q Quit",
             "m As sent  e Edit  D Compare  d Dissolve  [ J Past  L Lines  : ? Help  esc Back",
-            "m Map  e Edit  L Lines  d Dissolve  ! Broken  n Next  : ? Help  esc Back",
+            "m Map  e Edit  L Lines  d Dissolve  ! Broken  r Rewrite  : ? Help  esc Back",
             "x Fix  R Repair  space Mark  1 Full check  T Only this one  : ? Help  esc Back",
         ),
         (
