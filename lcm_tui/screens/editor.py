@@ -57,7 +57,7 @@ class EditScreen(Screen[None]):
         yield DraftArea(self._begun.translate(self._table), soft_wrap=True, tab_behavior="focus")
         yield KeyBar(
             lambda: [
-                KeyHint("^s", "Keep and review", "keep", True),
+                KeyHint("^s", "Keep", "keep", True),
                 KeyHint("^z", "Undo typing", "undo", True),
                 KeyHint("F1", "Help", "help", True),
                 KeyHint("esc", "Leave", "back", True),

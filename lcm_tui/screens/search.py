@@ -771,7 +771,7 @@ lcm-tui --no-cache, or search_cache = false in config.toml, keeps neither.
             self.app.notify(f"The best of {least}{total:,} hits; {following} shows the next.")
 
     KEYS: ClassVar[Sequence[Key[SearchScreen]]] = (
-        commands.OPEN.does(_open, _why_none, help="Open the selected hit in its place."),
+        commands.OPEN.does(_open, _why_none, help="Open the selected hit in its place.", bar="Open hit"),
         Key(
             "narrow",
             "ctrl+t",

@@ -213,7 +213,7 @@ context, or it was made up.
 
     KEYS: ClassVar[Sequence[Key[TraceScreen]]] = (
         commands.OPEN.does(
-            _open_message, _why_not_open, help="Open the message at the words that both share."
+            _open_message, _why_not_open, help="Open the message at the words that both share.", bar="Message"
         ),
     )
 

@@ -487,6 +487,7 @@ async def test_the_key_of_each_choice_lists_as_many_hits_as_it_promised(database
         await resize(pilot, 60, 24)
         assert "hits, best first, 200 shown" in shown(pilot), "also where the line is short"
         await pilot.press("tab")
+        await wait_for_text(pilot, " enter Open hit  ")
         for (key, word, title), count in zip(CHOICES, (92, 45, 119, 67, 46, 277, 12, 2, 2), strict=True):
             await pilot.press(key)
             await wait_for_text(pilot, f"Search {word}", f"{count} of 327 hits", f"{key} ●{title} {count}")

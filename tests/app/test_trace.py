@@ -16,6 +16,7 @@ from tests.app.support import (
     at,
     dag_on,
     open_app,
+    resize,
     settled,
     shown,
     shown_lines,
@@ -54,6 +55,8 @@ async def test_a_line_is_traced_to_the_message_that_says_it_in_two_keys(database
         await settled(pilot)
         first = next(row for row in shown(pilot).split("\n") if " %  m" in row)
         assert f"#{seq}" in first
+        await resize(pilot, 60, 15)
+        assert " enter Message  " in shown(pilot)
         await pilot.press("enter")
         await wait_for_text(pilot, f"#{seq}", "tool")
 
