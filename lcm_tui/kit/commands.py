@@ -374,7 +374,8 @@ def free_keys(given: Mapping[str, str], keys: Collection[Key[Any]], action: str)
     screens = {one.id: one.screens for one in keys}
     others = (other for other in known if other == action or not _apart(action, other, known, screens))
     taken = {key for other in others for key in _split(given.get(other, known[other]))}
-    written = [*map(chr, range(0x21, 0x7F)), *(f"F{number}" for number in range(2, 13))]
+    # F1 and F2 are keys of the help, where a command is given its key.
+    written = [*map(chr, range(0x21, 0x7F)), *(f"F{number}" for number in range(3, 13))]
     return [one for one in written if textual_keys(one) not in taken]
 
 
