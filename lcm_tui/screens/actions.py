@@ -160,11 +160,17 @@ async def _repair(screen: CommandScreen, conversation: Conversation | None, *, o
         open_repair(screen, None)
         return
 
-    async def answered(answer: str | None) -> None:
+    async def list_them(answer: str) -> None:
+        screen.app.notify("Reading …", timeout=3)  # as long as the modules need, the first time
+        await imported("lcm_tui.flows.drafts", "lcm_tui.screens.drafting")
         if kept is not None and answer == "enter":
             await resume_drafts(screen, kept)
-        elif answer:
+        else:
             open_repair(screen, None if answer == "v" else conversation)
+
+    def answered(answer: str | None) -> None:
+        if answer:
+            screen.open_by("list-drafts", list_them, answer)
 
     answers = [("v", "every conversation of the database")]
     if conversation is not None:

@@ -88,6 +88,26 @@ async def test_a_low_narrow_terminal_shows_ids_and_reasons_below_a_short_head(da
         assert sum(line.startswith("● sum_") for line in shown_lines(pilot)) >= 4
 
 
+async def test_the_question_of_a_repair_closes_before_what_lists_them_is_imported(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    imported = asyncio.Event()
+
+    async def slow(*_: str) -> None:
+        await imported.wait()
+
+    async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
+        first = pilot.app.screen
+        await pilot.press("R")
+        await wait_for_text(pilot, "Repair summaries")
+        monkeypatch.setattr("lcm_tui.screens.actions.imported", slow)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: pilot.app.screen is first and "Repair summaries" not in shown(pilot))
+        await wait_for_text(pilot, "Reading …")
+        imported.set()
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DraftingScreen))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("size", [(48, 15), (60, 15), NARROW, (120, 35), (160, 50)])
 async def test_a_batch_of_several_conversations_says_at_every_width_whose_each_is(
