@@ -257,8 +257,9 @@ class GoTo(CommandPalette):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "help", "Help", show=False, id="palette-help")]
 
     def __init__(self, providers: Sequence[type[Provider]] | None = None) -> None:
-        """*providers*: what is listed; None: everything."""
-        super().__init__(providers, placeholder="What do you want to do, or where to go?  F1 help  esc back")
+        """*providers*: the themes, to list nothing else; None: everything."""
+        asked = "What do you want to do, or where to go?" if providers is None else "Which theme?"
+        super().__init__(providers, placeholder=f"{asked}  F1 help  esc back")
         self._entered = False  #: enter waits for what the typed text finds
 
     @on(Input.Submitted)
