@@ -535,7 +535,9 @@ class CommandScreen(Screen[None], Still):
 
     def _no_key_here(self, command: Key[Any], key: str | None = None) -> str:
         named = self.key_of(command.id) if key is None else key_title(key)
-        return f"{named} ({command.title}) is not a key here; {self.key_of('palette')} lists all."
+        here = self.title_bar.where.startswith(command.title[:6])  # of "Summaries" and "Summary DAG"
+        said = "is this screen already" if here else "is not a key here"
+        return f"{named} ({command.title}) {said}; {self.key_of('palette')} lists all."
 
     async def action_run(self, command: str) -> None:
         """Do what a key does, or say why it cannot be done."""

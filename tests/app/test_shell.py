@@ -153,6 +153,16 @@ async def test_a_key_that_only_another_screen_has_says_so(database_file: Databas
         await pilot.press("slash", "W", "tilde", "escape")  # text of the prompt
         await settled(pilot)
         assert len(said(pilot)) == count
+        for key, words in (
+            ("H", "H (Health) is this"),
+            ("s", "s (Summaries) is this"),
+            ("c", "c (Context) is this"),
+        ):
+            await pilot.press(key)
+            await settled(pilot)
+            await pilot.press(key)
+            await wait_until_said(pilot, f"{words} screen already; : lists all.")
+            await pilot.press("escape")
 
 
 @pytest.mark.long
