@@ -520,6 +520,13 @@ previews; in the messages as sent it finds text.
             return False
         return True
 
+    def back_title(self) -> str:
+        """What `esc` does if it does not leave the screen; empty: its usual name."""
+        if self.steps.leads_back:
+            return "Present"
+        first = self.items.has_focus and not self._as_sent and not self.finder().needle
+        return "As configured" if first and self.assembly.what_if is not None else ""
+
     def _set_budget(self, budget: int | None) -> None:
         self.assembly.what_if = budget
         self._settings_changed()
@@ -818,5 +825,5 @@ previews; in the messages as sent it finds text.
             help="Find ids, kinds and previews of items, or text in the messages as sent.",
         ),
         actions.ITS_ENGINE,
-        actions.BACK_FROM_PAST,
+        commands.BACK.does(title_now=lambda s: s.back_title(), help=actions.BACK_FROM_PAST.help),
     )

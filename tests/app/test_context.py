@@ -335,12 +335,14 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
         assert screen.asking
         await pilot.press(*"2k", "enter")
         await wait_for_text(pilot, "sent 1,330 of 2,000 tokens = 66.5 %", "stored: over budget by 1,304")
+        assert shown(pilot).endswith("esc As configured")
         await pilot.press("B", *"lots", "enter")
         await wait_until_refused(pilot, "“lots” is not a number of tokens")
         await pilot.press("escape")
         assert "what if: budget 2,000" in shown_lines(pilot)[0]
         assert pilot.app.session.budget == 128_000
         await pilot.press("escape")
+        await wait_for_text(pilot, " of 128,000 tokens", " esc Back")
         await opened(pilot, 7)
         assert " of 128,000 tokens" in head(pilot)[0], "what was asked there holds there"
         assert "what if" not in shown_lines(pilot)[0]
