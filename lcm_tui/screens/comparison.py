@@ -93,9 +93,9 @@ def _side(side: Side, other: Side, one: SentContext | None, zone: tzinfo | None)
         parts.append((Span(said, "match" if side.prompt else "text"),))
     if one is None:
         return [*parts, (Span(f"under {side.budget:,}"),)]
-    figures: Line = (Span(f"{counted(len(one.messages), 'message')}, {counted(one.sent_tokens, 'token')}"),)
-    under: Line = (Span(f"under {one.budget:,}"),)
-    parts += [figures, under] if side.budget == other.budget else [under, figures]
+    of = f" of {one.budget:,}" if side.budget == other.budget else ""
+    parts += [] if of else [(Span(f"under {one.budget:,}"),)]
+    parts.append((Span(f"{counted(len(one.messages), 'message')}, {one.sent_tokens:,}{of} tokens"),))
     if taken is not None and (doubt := doubt_of(taken)):
         parts.append((Span(doubt, "warn"),))
     if not side.clamps:

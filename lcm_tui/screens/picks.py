@@ -62,7 +62,7 @@ async def budgets(session: Session, conversation: Conversation, *, asked: int) -
     if cap is not None:
         known.insert(0, (cap, "the engine’s cap"))
     named: dict[int, str] = {}
-    for budget, note in (*known, *((size, "a model’s window") for size in STEPS)):
+    for budget, note in (*known, *((size, "a size to try") for size in STEPS)):
         named.setdefault(budget, note)
     named.pop(configured, None)
     return [
@@ -81,11 +81,12 @@ async def comparisons(session: Session, conversation: Conversation, here: Side) 
     """What a context is compared with: itself at another moment, under another budget; another one."""
     present = session.present if isinstance(session, PastSession) else session
     stops, kept, others = await present.read(_comparable, conversation.conversation_id)
-    zone = session.zone
+    zone, budget = session.zone, session.budget
     changes = (one for one in _moments(stops) if not isinstance(one, _Compacted))
     found = [
         *([Pick(NOW, "as it is now")] if here.at else ()),
         *([Pick(NO_PROMPT, "without the prompt")] if here.prompt else ()),
+        *([Pick(tokens_text(budget), f"as configured, {budget:,} tokens")] if here.budget != budget else ()),
         *(_before(one, zone) for one in _compactions(stops)),
         *_other_budgets(here.budget),
         Pick(OPENED, "as it was when this screen was opened"),

@@ -133,7 +133,7 @@ async def test_how_it_was_when_the_screen_was_opened(database_copy: DatabaseFact
             number = host.say(1, "Is the cache warm?")
             await wait_for_text(pilot, " sent 4,442 of ")
             await pilot.press("D", *"opened", "enter")
-            await wait_for_text(pilot, "22 messages, 4,430 tokens", f"+▌== user · message {number}")
+            await wait_for_text(pilot, "22 messages, 4,430 of 128,000", f"+▌== user · message {number}")
             assert "1 only in the second" in shown(pilot)
             host.say(1, "And now?")
             await wait_for_text(pilot, "+▌And now?", "2 only in the second")

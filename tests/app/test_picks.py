@@ -31,9 +31,13 @@ async def test_a_budget_is_picked(database_file: DatabaseFactory):
         lines = shown_lines(pilot)
         at = next(place for place, line in enumerate(lines) if "128,000  as configured" in line)
         assert "What if the budget were" in lines[at - 2], "the field is on top"
-        assert "4,000  a model’s window" in lines[at + 1]
+        assert "4,000  a size to try" in lines[at + 1]
         await pilot.press("down", "down", "up", "enter")
         await wait_for_text(pilot, "what if: budget 4,000")
+        await pilot.press("D")
+        await wait_for_text(pilot, "as configured, 128,000 tokens")
+        assert pilot.app.screen.prompt.list.keys[0].text == "128k"
+        await pilot.press("escape")
         await pilot.press("B", "enter")
         await wait_for_text(pilot, " of 128,000 tokens")
         assert "what if" not in shown_lines(pilot)[0], "the first one is what an empty answer stands for"
@@ -46,8 +50,8 @@ async def test_what_is_typed_filters_or_is_taken_as_typed(database_file: Databas
         await pilot.press("B", *"20")
         await wait_for_text(pilot, "20  as typed")
         lines = shown_lines(pilot)
-        assert any("200,000  a model’s window" in line for line in lines)
-        assert not any("64,000  a model’s window" in line for line in lines)
+        assert any("200,000  a size to try" in line for line in lines)
+        assert not any("64,000  a size to try" in line for line in lines)
         await pilot.press("down", "enter")
         await wait_for_text(pilot, "what if: budget 200,000")
         await pilot.press("B", *"20k", "enter")
@@ -72,9 +76,9 @@ async def test_before_the_last_compaction_is_three_keys_away(database_file: Data
         await wait_for(pilot, lambda: at(pilot.app.screen, "Compare "), "the comparison")
         await wait_for_text(
             pilot,
-            "- before the compaction of 03-04 11:59 · 39 messages, 7,050 tokens",
+            "- before the compaction of 03-04 11:59 · 39 messages, 7,050 of 128,000 tokens",
             "! Some items are newer; what they replaced is not known.",
-            "+ now · 22 messages, 4,430 tokens · under 128,000",
+            "+ now · 22 messages, 4,430 of 128,000 tokens",
             "only in the first",
         )
 
