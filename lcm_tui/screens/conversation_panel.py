@@ -164,7 +164,7 @@ SHARE_OF_LIST: Final = 200
 #: Contexts and conversations that are listed, at most.
 LISTED_ABOVE: Final = 5
 #: The command of the list that leads where a line leads.
-LEADING: Final = {
+LEADING: Final[dict[Subject | None, str]] = {
     Subject.STATE: "health",
     Subject.BROKEN: "repair",
     Subject.STALE: "repair",
@@ -174,6 +174,7 @@ LEADING: Final = {
     Subject.NEAREST: "context",
     Subject.LARGEST: "disk",
     Subject.OPERATION: "undo",
+    None: "history",
 }
 
 
@@ -221,7 +222,7 @@ class Outlooker:
             )
         return self._outlook
 
-    def _keys(self) -> dict[Subject, str]:
+    def _keys(self) -> dict[Subject | None, str]:
         return {subject: self._screen.key_of(name) for subject, name in LEADING.items()}
 
     @property
@@ -509,8 +510,8 @@ def _with_earlier(verdict: Verdict, before: Verdict | None) -> Verdict:
 def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Verdict:
     """How many findings there are by how sure they are, and how many checks were run.
 
-    Broken summaries have a line of their own. Those that only Health looks for are counted once more apart, to
-    be kept until it runs again.
+    Broken summaries have a line of their own. Those that only Health looks for are counted once more apart:
+    their number is kept until it runs again.
     """
     from lcm_core.base.findings import CheckState, Confidence
     from lcm_core.checks.running import STRUCTURE

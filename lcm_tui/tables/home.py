@@ -121,7 +121,8 @@ class Outlook(Record, frozen=True):
     largest: Sequence[Sized] = ()  #: the largest first
     total_bytes: int = 0  #: of all conversations
     changes: Sequence[Changed] = ()  #: the newest first
-    keys: dict[Subject, str] = field(default_factory=dict)  #: the key of the list that leads there, too
+    #: The key of the list that leads there, too; None: from a change that cannot be undone, to the history.
+    keys: dict[Subject | None, str] = field(default_factory=dict)
 
 
 def panel_keys(outlook: Outlook, most: int) -> tuple[PanelKey, ...]:
@@ -182,7 +183,7 @@ def _ones(subject: Subject, said: bool) -> list[PanelKey]:
 
 def panel_line(outlook: Outlook, key: PanelKey, width: int, *, repeated: bool = False) -> Line:
     """A line; *repeated*: the one above is about the same."""
-    hint = outlook.keys.get(key.subject, "") if _is_led(outlook, key) else ""
+    hint = outlook.keys.get(key.subject if _is_led(outlook, key) else None, "")
     label = "" if repeated else key.subject.value
     line = [Span(f" {label:<{LABEL}} ", "heading" if label else "text")]
     room = width - cell_width(line[0].text) - cell_width(hint) - 2
