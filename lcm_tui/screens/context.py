@@ -52,7 +52,6 @@ from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.context import columns, fate_at
 from lcm_tui.tables.items import SHOWN, between_document, cut, item_document, load_item
 from lcm_tui.tables.messages import below_home
-from lcm_tui.tables.past import moment_text
 from lcm_tui.tables.sent import (
     FRESH_TAIL,
     SUMMARIES,
@@ -266,7 +265,11 @@ async def compare(screen: CommandScreen, conversation: Conversation, assembly: A
     then, zone, number = screen.then, screen.session.zone, conversation.conversation_id
     at = "" if then is None else then.past.point.text
     found = None if then is None else then.past.found
-    when = (at or NOW) if found is None else moment_text(found, zone).removeprefix("as it was ")
+    when = at or NOW
+    if found is not None:
+        from lcm_tui.tables.past import moment_text
+
+        when = moment_text(found, zone).removeprefix("as it was ")
     here = Side(number, assembly.asked, when, prompt=assembly.prompt, clamps=assembly.clamps, at=at)
     called: dict[str, str] = {}  # the moments, in words
 
