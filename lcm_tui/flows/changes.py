@@ -17,7 +17,7 @@ from lcm_core.base.values import replace
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.commit import Committed
 from lcm_core.change.guard import check_whole
-from lcm_core.change.journal import Operation
+from lcm_core.change.journal import Operation, of_batch
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import Batch, Planner
 from lcm_core.change.reindex import resync
@@ -385,6 +385,7 @@ WHOLE: Final = frozenset({"compact", "focus", "refocus"})
 class Undoing(Change):
     """An operation that holds is undone, one that was undone is redone; with *batch* at first all of it.
 
+    Only what would change something can be chosen: a batch of several, later changes where there are some.
     The passes of a compaction, and a brief with its sweep, are one change to the operator.
     """
 
@@ -395,8 +396,7 @@ class Undoing(Change):
         self._one, self._holds, self._batch = one, holds, batch
         self._whole = Choice("with all of its batch", ("no", "yes"), chosen="yes" if batch else "no")
         self._later = Choice.switch("with later changes that depend on it")
-        choices = (*([self._whole] if one.batch is not None else []), *([self._later] if holds else []))
-        super().__init__(self._plan, about=ABOUT_UNDOING, choices=choices)
+        super().__init__(self._plan, about=ABOUT_UNDOING)
 
     @property
     def title(self) -> str:
@@ -412,6 +412,9 @@ class Undoing(Change):
     async def _plan(self, reader: Reader) -> Sequence[Plan]:
         """What somebody else has undone or redone meanwhile is refused: it never does the opposite."""
         one, redo = self._one, not self._holds
+        several = one.batch is not None and len(await reader.run(of_batch, one.batch)) > 1
+        whole = (self._whole,) if several else ()
+        self.choices = (*whole, self._later) if self._later.on else whole
         try:
             if self._whole.on and one.batch is not None:
                 if redo:
@@ -423,8 +426,8 @@ class Undoing(Change):
         except NotUndoableError as error:
             if not error.dependents or self._later.on or redo:
                 raise
-            choice = self.choices.index(self._later)
-            raise _depended_on(error, choice, whole=self._whole.on) from error
+            self.choices = (*whole, self._later)
+            raise _depended_on(error, len(whole), whole=self._whole.on) from error
 
 
 def undoing_line(line: HistoryLine) -> Change:
