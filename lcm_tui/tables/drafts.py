@@ -391,7 +391,7 @@ class Passing:
     def __init__(self, items: Iterable[BatchItem]) -> None:
         """None of the drafts of *items* is measured yet."""
         states = {ItemState.WAITING, ItemState.DRAFTING, ItemState.FAILED}
-        self._to_come = sum(one.state in states for one in items)
+        self._to_come = [one.summary_id for one in items if one.state in states]
         self._tokens = {one.summary_id: one.tokens for one in items if one.state is ItemState.REVIEW}
         self.measured: list[MeasuredDraft] = []
         self.done = False  #: all are measured
@@ -420,13 +420,15 @@ class Passing:
             change = sum(one.tokens - self._tokens[one.summary_id] for one in drafts)
             size = counted(abs(change), "token")
             changes = f"adds {size} to" if change >= 0 else f"takes {size} from"
-            those = "these summaries, without those to come" if self._to_come else "these summaries"
-            yield f"Accepting {changes} the contexts, which contain {len(drafts):,} of {those}."
+            that, more = ", which", ""
+            if to_come := sum(one in in_context for one in self._to_come):
+                that, more = " so far: they", f", and {to_come:,} of those to come, which may grow"
+            yield f"Accepting {changes} the contexts{that} contain {len(drafts):,} of these summaries{more}."
         if self._to_come:
-            one = self._to_come == 1
+            coming, one = counted(len(self._to_come), "summary"), len(self._to_come) == 1
             arrive = "its draft when it arrives" if one else "their drafts when they arrive"
             yield (
-                f"{counted(self._to_come, 'summary')} of the batch {'has' if one else 'have'} no draft yet: "
+                f"{coming} of the batch {'has' if one else 'have'} no draft yet: "
                 f"the conditions stay in force and accept {arrive}, without asking again."
             )
 

@@ -130,11 +130,11 @@ def _verdict(draft: Draft, material: Material, state: ReviewState) -> Line:
             Span(" This is the truncated source, not a summary: it is never accepted automatically.", "warn"),
         )
     if not draft.accepted:
-        return (Span(f" Rejected: {' '.join(draft.sentences)}", "error"),)
+        return (Span(f" Advised against: {' '.join(draft.sentences)}", "error"),)
     if state.kept is None:
         return (Span(" no problem so far; comparing it with the source …", "dim"),)
     if state.kept.reversed:
-        return (Span(f" Rejected: {reversal_sentence(state.kept.reversed)}", "error"),)
+        return (Span(f" Advised against: {reversal_sentence(state.kept.reversed)}", "error"),)
     found = assessment_of(draft, material, state.kept, state.now)
     said: Line = (Span(f" {found.sentence}", _STYLES[found.worth]),)
     if draft.sentences:

@@ -141,5 +141,5 @@ async def test_an_emptied_text_is_a_draft_that_cannot_stand(
         await settled(pilot)
         assert screen.subject.draft is not None
         assert not screen.subject.draft.text
-        await wait_for_text(pilot, "Rejected: The text is empty.")
+        await wait_for_text(pilot, "Advised against: The text is empty.")
     assert terminal == ["given away", "back"]

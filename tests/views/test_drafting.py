@@ -43,10 +43,14 @@ def passing_of(items: tuple[BatchItem, ...], *passing: str) -> Passing:
 
 def test_the_tokens_of_a_rule_are_those_of_drafts_that_pass_it_and_replace_summaries_of_a_context() -> None:
     both, *_ = [*passing_of(BATCH, "sum_a", "sum_b").sentences(EVERY, CONTEXT)][1:]
-    assert both.startswith("Accepting adds 250 tokens to the contexts, which contain 2 of these summaries")
-    assert both.endswith(", without those to come.")
+    assert both == (
+        "Accepting adds 250 tokens to the contexts so far: they contain 2 of these summaries, and 1 of those "
+        "to come, which may grow."
+    )
+    *_, none_to_come = [*passing_of(BATCH, "sum_a", "sum_b").sentences(EVERY, CONTEXT - {"sum_e"})][1:2]
+    assert none_to_come.endswith(" the contexts, which contain 2 of these summaries.")
     one, *_ = [*passing_of(BATCH, "sum_a", "sum_c").sentences(EVERY, CONTEXT)][1:]
-    assert one.startswith("Accepting adds 200 tokens to the contexts, which contain 1 of these summaries")
+    assert one.startswith("Accepting adds 200 tokens to the contexts so far: they contain 1 of these summ")
     shorter = (item("sum_a", ItemState.REVIEW, 1_700, 200),)
     assert (
         "takes 1,500 tokens from the contexts, which contain 1 of these summaries."
