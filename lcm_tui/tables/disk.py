@@ -108,14 +108,16 @@ def disk_sentence(use: DiskUse) -> str:
 
 
 def freed_sentences(freed: Freed) -> tuple[str, ...]:
-    """What a deletion frees, and what it writes; without full stops, each for a line of 80 cells."""
+    """What a deletion frees, and what it writes; without full stops."""
     said = [f"File {_smaller(freed.file, freed.freed)} after a VACUUM"]
+    if freed.free:
+        said[0] += f", {bytes_text(max(freed.freed - freed.free, 0))} of it by this"
     if freed.files:
         said[0] += f"; {counted(freed.files, 'large file')}, {bytes_text(freed.stored)}"
     if freed.export:
         said += ["Large files stay on the disk, and no row names them any more"] if freed.files else []
         written = f"Export {bytes_text(freed.export)}, undo {bytes_text(freed.undo)}"
-        said.append(f"{written}: space is gained by deleting the export")
+        said.append(f"{written}: both take disk space until you remove them")
     return tuple(said)
 
 

@@ -105,7 +105,7 @@ async def test_each_warning_of_a_deletion_is_whole_on_its_line(database_copy: Da
         assert [line for line in lines if line.startswith("!")] == [
             "! File 3.7 MB, about 318.1 KB less after a VACUUM; 6 large files, 61.1 KB.",
             "! Large files stay on the disk, and no row names them any more.",
-            "! Export 406.4 KB, undo 52.6 KB: space is gained by deleting the export.",
+            "! Export 406.4 KB, undo 52.6 KB: both take disk space until you remove them.",
             "! Exported to ~/.local/share/lcm-tui/exports first.",
         ]
         await pilot.press("a")

@@ -159,7 +159,7 @@ def test_a_deletion_says_what_it_frees_and_what_it_writes(path: Path, monkeypatc
     freed = conversations(path, "delete", 1, "--json").data["freed"]
     said = " ".join(shown.out.split())
     assert "File 3.7 MB, about 1.0 MB less after a VACUUM; 3 large files, 147 bytes." in said
-    assert f"undo {bytes_text(freed['undoBytes'])}: space is gained by deleting the export." in said
+    assert f"undo {bytes_text(freed['undoBytes'])}: both take disk space until you remove them." in said
     wave = pruning.plan_delete.__kwdefaults__ or {}
     with monkeypatch.context() as first:
         first.setitem(wave, "rows", 500)
@@ -170,6 +170,17 @@ def test_a_deletion_says_what_it_frees_and_what_it_writes(path: Path, monkeypatc
     assert abs(sum(one["bytes"] for one in done["exports"]) - freed["exportBytes"]) < 1_000
     assert run("disk", "--free", "pages", "--db", path, "--apply", "--yes").code == 0
     assert path.stat().st_size == pytest.approx(freed["fileBytesAfter"], rel=0.1)
+
+
+@pytest.mark.long
+def test_a_deletion_says_how_much_of_what_is_given_back_was_free_already(path: Path):
+    assert conversations(path, "delete", 1, "--apply", "--yes").code == 0
+    freed = conversations(path, "delete", 4, "--json").data["freed"]
+    assert freed["fileBytesFree"] == value(path, "PRAGMA freelist_count") * value(path, "PRAGMA page_size")
+    less = freed["fileBytes"] - freed["fileBytesAfter"]
+    own = less - freed["fileBytesFree"]
+    said = " ".join(conversations(path, "delete", 4).out.split())
+    assert f"about {bytes_text(less)} less after a VACUUM, {bytes_text(own)} of it by this" in said
 
 
 @pytest.mark.long

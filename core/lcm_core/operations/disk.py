@@ -198,6 +198,7 @@ class Freed(Record, frozen=True):
     """What a deletion of conversations frees, and what it writes; in bytes, and about."""
 
     file: int = field(name="fileBytes")  #: of the database file now
+    free: int = field(name="fileBytesFree")  #: of its pages that are free already
     after: int = field(name="fileBytesAfter")  #: of it once its free pages are given back
     export: int = field(name="exportBytes")  #: of the files that bring the conversations back
     undo: int = field(name="undoBytes")  #: that the history keeps, in the file or beside it
@@ -235,10 +236,11 @@ async def freed_by(reader: Reader, conversations: Collection[ConversationId], pl
     inside = sum(size for size in packed if size <= APART_BYTES) * share
     files = [one for owner in conversations for one in await list_files(reader, owner)]
     page, pages = await reader.value("PRAGMA page_size"), await reader.value("PRAGMA page_count")
-    used = pages - await reader.value("PRAGMA freelist_count")
+    free = await reader.value("PRAGMA freelist_count")
     return Freed(
         page * pages,
-        max(int(page * used - gone + inside), 0),
+        page * free,
+        max(int(page * (pages - free) - gone + inside), 0),
         exported if kept else 0,
         int(sum(packed) * share),
         len(files),
