@@ -121,7 +121,7 @@ def _in_runs(words: Iterable[str]) -> Iterator[str]:
 
 def effect_text(shift: Sequence[Shifted], tokens: Tokens, budget: int) -> str:
     """What a plan does to the contexts that it touches, in one sentence; the budget is in tokens."""
-    contexts = len({one.conversation_id for one in shift})
+    contexts = len({one.conversation_id for one in shift}) or len(tokens.contexts)
     said = [_moves_text(shift), *_weights_text(tokens)]
     if contexts < 2 and tokens.after:
         becomes = "becomes" if tokens.change else "stays"

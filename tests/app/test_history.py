@@ -269,7 +269,7 @@ async def test_the_operations_of_a_batch_are_listed_under_it_and_its_undo_names_
     path = database_copy("0.15.3")
     done = []
     for owner, node, batch in ((1, NODE, "b"), (None, OTHER, None), (4, FOURTH, "b")):
-        edit = update(path, "summaries", "summary_id", node, descendant_token_count=5620)
+        edit = update(path, "summaries", "summary_id", node, token_count=700)
         plan = replace(
             plan_of(edit),
             title=f"Count {node} and say more about it",
@@ -289,7 +289,13 @@ async def test_the_operations_of_a_batch_are_listed_under_it_and_its_undo_names_
         await wait_for_text(pilot, f"├ Count {FOURTH[:12]} and", f"└ Count {NODE[:12]} and", "ctx tokens")
         await pilot.press("u")
         await previewed(pilot)
-        await wait_for_text(pilot, "Undo, 2 conversations", "batch: yes")
+        await wait_for_text(
+            pilot,
+            "Undo, 2 conversations",
+            "batch: yes",
+            "tokens of 1  4,248 → 3,749 stored (-499), budget 128,000",
+            "tokens of 4  1,878 → 1,778 stored (-100), budget 128,000",
+        )
         await pilot.press("1")
         await wait_for_text(pilot, "Undo, conversation 4")
 
@@ -302,10 +308,16 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
     before, done = dump(path), []
     for tokens in (5620, 6018):
         edit = update(path, "summaries", "summary_id", NODE, descendant_token_count=tokens)
-        done.append(commit(path, replace(plan_of(edit), title=f"Count {tokens}")).id)
+        alone = replace(plan_of(edit), title=f"Count {tokens}", batch=f"batch_of_one_{tokens}")
+        done.append(commit(path, alone).id)
     async with open_app(path) as pilot:
         screen = await history(pilot)
         await settled(pilot)
+        await pilot.press("u")
+        await previewed(pilot)
+        assert "(1)" not in shown(pilot), "neither later changes nor others of its batch: nothing to choose"
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
         await pilot.press("j", "u")
         await previewed(pilot)
         await wait_for_text(

@@ -619,7 +619,8 @@ def _tokens(
 ) -> Tokens:
     """The sums of the plan's context, or of all it touches; a row that the plan makes weighs what it says.
 
-    Where no list changes but something is counted anew: those of the plan's conversation.
+    Where no list changes but something is counted anew: those of the plan's conversation, of a batch those of
+    each conversation that it is counted in.
     """
     counted = [
         edit
@@ -629,42 +630,57 @@ def _tokens(
         and edit.table in ("messages", "summaries")
         and isinstance(edit.after.get("token_count"), int)
     ]
-    old: list[Ref] = [ref for one in verified.contexts.values() for ref in one.before.refs]
-    new: list[Ref] = [ref for one in verified.contexts.values() for ref in one.after.refs]
-    if counted and not verified.contexts and schema.has("context_items"):
+    lists = {owner: (one.before.refs, one.after.refs) for owner, one in verified.contexts.items()}
+    if counted and not lists and schema.has("context_items"):
+        owners = {conversation_id}
+        if conversation_id is None:
+            owners = {
+                one.conversation_id for one in weights_by_id(db, schema, map(_item_of, counted)).values()
+            }
         sql = "SELECT message_id, summary_id FROM context_items WHERE conversation_id = ?"
-        rows = db.rows(sql, (conversation_id,))
-        old = new = [message if summary is None else summary for message, summary in rows]
-    stored: dict[Ref, Weight] = dict(weights_by_id(db, schema, {*old, *new}).items())
+        for owner in sorted(filter(None, owners)):
+            rows = db.rows(sql, (owner,))
+            refs = [message if summary is None else summary for message, summary in rows]
+            lists[owner] = refs, refs
+    refs_of = {ref for both in lists.values() for refs in both for ref in refs}
+    stored: dict[Ref, Weight] = dict(weights_by_id(db, schema, refs_of).items())
     weights = {**stored, **dict(_made(counted, stored))}
-    before = [weight for ref in old if (weight := stored.get(ref))]
-    after = [weight for ref in new if (weight := weights.get(ref))]
-    one_context = len(verified.contexts) < 2
-    contexts = tuple(
-        ContextTokens(
-            owner,
-            sum(stored[ref].tokens for ref in one.before.refs if ref in stored),
-            sum(weights[ref].tokens for ref in one.after.refs if ref in weights),
+    weighed = {
+        owner: (
+            [stored[ref] for ref in old if ref in stored],
+            [weights[ref] for ref in new if ref in weights],
         )
-        for owner, one in ({} if one_context else verified.contexts).items()
+        for owner, (old, new) in lists.items()
+    }
+    sums = tuple(
+        ContextTokens(owner, sum(one.tokens for one in before), sum(one.tokens for one in after))
+        for owner, (before, after) in weighed.items()
     )
-    about = [one for one in contexts if one.conversation_id == conversation_id]
-    counts = about or contexts
+    if not verified.contexts:
+        sums = tuple(one for one in sums if one.before != one.after) or sums[:1]
+    about = [one for one in sums if one.conversation_id == conversation_id] or sums
+    made_of = map(groups_of, weighed[sums[0].conversation_id]) if len(sums) == 1 else ((), ())
+    made_of_before, made_of_after = made_of
     return Tokens(
-        sum(one.before for one in counts) if counts else sum(weight.tokens for weight in before),
-        sum(one.after for one in counts) if counts else sum(weight.tokens for weight in after),
+        sum(one.before for one in about),
+        sum(one.after for one in about),
         leaving=sum(stored[one.ref].tokens for one in shift if one.new is None and one.ref in stored),
         entering=sum(weights[one.ref].tokens for one in shift if one.old is None and one.ref in weights),
-        made_of_before=groups_of(before) if one_context else (),
-        made_of_after=groups_of(after) if one_context else (),
-        contexts=contexts,
+        made_of_before=made_of_before,
+        made_of_after=made_of_after,
+        contexts=sums if len(sums) > 1 else (),
     )
+
+
+def _item_of(edit: RowChange) -> object:
+    """What a context names the row of a message or a summary by."""
+    return edit.key["message_id" if edit.table == "messages" else "summary_id"]
 
 
 def _made(edits: Iterable[RowChange], stored: Mapping[Ref, Weight]) -> Iterator[tuple[Ref, Weight]]:
     """What the rows weigh that a plan makes, or counts anew."""
     for edit in edits:
-        ref = edit.key["message_id" if edit.table == "messages" else "summary_id"]
+        ref = _item_of(edit)
         tokens = edit.after.get("token_count") if edit.after else None
         if not (isinstance(tokens, int) and isinstance(ref, int | str | Symbol)):
             continue
