@@ -8,9 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.api import DatabaseError, NotFoundError, RefusedError, plan_dissolve, plan_undo
+from lcm_core.api import (
+    DatabaseError,
+    NotFoundError,
+    Options,
+    RefusedError,
+    plan_dissolve,
+    plan_undo,
+    resolve,
+)
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Splice
+from lcm_core.operations.assembly import assemble_context, settings_for
 
 from tests.change.oracle import Whole
 from tests.change.support import (
@@ -21,6 +30,7 @@ from tests.change.support import (
     dissolvable,
     dump,
     planned,
+    reading,
     search_faults,
     sources,
     undo,
@@ -71,6 +81,29 @@ def test_new_items_bear_the_time_of_the_plan(database_copy):
         value(path, "SELECT created_at FROM context_items WHERE summary_id = ?", one) for one in restored
     }
     assert stamps == {"2026-03-06 12:00:00"}
+
+
+def test_what_an_active_brief_replaces_is_dissolved_without_a_change_of_what_is_sent(database_copy):
+    path = database_copy("0.15.3")
+    conversation, summary = next(one for one in dissolvable(path) if one[0] == 2)
+    said = (
+        "The active focus brief replaces this summary and its sources: what the model is sent stays the same"
+    )
+
+    async def sent(reader):
+        engine = resolve(Options(), {}, home=Path("/nonexistent")).engine
+        found = await assemble_context(reader, conversation, settings_for(engine, 128_000), zone=UTC)
+        return [(one.role, one.content) for one in found.messages]
+
+    made = plan(path, conversation, summary)
+    assert any(one.startswith(said) for one in made.warnings)
+    before = asyncio.run(reading(path, sent))
+    assert before
+    done = commit(path, made)
+    assert asyncio.run(reading(path, sent)) == before
+    undo(path, done.id)
+    run(path, "UPDATE focus_briefs SET status = 'inactive' WHERE status = 'active'")
+    assert not any(one.startswith(said) for one in plan(path, conversation, summary).warnings)
 
 
 @pytest.mark.long

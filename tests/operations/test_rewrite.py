@@ -138,6 +138,11 @@ async def test_a_text_that_changed_since_the_draft_is_refused_with_all_three(
         assert (error.base, error.theirs, error.ours) == (base.content, "theirs", TEXT)
         assert "theirs" in error.message
         assert int(error.exit_code) == 7
+        longer = ChangedMeanwhileError(leaf, base.content, f"{base.content} HOST", TEXT)
+        end, size = base.content[-10:], len(base.content)
+        assert f"{end}' ({size:,} characters), now '… " in longer.message, "the place where they differ"
+        assert f"{end} HOST' ({size + 5:,} characters)" in longer.message
+        assert "preview the change again" not in longer.message, "that would be refused again"
 
 
 async def test_a_source_that_changed_since_the_draft_is_refused(database_copy: DatabaseFactory) -> None:

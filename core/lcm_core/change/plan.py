@@ -585,12 +585,13 @@ class StalePlanError(LcmError):
 
     exit_code: ClassVar[ExitCode] = ExitCode.STALE
     default_code: ClassVar[str] = "STALE_PLAN"
+    advice: ClassVar[str] = "preview the change again"
 
     def __init__(self, moved: Iterable[Moved]) -> None:
         self.moved = tuple(moved)
         super().__init__(
             f"The database has changed since this was planned: {listed(one.text for one in self.moved)}. "
-            "Nothing was changed; preview the change again.",
+            f"Nothing was changed; {self.advice}.",
             details={"moved": len(self.moved)},
         )
 
@@ -660,7 +661,23 @@ def differences(name: Callable[[], str], before: Cells, now: Cells) -> Iterable[
         if column not in held:
             yield Moved(f"{name()}: column {column}", "there", "gone")
         elif (found := held[column]) != expected or type(found) is not type(expected):
-            yield Moved(f"{name()}: {column}", _shown(expected), _shown(found))
+            yield Moved(f"{name()}: {column}", *shown_apart(expected, found))
+
+
+def shown_apart(one: Cell, other: Cell) -> tuple[str, str]:
+    """Two values as a message names them: of two texts, one of them long, the place where they differ."""
+    if not (isinstance(one, str) and isinstance(other, str) and max(len(one), len(other)) > WIDTH):
+        return _shown(one), _shown(other)
+    pairs = enumerate(zip(one, other, strict=False))
+    same = next((at for at, (this, that) in pairs if this != that), min(len(one), len(other)))
+    start = max(same - WIDTH // 4, 0)
+    before = "… " if start else ""
+    said, instead = (
+        f"'{before}{clip(safe_line(text[start : start + WIDTH].strip()), WIDTH * 2 // 3)}' "
+        f"({counted(len(text), 'character')})"
+        for text in (one, other)
+    )
+    return said, instead
 
 
 def _shown(value: Cell) -> str:

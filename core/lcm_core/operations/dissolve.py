@@ -6,7 +6,7 @@ is to be kept in the DAG. Several nodes can be dissolved at once: some levels do
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
 
 from lcm_core.base.errors import RefusedError
@@ -16,11 +16,13 @@ from lcm_core.base.times import sql_utc
 from lcm_core.base.values import Record
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Edit, Plan, Splice, deletion
+from lcm_core.engine.wrapper import SummaryReach, covered_by
 from lcm_core.operations.rows import context_item, delete, delete_ended, forget, over_budget
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
+from lcm_core.store.focus import focus_overlay
 from lcm_core.store.rows import referring_columns, rows_by
 from lcm_core.store.state import PREPARED_TABLES as PREPARED
 from lcm_core.store.state import batches_naming
@@ -90,6 +92,7 @@ async def plan_dissolve(
         edits=tuple(edits),
         warnings=(
             *await _broken(reader, back),
+            *await _under_brief(reader, conversation_id, {SummaryId(one) for one in roots}, back),
             *await over_budget(reader, listing.refs, budget),
         ),
         select=restored[roots[0]][0],
@@ -107,6 +110,30 @@ async def _broken(reader: Reader, restored: Sequence[SummaryId]) -> list[str]:
     return [
         f"{some(of_kind)} {verb} broken; {it} will be in the context again: repair {them} with R "
         f"(`lcm-tui repair`), which drafts {'new texts' if len(found) > 1 else 'a new text'}"
+    ]
+
+
+async def _under_brief(
+    reader: Reader, conversation_id: ConversationId, gone: Set[SummaryId], restored: Sequence[SummaryId]
+) -> list[str]:
+    """Whether the active brief replaces what is dissolved, and what comes back as well."""
+    found = await focus_overlay(reader, conversation_id, None)
+    if found is None or not gone <= found.covered:
+        return []
+    sources = await summary_store.summaries_in(reader, restored)
+    ends = await summary_store.seq_ranges(reader, conversation_id, restored)
+    reaches = [
+        SummaryReach(
+            one.summary_id, 0, end.last if (end := ends.get(one.summary_id)) else None, one.latest_at
+        )
+        for one in sources
+    ]
+    if len(covered_by(found.brief, reaches)) < len(restored):
+        return []
+    what, them = ("these summaries", "their") if len(gone) > 1 else ("this summary", "its")
+    return [
+        f"The active focus brief replaces {what} and {them} sources: what the model is sent stays the same "
+        "while the brief is active"
     ]
 
 

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId, SummaryId
-from lcm_core.base.text import BLANKS, clip, counted, phrase, safe_line
+from lcm_core.base.text import BLANKS, counted, phrase
 from lcm_core.base.tokens import estimate
 from lcm_core.base.values import Record, field, replace
 from lcm_core.change.journal import edits_of, get
-from lcm_core.change.plan import Moved, Plan, StalePlanError, Symbol
+from lcm_core.change.plan import Moved, Plan, StalePlanError, Symbol, shown_apart
 from lcm_core.checks.summaries import file_ids as ids_in
 from lcm_core.checks.summaries import known_files
 from lcm_core.engine.graph import SummaryGraph
@@ -31,16 +31,15 @@ from lcm_core.store.rows import StoredRow, columns_by
 from lcm_core.writers.request import storable
 from lcm_core.writers.source import Rendering
 
-_SHOWN = 40
-
 
 class ChangedMeanwhileError(StalePlanError):
     """A summary is not what it was when the draft was made; a screen shows all three texts."""
 
     default_code = "STALE_DRAFT"
+    advice = "compare the texts and edit or draft again"
 
     def __init__(self, summary_id: SummaryId, base: str, theirs: str, ours: str) -> None:
-        super().__init__([Moved(f"summaries {summary_id}: content", _head(base), _head(theirs))])
+        super().__init__([Moved(f"summaries {summary_id}: content", *shown_apart(base, theirs))])
         self.summary_id = summary_id
         self.base = base  #: what the draft was made over
         self.theirs = theirs  #: what is there now
@@ -51,6 +50,7 @@ class SourceChangedError(StalePlanError):
     """What a summary is made from is not what the draft was made from: draft again."""
 
     default_code = "STALE_SOURCE"
+    advice = "draft again"
 
     def __init__(self, summary_id: SummaryId) -> None:
         super().__init__([Moved(f"what summary {summary_id} is made from", "another text", "changed")])
@@ -161,11 +161,6 @@ def _title(kind: str, material: Material, tokens: int) -> str:
     summary = material.summary
     what = "leaf" if summary.kind == "leaf" else f"condensed, depth {summary.depth}"
     return f"{kind.capitalize()} {summary.summary_id} ({what}): {summary.tokens:,} to {tokens:,} tokens"
-
-
-def _head(text: str) -> str:
-    said = clip(safe_line(text.strip()), _SHOWN)
-    return f"{said!r} ({len(text):,} characters)"
 
 
 def _listed(material: Material, known: Collection[str], rules: SourceRules) -> tuple[list[str], list[str]]:
