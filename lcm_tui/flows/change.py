@@ -23,9 +23,15 @@ from lcm_tui.flows.ui import Ui
 class Choice:
     """Something to choose about a change; its planner reads `value`, and plans anew when it was turned."""
 
-    def __init__(self, title: str, values: Sequence[str], *, chosen: str | None = None) -> None:
-        """*values* are what the operator reads; the first one holds unless another is *chosen*."""
+    def __init__(
+        self, title: str, values: Sequence[str], *, chosen: str | None = None, allows: bool = True
+    ) -> None:
+        """*values* are what the operator reads; the first one holds unless another is *chosen*.
+
+        *allows*: with another value may be possible what is refused.
+        """
         self.title = title
+        self.allows = allows
         self.values = tuple(values)
         self.value = chosen if chosen is not None else self.values[0]
 

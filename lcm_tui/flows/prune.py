@@ -91,7 +91,8 @@ class Deleting(Change):
         then: Then | None = None,
     ) -> None:
         """*path* is the database, *folder* where the exports go."""
-        self.kept = Choice("mode", ("delete with export and undo", "erase permanently (NO UNDO)"))
+        modes = "delete with export and undo", "erase permanently (NO UNDO)"
+        self.kept = Choice("mode", modes, allows=False)
         super().__init__(planner, about=ABOUT_DELETING, choices=(self.kept,), then=then)
         self.folder = folder
         self.conversations = tuple(conversations)

@@ -224,12 +224,13 @@ if there are any; before the first change of a day b decides whether the databas
         return f"choice-{blocked.choice + 1}"
 
     def in_key_bar(self) -> list[str]:
-        """Of what is refused, the choices, the one first that is the way on; nothing can be applied."""
+        """Of what is refused, the choices that may be the way on come first; nothing can be applied."""
         shown = super().in_key_bar()
         if not self._refusal:
             return shown
         first = [self._way_on(self._blocked)] if self._blocked is not None else []
-        choices = [name for name in self.commands if name in _CHOICES]
+        allowing = zip(_CHOICES, self._change.choices, strict=False)
+        choices = [name for name, choice in allowing if choice.allows]
         return [*dict.fromkeys((*first, *choices)), *(name for name in shown if name != "apply")]
 
     def _plan_anew(self, moved: tuple[Moved, ...] = ()) -> None:
@@ -492,7 +493,10 @@ if there are any; before the first change of a day b decides whether the databas
         commands.BACKUP_FIRST.does(_turn_backup, _why_no_backup),
         ROWS_OR_DIFF,
     )
-    COMMON: ClassVar[Sequence[Key[PlanScreen]]] = (NEXT_VIEW, commands.RELOAD.does(_look_anew, _why_applying))
+    COMMON: ClassVar[Sequence[Key[PlanScreen]]] = (
+        NEXT_VIEW,
+        commands.RELOAD.does(_look_anew, _why_applying, title="Preview again"),
+    )
 
     @property  # below the keys, which are of the module of that name
     def commands(self) -> list[str]:

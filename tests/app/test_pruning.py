@@ -95,6 +95,15 @@ async def test_marked_conversations_are_exported_deleted_and_brought_back(databa
     assert changed(before, dump(path)) == set()
 
 
+async def test_a_refused_deletion_offers_no_other_mode_of_it(database_copy: DatabaseFactory):
+    async with open_app(database_copy("1.0-next"), size=NARROW) as pilot:
+        await marking(pilot, 1)
+        await previewed(pilot, "X")
+        await wait_for_text(pilot, "refused", "archive the conversation", "the worker died")
+        assert "erase permanently" not in shown(pilot)
+        assert "^r Preview again" in shown(pilot)
+
+
 @pytest.mark.long
 async def test_each_warning_of_a_deletion_is_whole_on_its_line(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")

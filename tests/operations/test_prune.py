@@ -489,12 +489,24 @@ def test_a_batch_that_the_engine_works_on_refuses_the_deletion(database_copy: Da
         "PRAGMA ignore_check_constraints = 1",
         f"UPDATE pending_compaction_batches SET status = '{status}' WHERE conversation_id = 3",
     )
-    before = dump(path)
-    with pytest.raises(RefusedError) as told:
-        deletion(path, 3)
-    assert "preparing a compaction with it (batch pcb_626a9f6f943cd0a5" in told.value.message
-    assert "lcm-tui conversations archive 3 --apply" in told.value.message
-    assert dump(path) == before
+    for lease, advice in (
+        ("2099-01-01T00:00:00.000Z", "Let the host run until it has published or discarded the batch"),
+        (
+            "2026-09-20T09:54:08.000Z",
+            "Its lease expired at 2026-09-20 09:54:08 UTC: the worker died, and waiting is no use. Start the",
+        ),
+    ):
+        run(path, f"UPDATE pending_summary_nodes SET lease_expires_at = '{lease}' WHERE conversation_id = 3")
+        before = dump(path)
+        with pytest.raises(RefusedError) as told:
+            deletion(path, 3)
+        assert "preparing a compaction with it (batch pcb_626a9f6f943cd0a5" in told.value.message
+        assert advice in told.value.message
+        assert (
+            "(K in the list of conversations, `lcm-tui conversations archive 3 --apply`)"
+            in told.value.message
+        )
+        assert dump(path) == before
 
 
 @pytest.mark.long

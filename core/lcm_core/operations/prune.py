@@ -379,7 +379,8 @@ async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...
     Raises:
         RefusedError: something else needs a row of this conversation.
     """
-    instead = f"; or archive the conversation first (lcm-tui conversations archive {one} --apply)"
+    archive = f"`lcm-tui conversations archive {one} --apply`"
+    instead = f"; or archive the conversation first (K in the list of conversations, {archive})"
     refuse_active(await batches_of(reader, one), f"conversation {one} cannot be deleted", instead)
     uses = await foreign_uses(reader, one)
     needed = [

@@ -161,10 +161,16 @@ def refuse_active(batches: Iterable[PreparedBatch], what: str, instead: str = ""
         if not batch.active:
             continue
         advice = f"Let the host run until it has published or discarded the batch, then try again{instead}"
+        until = batch.lease_end
         if batch.archived:
-            if (until := batch.leased_until(now)) is None:
+            if until is None or until <= now:
                 continue
             advice = f"The conversation is archived, so try again when its lease ends: {sql_utc(until)} UTC"
+        elif until is not None and until <= now:
+            advice = (
+                f"Its lease expired at {sql_utc(until)} UTC: the worker died, and waiting is no use. "
+                f"Start the host, which takes the batch up again{instead}"
+            )
         raise RefusedError(
             f"{what[0].upper()}{what[1:]}: the engine is preparing a compaction with it "
             f"(batch {batch.batch_id}, {batch.status}). {advice}. Nothing was changed.",

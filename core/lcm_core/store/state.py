@@ -215,10 +215,11 @@ class PreparedBatch(Record, frozen=True):
         """Whether the engine has not ended it."""
         return self.status not in ENDED_BATCHES
 
-    def leased_until(self, now: datetime) -> datetime | None:
-        """The end of the last lease that runs now: a worker may still write the text of a node."""
+    @property
+    def lease_end(self) -> datetime | None:
+        """The end of its last lease: until then a worker may write the text of a node, then it is dead."""
         leases = (parse_utc(text(row.get("lease_expires_at"))) for _, row in self.rows)
-        return max((one for one in leases if one is not None and one > now), default=None)
+        return max((one for one in leases if one is not None), default=None)
 
 
 class ActiveBatch(Record, frozen=True):
