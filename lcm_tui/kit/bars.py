@@ -485,6 +485,7 @@ class Heading(_Bar):
         """A column's title was clicked."""
 
         def __init__(self, column: str) -> None:
+            """*column*: its name; "" for the sign of more columns at a side."""
             super().__init__()
             self.column = column
 
@@ -521,7 +522,10 @@ class Heading(_Bar):
         return (*line, Span(" " * (width - 1 - _width(line))), Span(sign, "key")) if sign else line
 
     async def on_click(self, event: events.Click) -> None:
-        """Sort by the column that was clicked."""
+        """Sort by the column that was clicked, or go on from the sign to the columns at that side."""
+        if self._beyond is not None and event.x == self.size.width - 1 and self._beyond(event.x):
+            self.post_message(self.Clicked(""))
+            return
         layout = self._columns(self.size.width - 1)
         end = 0
         for column, width in zip(layout.columns, layout.widths, strict=True):

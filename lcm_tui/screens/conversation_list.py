@@ -336,7 +336,10 @@ class ConversationList(ListPane[RowKey]):
 
     @on(Heading.Clicked)
     def _heading_clicked(self, event: Heading.Clicked) -> None:
-        self.sort_by(event.column)
+        if event.column:
+            self.sort_by(event.column)
+        else:
+            self._show_side((self._side + 1) % len(self._layouts(self._width)))
 
     # -- listing -----------------------------------------------------------------------------------------
 
@@ -424,7 +427,9 @@ class ConversationList(ListPane[RowKey]):
     def _sided(self, event: LineView.Sided) -> None:
         """Show the columns at that side."""
         last = len(self._layouts(self._width)) - 1
-        side = max(0, min(self._side + event.side, last))
+        self._show_side(max(0, min(self._side + event.side, last)))
+
+    def _show_side(self, side: int) -> None:
         if side != self._side:
             self._side = side
             self.table.redraw()

@@ -445,6 +445,21 @@ async def test_a_click_on_a_heading_sorts_and_a_second_one_turns(database_file: 
 
 
 @pytest.mark.long
+async def test_a_click_on_the_sign_of_more_columns_shows_them(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        first = heading_of(pilot)
+        signs = []
+        while not signs or heading_of(pilot) != first:
+            signs.append(heading_of(pilot)[-1])
+            await pilot.click(Heading, offset=(NARROW[0] - 1, 0))
+            await settled(pilot)
+        assert signs[0] == "›"
+        assert signs[-1] == "‹"
+        assert first_screen(pilot).list.sorted_by == "activity", "nothing was sorted"
+
+
+@pytest.mark.long
 async def test_every_heading_stands_over_its_column_and_names_it_when_clicked(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = first_screen(pilot)
