@@ -15,6 +15,7 @@ from lcm_core.base.errors import UsageError
 from lcm_core.base.files import FileNotWrittenError, write_private
 from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
 from lcm_core.base.text import counted, parse_budget, step
+from lcm_core.base.times import format_zoned
 from lcm_core.base.values import replace
 from lcm_core.engine.sent import ItemOutcome, Ledger, MessageKey, ledger_of, markdown, request_text
 from lcm_core.operations.past_point import parse_point
@@ -307,7 +308,8 @@ def comparison(
     if wanted.casefold() == NOW and here.at:
         return places.Comparison(here, here._replace(when=NOW, at=""))
     if (point := parse_point(wanted, zone)) is not None and point.text != here.at:
-        return places.Comparison(here._replace(when=called or point.text, at=point.text), here)
+        time = f"at {format_zoned(point.when, zone)}" if point.when is not None else point.text
+        return places.Comparison(here._replace(when=called or time, at=point.text), here)
     if wanted.casefold() == NO_PROMPT and here.prompt:
         return places.Comparison(here._replace(when="", prompt=""), here)
     if wanted.startswith(SNAPSHOT):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.base.records import ConversationId
 from lcm_core.base.text import cell_width
 from lcm_core.engine.assembly import AssemblySettings, assemble
 from lcm_core.engine.items import ContextMessages, ResolvedItem
@@ -18,9 +20,11 @@ from lcm_core.engine.rules import RULES_0_1
 from lcm_core.engine.sent import compare_contexts, sent_now
 from textual.pilot import Pilot
 
+from lcm_tui.kit import places
 from lcm_tui.kit.diff import draw, lay_out
 from lcm_tui.kit.spans import text_of
 from lcm_tui.screens.comparison import CompareScreen
+from lcm_tui.screens.context import comparison
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -170,6 +174,11 @@ def difference(old: list[str], new: list[str]):
         assemble(ContextMessages(tuple(sent(texts))), settings_, RULES_0_1) for texts in (old, new)
     )
     return compare_contexts(sent_now(left), sent_now(right))
+
+
+def test_a_typed_time_is_written_as_the_past_writes_it():
+    typed = comparison("2026-03-03 09:00", places.Side(ConversationId(1), 8_000, "now"), None, UTC)
+    assert typed.left.when == "at 2026-03-03 09:00:00Z"
 
 
 TEXTS = st.lists(st.text(st.sampled_from("ab \n\t缓😀é\u202e\x1b"), max_size=60), max_size=6)
