@@ -236,7 +236,7 @@ async def test_enter_before_the_hits_opens_the_best_of_what_was_typed_and_of_not
         await pilot.press("enter")
         assert pilot.app.screen is screen
         await wait_for(pilot, lambda: pilot.app.screen is not screen, "the place of the best hit")
-        await wait_until_said(pilot, "hits; ] shows the next one.")
+        await wait_until_said(pilot, "hits; ] shows the next.")
         place = pilot.app.screen
         assert place.position().startswith(f"hit 1 of {screen.hits.counted_keys()[1]}")
         assert at(place, "Conversation ", "Summary DAG")
