@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.text import cell_width, fold
 from lcm_core.base.values import replace
 from lcm_core.store.conversations import ConversationEntry
 from textual import on
@@ -66,6 +67,8 @@ def _layouts(columns: Sequence[Column], width: int, sorts: str, needs: int) -> S
 SORTED: Final = 94
 #: The column with what is wrong.
 TROUBLE: Final = "trouble"
+#: Characters of a name that stand before the word that is filtered by.
+LEAD: Final = 6
 #: Rows whose texts are put together between two keys.
 AT_ONCE: Final = 40
 
@@ -78,6 +81,7 @@ class ConversationList(ListPane[RowKey]):
     """Conversations in the order of any column; columns that have no room beside the others come in turn."""
 
     FILTER = "words in any column"
+    FILTER_CHANGES_LINES = True  # a name begins where the word is
 
     def __init__(
         self,
@@ -401,7 +405,19 @@ class ConversationList(ListPane[RowKey]):
             agent = one.agent or ""
             said = _of_agent(agent, self._agents.get(agent, ()))
             cells = {**cells, AGENT_TROUBLE.name: Span(said, "dim")}
+        if self.filter.needle:
+            cells = {**cells, "name": self._from_match(cells["name"])}
         return {**cells, "id": Span(f"{MARK}{key}", "warn")} if key in self._marked else cells
+
+    def _from_match(self, name: Span) -> Span:
+        """A name from shortly before the word that is filtered by, where that would be cut off."""
+        layout, folded = self.layout_at(self._width), fold(name.text)
+        rooms = dict(zip((column.name for column in layout.columns), layout.widths, strict=True))
+        for word in self.filter.words:
+            at = folded.find(word)
+            if at >= 0 and cell_width(folded[: at + len(word)]) >= rooms.get("name", 0):
+                return replace(name, text=f"…{name.text[max(at - LEAD, 0) :]}")
+        return name
 
     # -- columns in turn ---------------------------------------------------------------------------------
 

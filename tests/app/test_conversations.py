@@ -445,6 +445,17 @@ async def test_a_click_on_a_heading_sorts_and_a_second_one_turns(database_file: 
 
 
 @pytest.mark.long
+async def test_a_filtered_name_shows_the_word_that_it_has_behind_its_end(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        assert "unbounded" not in cells(pilot, 1)["name"][:20]
+        await pilot.press("slash", *"unbounded")
+        await wait_for(pilot, lambda: any("unbo" in line for line in shown_lines(pilot)[8:14]))
+        [line] = [line for line in shown_lines(pilot) if line.startswith("    1 ")]
+        assert re.search("1 ….{6}unbo", line)
+
+
+@pytest.mark.long
 async def test_a_click_on_the_sign_of_more_columns_shows_them(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
