@@ -293,6 +293,8 @@ class TitleBar(_Bar):
         parts = _in_rooms(text, rooms)
         if cell_width(parts[-1]) > rooms[len(parts) - 1]:
             more, (others, _, last) = f" {self.help_key} more", text.rpartition(". ")
+            while "/" in last and ". " in others:  # a path says nothing of what to do
+                others, _, last = f"{others}.".rpartition(". ")
             left = sum(rooms) - len(more)
             if others and "/" not in last and (others_left := left - cell_width(last) - 1) > left // 3:
                 text = f"{clip(others, others_left)} {last}"
