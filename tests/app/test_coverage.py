@@ -240,7 +240,7 @@ async def test_the_map_steps_through_the_past(database_copy: DatabaseFactory):
     await changed(path, (1, NEWEST))
     async with map_of(path) as (pilot, screen):
         await press(pilot, "[")
-        await wait_for_text(pilot, "past, read-only", "[ ] step")
+        await wait_for_text(pilot, "past, read-only", "[ ] 1 of ")
         await wait_for(pilot, lambda: NEWEST in mapped(screen), "the summary of then")
         await press(pilot, "]")
         await wait_for(pilot, lambda: "past, read-only" not in shown(pilot), "the present")
