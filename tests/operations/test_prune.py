@@ -26,7 +26,7 @@ from lcm_core.base.errors import CancelledError
 from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import BusyError, DiskFullError, RowChange
-from lcm_core.change.preview import first_preview, titles_of
+from lcm_core.change.preview import as_one_plan, first_preview, titles_of
 from lcm_core.change.undo import forget_history, scrub
 from lcm_core.checks.running import run_checks
 from lcm_core.operations import export as importing
@@ -55,6 +55,7 @@ from tests.change.support import (
     dump,
     only,
     planned,
+    previewed,
     search_faults,
     unpacked,
 )
@@ -522,6 +523,10 @@ def test_a_batch_that_nobody_will_end_goes_with_its_archived_conversation(databa
         deletion(path, 1)
     run(path, lease.format("2026-09-20T09:54:08.000Z"))
     before = dump(path)
+    [said] = [
+        one for one in previewed(path, as_one_plan(deletion(path, 1).plans)).warnings if "engine" in one
+    ]
+    assert said == "What the engine is preparing of conversation 1 is deleted with it"
     delete(path, 1)
     assert value(path, "SELECT count(*) FROM pending_compaction_batches WHERE conversation_id = 1") == 0
     undo_all(path)

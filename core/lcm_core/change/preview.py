@@ -6,7 +6,7 @@ Reading only, and no lock: what is previewed is what is committed, verified by t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Final
@@ -56,6 +56,7 @@ from lcm_core.change.reindex import (
     written_tables,
 )
 from lcm_core.change.schema import check_unknown, unknown_parts
+from lcm_core.change.snapshots import conversations_gone
 from lcm_core.engine.rules import engine_rules
 from lcm_core.store.context import Weight, weights_by_id
 from lcm_core.store.context_view import Group, groups_of
@@ -93,7 +94,8 @@ def given_up(
     db: Rows, edits: Iterable[Edit], contexts: Mapping[Owner, ContextChange], schema: Schema
 ) -> list[str]:
     """What the engine has prepared and gives up when some edits are committed; each without a full stop."""
-    return _lost(db, _rewritten(edits), contexts, schema)
+    edits = tuple(edits)
+    return _lost(db, _rewritten(edits), contexts, schema, conversations_gone(edits))
 
 
 async def prepared_work_lost(reader: Reader, summaries: Iterable[str]) -> list[str]:
@@ -107,11 +109,18 @@ def _lost(
     rewritten: Mapping[Ref, set[str]],
     contexts: Mapping[Owner, ContextChange],
     schema: Schema,
+    gone: Collection[int] = (),
 ) -> list[str]:
-    """Of each batch that goes stale a sentence; *rewritten*: what changes of messages and summaries."""
+    """Of each batch that goes stale a sentence; *rewritten*: what changes of messages and summaries.
+
+    *gone*: conversations that are deleted with all that belongs to them.
+    """
     said = []
     for batch in active_batches(db, schema):
         owner, context = batch.conversation_id, contexts.get(batch.conversation_id)
+        if owner in gone:
+            said.append(f"What the engine is preparing of conversation {owner} is deleted with it")
+            continue
         within = _in_range(db, batch)
         changed = set().union(*(rewritten.get(ref, ()) for ref in within))
         will = "will discard"
