@@ -215,7 +215,7 @@ class Subject:
         if self.material is not None and text == self.material.base.content:
             return "nothing would change"
         if self.changed_meanwhile and text == draft.text:
-            return "the database changed since this draft was made: e, then ctrl+s keeps it over the new text"
+            return "the database changed: e, then ctrl+s keeps yours"
         return None
 
 

@@ -69,7 +69,7 @@ async def test_what_is_written_while_the_editor_is_open_is_not_overwritten_unsee
         await wait_for_text(pilot, f"Review {SUMMARY}", "The summary changed since this draft was made")
         await settled(pilot)
         await pilot.press("a")
-        await wait_until_said(pilot, "e, then ctrl+s keeps it over the new text")
+        await wait_until_said(pilot, "The database changed: e, then ctrl+s keeps yours")
         assert value(path, TEXT) == f"{before} theirs"
         await pilot.press("e")
         await wait_for_text(pilot, f"Edit {SUMMARY}", "Zebra.")
