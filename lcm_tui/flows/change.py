@@ -265,7 +265,8 @@ async def apply(ui: ChangeUi, change: Change, state: ChangeState) -> None:
 
 async def _commit(ui: ChangeUi, change: Change, state: ChangeState) -> None:
     """Commit what is ahead, then what is planned after it; nothing if it is not all by now."""
-    await ui.database.read(check_complete, change.planner, state.ahead)
+    if any(one.whole for one in state.ahead):
+        await ui.database.read(check_complete, change.planner, state.ahead)
     while state.ahead:
         for plan in state.ahead:
             check_wanted(ui.cancelled)

@@ -274,7 +274,7 @@ def test_a_stale_plan_is_made_again_and_shown_again(
     assert f"planned again: summaries {summary}: content was" in shown
     assert told.data["applied"] is True
     assert len(operations(path)) == 1
-    assert "now other" in str(told.data["plannedAgainFor"])
+    assert "now 'other'" in str(told.data["plannedAgainFor"])
 
 
 @pytest.mark.long
