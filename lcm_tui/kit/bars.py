@@ -274,9 +274,9 @@ class TitleBar(_Bar):
     def notice_lines(self, width: int) -> Sequence[Line]:
         """The notice between what this is the title of and the shortest state of the file; the rest below.
 
-        A note that counts is left out, then the name of the place is clipped. Trouble goes on below for a
-        while, over what stands there; all else has one line. The last sentence says what to do next, so the
-        others are cut first.
+        A note that counts is left out, then the name of the place is clipped. A warning or an error continues
+        for a few seconds on the line below; any other notice has one line. The last sentence says what to do
+        next, so the others are cut first.
         """
         if self.notice is None:
             return ((),)

@@ -628,8 +628,8 @@ def _tokens(
 ) -> Tokens:
     """The sums of the plan's context, or of all it touches; a row that the plan makes weighs what it says.
 
-    Where no list changes but something is counted anew: those of the plan's conversation, of a batch those of
-    each conversation that it is counted in.
+    If no context changes but its tokens are counted again, it is that of the plan's conversation; in a batch,
+    that of every conversation whose tokens change.
     """
     counted = [
         edit
